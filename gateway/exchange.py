@@ -16,7 +16,7 @@ import itertools
 import uuid
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from actors.access.authorize import Attributes, Decision
 from actors.identity import User
@@ -34,8 +34,13 @@ def numbered_id(number: int) -> bytes:
     return b"%b%012x" % (AUDIT_BASE, number)
 
 
-# Namespace, name, uid and resourceVersion of the object in a request body: as the client sent them, of any type.
-Written = tuple[Any, Any, Any, Any]
+class SentNames(NamedTuple):
+    """Of the object in a request body: as the client sent them, of any type."""
+
+    namespace: Any
+    name: Any
+    uid: Any
+    resource_version: Any
 
 
 class RequestRecord(Protocol):
@@ -122,7 +127,7 @@ class Exchange:
     stored: Callable[[], Awaitable[None]] | None
     # For an audit log: what its events show beyond user, attributes and decision; `impersonated`, too.
     annotations: dict[str, str] | None
-    written: Written | None  # of the object in the request body, once it is decoded
+    written: SentNames | None  # of the object in the request body, once it is decoded
     _given_id = OptionalAttribute(b"")
     _record: OptionalAttribute[RequestRecord | None] = OptionalAttribute(None)
     _stream: OptionalAttribute[Counter | None] = OptionalAttribute(None)

@@ -361,9 +361,10 @@ class ConversionTimings:
 
     def called(self, name: str, source: str, target: str, succeeded: bool, seconds: float) -> None:
         """`source` and `target` are apiVersions."""
-        labels = name, source.rpartition("/")[2], target.rpartition("/")[2], str(succeeded).lower()
+        result = str(succeeded).lower()
+        labels = name, source.rpartition("/")[2], target.rpartition("/")[2], result
         if labels not in self._series and len(self._series) >= MAX_SERIES:
-            labels = OTHER, OTHER, OTHER, labels[3]
+            labels = OTHER, OTHER, OTHER, result
         total, counts = self._series.get(labels, (0.0, [0] * (len(BOUNDS) + 1)))
         counts[bisect_left(BOUNDS, seconds)] += 1
         self._series[labels] = total + seconds, counts

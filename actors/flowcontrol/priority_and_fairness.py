@@ -50,11 +50,19 @@ class PriorityAndFairness(Seats):
         feed.follow(self._observe, frozenset(self._types))
 
     def flow_of(self, request: Attributes) -> Flow:
-        user = request[0]
-        if request[9]:  # a resource; by index, which takes less time than by name
-            key: tuple[Any, ...] = (user.name, user.groups, request[1:7])
+        user, verb = request.user, request.verb
+        if request.is_resource:
+            key: tuple[Any, ...] = (
+                user.name,
+                user.groups,
+                verb,
+                request.group,
+                request.resource,
+                request.subresource,
+                request.namespace,
+            )
         else:
-            key = (user.name, user.groups, request[1], request[8])
+            key = (user.name, user.groups, verb, request.path)
         flow = self._flows.get(key)
         return flow if flow is not None else self._classify(key, request)
 

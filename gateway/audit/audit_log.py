@@ -1,6 +1,6 @@
 """The observer that records requests by the audit policy and gives their events to the backends.
 
-    request -> AuditRecord -> policy -> (record, stage, time, status) -> LogBackend, WebhookBackend
+    request -> AuditRecord -> policy -> Event -> LogBackend, WebhookBackend
 
 Each request calls `received` once and `emit` up to twice, so these are a function of records and the `put` of the
 backend themselves where nothing else is to be done. A log backend in mode `batch` that is the only one takes records
@@ -114,7 +114,7 @@ class AuditLog(ExchangeObserver):
             self._require_stored(event)
 
     def _require_stored(self, event: Event) -> None:
-        record = event[0]
+        record = event.record
         if record.ended:
             for one in self._blocking:
                 one.backend.put(event)  # nobody waits any more

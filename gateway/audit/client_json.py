@@ -37,8 +37,8 @@ def user_json(user: User) -> str:
 
 def origin_json(target: Target) -> str:
     """Addresses and user agent, as fields that follow others."""
-    _, _, (agent, forwarded_for, real_ip, _), address = target
-    addresses = source_addresses(forwarded_for, real_ip, address)
+    client, agent = target.client, target.client.agent
+    addresses = source_addresses(client.forwarded_for, client.real_ip, target.address)
     text = f',"sourceIPs":{_list(addresses)}'
     return f'{text},"userAgent":{quote(agent_text(agent))}' if agent else text
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring as quote
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from actors.access.authorize import Attributes, Decision, Verdict
 from actors.golang.json import dumps
@@ -20,7 +20,7 @@ from gateway.audit.client_json import origin_json, user_json
 from gateway.audit.documents import embedded, name_in, parsed
 from gateway.audit.policy import LEVEL_NAMES, PANIC, REQUEST_RECEIVED, RESPONSE_COMPLETE, Level
 from gateway.audit.record import AuditRecord, ClientFields, Event, Pending, Target
-from gateway.exchange import AUDIT_BASE, Written
+from gateway.exchange import AUDIT_BASE, SentNames
 from journal.escapes import escaped
 
 _ALLOW: Final = Verdict.ALLOW
@@ -77,8 +77,8 @@ class EventFormat:
                 parts += self._general_lines(one)
                 continue
             attributes = record.attributes_
-            user = attributes[0]
-            key = ((user.name, user.uid, user.groups, user.extra), attributes[1], record.target)
+            user = attributes.user
+            key = ((user.name, user.uid, user.groups, user.extra), attributes.verb, record.target)
             request, asked, before, after = find_request(key) or texts.add_request(key, record)
             if number >> 8 != numbers:
                 numbers = number >> 8
@@ -95,9 +95,9 @@ class EventFormat:
             written = record.written
             if written is None or not after:
                 parts += (begin, _COMPLETE, request)
-            elif written[2] or written[3] or (written[0] and not attributes[6]):
+            elif written.uid or written.resource_version or (written.namespace and not attributes.namespace):
                 parts += (begin, _COMPLETE, asked, *texts.object_of(attributes, written))
-            elif attributes[7] or not (name := written[1]) or not isinstance(name, str):
+            elif attributes.name or not (name := written.name) or not isinstance(name, str):
                 parts += (begin, _COMPLETE, request)
             else:
                 parts += (begin, _COMPLETE, before, ',"name":', quote(name), after)
@@ -210,9 +210,9 @@ def events_of(pending: Iterable[Pending]) -> list[Event]:
             events.append(one)
             continue
         if one.treatment.is_received:
-            events.append((one, REQUEST_RECEIVED, one.received_at, 0))
+            events.append(Event(one, REQUEST_RECEIVED, one.received_at, 0))
         if one.completed_at:
-            events.append((one, RESPONSE_COMPLETE, one.completed_at, one.status))
+            events.append(Event(one, RESPONSE_COMPLETE, one.completed_at, one.status))
     return events
 
 
@@ -224,14 +224,26 @@ _PATCHES: Final = "patch.webhook.admission."  # annotations with patches of webh
 UserFields = tuple[str, str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]
 # User, verb, what headers say of the client, its address.
 ClientKey = tuple[UserFields, str, ClientFields, str]
-# Group, version, resource, subresource and namespace: what Attributes have between verb and name.
-Kind = tuple[Any, ...]
 # User, verb, path and client.
 RequestKey = tuple[UserFields, str, Target]
 # Status code, reason of the decision that allowed it.
 Outcome = tuple[int, str]
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+class Place(NamedTuple):
+    """What an objectRef has beside the names of its object."""
+
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    namespace: str
+
+
+def place_of(attributes: Attributes, namespace: str) -> Place:
+    return Place(attributes.group, attributes.version, attributes.resource, attributes.subresource, namespace)
 
 
 class Texts:
@@ -247,22 +259,22 @@ class Texts:
         # Verb, user, addresses and user agent.
         self.clients: dict[ClientKey, str] = {}
         # The objectRef before and after the name.
-        self.objects: dict[Kind, tuple[str, str]] = {}
+        self.objects: dict[Place, tuple[str, str]] = {}
         # The responseStatus up to the time of arrival; what follows the last time.
         self.outcomes: dict[Outcome, tuple[str, str]] = {}
 
     def add_request(self, key: RequestKey, record: AuditRecord) -> tuple[str, str, str, str]:
         attributes = record.attributes_
-        path, query, client, address = key[2]
-        client_key = (key[0], key[1], client, address)
+        user, verb, (path, query, client, address) = key
+        client_key = (user, verb, client, address)
         known = self.clients.get(client_key)
         who = known or self.add_client(client_key, record)
         request = before = asked = quote(f"{path}?{query}" if query else path) + who
         rest = ""
-        if attributes[9]:
-            what, rest = self.objects.get(kind := attributes[2:7]) or self.add_object(kind)
+        if attributes.is_resource:
+            place, name = place_of(attributes, attributes.namespace), attributes.name
+            what, rest = self.objects.get(place) or self.add_object(place)
             before = asked + what
-            name = attributes[7]
             request = f'{before},"name":{quote(name)}{rest}' if name else before + rest
         made = (request, asked, before, rest)
         if known is not None and len(request) <= _LONGEST_CACHED:  # a long client is not known either
@@ -283,12 +295,12 @@ class Texts:
         return self.clients.get(key) or self.add_client(key, record)
 
     def add_client(self, key: ClientKey, record: AuditRecord) -> str:
-        made = _client_text(record)
-        _keep(self.clients, key, made, len(made) + sum([len(one) for one in key[2] if one is not None]))
+        made, (_, _, client, _) = _client_text(record), key
+        _keep(self.clients, key, made, len(made) + sum([len(one) for one in client if one is not None]))
         return made
 
     def object_of(
-        self, attributes: Attributes, written: Written | None, name: str = ""
+        self, attributes: Attributes, written: SentNames | None, name: str = ""
     ) -> tuple[str, str, str]:
         """The objectRef before the name, the name, and what follows.
 
@@ -297,23 +309,22 @@ class Texts:
         namespace = written_name = uid = resource_version = ""
         if written is not None:
             namespace, written_name, uid, resource_version = map(_text, written)
-        kind: Kind = (*attributes[2:6], attributes.namespace or namespace)
-        before, after = self.objects.get(kind) or self.add_object(kind)
+        place = place_of(attributes, attributes.namespace or namespace)
+        before, after = self.objects.get(place) or self.add_object(place)
         name = attributes.name or written_name or name
         named = f',"name":{quote(name)}' if name else ""
         if uid:
             named += f',"uid":{quote(uid)}'
         if resource_version:
-            after = _after_name(kind, f',"resourceVersion":{quote(resource_version)}')
+            after = _after_name(place, f',"resourceVersion":{quote(resource_version)}')
         return before, named, after
 
-    def add_object(self, kind: Kind) -> tuple[str, str]:
-        resource, namespace = kind[2], kind[4]
-        before = f',"objectRef":{{"resource":{quote(resource)}'
-        if namespace:
-            before += f',"namespace":{quote(namespace)}'
-        made = (before, _after_name(kind))
-        _keep(self.objects, kind, made, len(made[0]) + len(made[1]))
+    def add_object(self, place: Place) -> tuple[str, str]:
+        before = f',"objectRef":{{"resource":{quote(place.resource)}'
+        if place.namespace:
+            before += f',"namespace":{quote(place.namespace)}'
+        made = (before, _after_name(place))
+        _keep(self.objects, place, made, len(made[0]) + len(made[1]))
         return made
 
     def add_outcome(self, outcome: Outcome) -> tuple[str, str]:
@@ -369,11 +380,10 @@ def _client_text(record: AuditRecord, impersonated: str = "") -> str:
     return f',"verb":{quote(attributes.verb)},"user":{who}'
 
 
-def _after_name(kind: Kind, resource_version: str = "") -> str:
-    group, version, _, subresource, _ = kind
-    text = f',"apiGroup":{quote(group)}' if group else ""
-    text += f',"apiVersion":{quote(version)}{resource_version}'
-    return f'{text},"subresource":{quote(subresource)}}}' if subresource else text + "}"
+def _after_name(place: Place, resource_version: str = "") -> str:
+    text = f',"apiGroup":{quote(place.group)}' if place.group else ""
+    text += f',"apiVersion":{quote(place.version)}{resource_version}'
+    return f'{text},"subresource":{quote(place.subresource)}}}' if place.subresource else text + "}"
 
 
 def _keep(texts: dict[K, V], key: K, made: V, size: int) -> None:

@@ -228,10 +228,22 @@ class Policy:
         return attributes.path.strip("/").startswith(TIMELINE_PATH[1:])
 
     def _find_cached(self, attributes: Attributes) -> RequestPolicy:
-        user, verb, group, _, resource, subresource, namespace, name, path, is_resource = attributes
-        which = (name if self._by_name else "") if is_resource else path
-        past = bool(subresource) and _is_past(attributes)
-        key = (user.name, user.groups, verb, group, resource, subresource, namespace, which, past)
+        user, namespace, resource = attributes.user, attributes.namespace, attributes.resource
+        which = attributes.path
+        if attributes.is_resource:
+            which = attributes.name if self._by_name else ""
+        past = bool(attributes.subresource) and _is_past(attributes)
+        key = (
+            user.name,
+            user.groups,
+            attributes.verb,
+            attributes.group,
+            resource,
+            attributes.subresource,
+            namespace,
+            which,
+            past,
+        )
         found = self._cache.get(key)
         if found is None:
             found = self._find(attributes)

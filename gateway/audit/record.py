@@ -1,8 +1,8 @@
 """The audit log's Exchange of one request: it collects what the events of the request show.
 
-A record decides by the policy which stages become events, and gives each to the `AuditLog` as a tuple
-`(record, stage, time, status)`. It does no more than that: `event` makes JSON of many of them at a time. A record that
-is queued refers to no more of the request than its events show.
+A record decides by the policy which stages become events, and gives each to the `AuditLog` as an `Event`. It
+does no more than that: `event` makes JSON of many of them at a time. A record that is queued refers to no more of the
+request than its events show.
 
 Most requests are short, and at level Metadata. A log backend has a list of what is pending, in which the record itself
 stands for its RequestReceived event, and for its ResponseComplete event too if no other event is between the two:
@@ -59,10 +59,20 @@ class ClientFields(NamedTuple):
     audit_id: bytes | None  # chosen by the client
 
 
-# Path, query, what headers say of the client, and its address.
-Target = tuple[str, str, ClientFields, str]
-# Record, stage, nanoseconds since 1970, status code or 0.
-Event = tuple["AuditRecord", str, int, int]
+class Target(NamedTuple):
+    path: str
+    query: str
+    client: ClientFields  # what its headers say
+    address: str
+
+
+class Event(NamedTuple):
+    record: AuditRecord
+    stage: str
+    time: int  # nanoseconds since 1970
+    status: int  # code, or 0
+
+
 # What is not yet a line: an event, or a record that stands for its events.
 Pending = Union["AuditRecord", Event]
 
@@ -151,7 +161,7 @@ class AuditRecord(Exchange):
         if treatment.level is not _METADATA:
             self._ask_for_bodies(treatment.level)
         if not self._complete and treatment.is_received:
-            self._log.emit((self, REQUEST_RECEIVED, self.received_at, 0))
+            self._log.emit(Event(self, REQUEST_RECEIVED, self.received_at, 0))
         if self._record is not None:
             self._record.attributes(attributes)
 
@@ -173,7 +183,7 @@ class AuditRecord(Exchange):
             return
         self._started = True
         if RESPONSE_STARTED not in self.treatment.omit_stages:
-            self._log.emit((self, RESPONSE_STARTED, self._log.now(), status))
+            self._log.emit(Event(self, RESPONSE_STARTED, self._log.now(), status))
 
     def panic(self, error: BaseException | None = None) -> None:
         if not (self._complete or self.ended):
@@ -184,29 +194,29 @@ class AuditRecord(Exchange):
             )
             self._take_request()
             if PANIC not in self.treatment.omit_stages:
-                self._log.emit((self, PANIC, self._log.now(), 500))
+                self._log.emit(Event(self, PANIC, self._log.now(), 500))
         super().panic(error)
 
     def complete(self) -> None:
         pending = self.treatment.ends
         if pending and self.status < 400:
             attributes = self.attributes_
-            verb = attributes[1]
+            verb = attributes.verb
             # As most are. The event of a create shows something of the response only if the server chose the name.
             if (
                 verb in _SHORT_VERBS
                 or (
                     verb == "create"
-                    and (attributes[7] or ((written := self.written) is not None and written[1]))
+                    and (attributes.name or ((written := self.written) is not None and written.name))
                 )
-            ) and attributes[5] not in _LONG_SUBRESOURCES:
+            ) and attributes.subresource not in _LONG_SUBRESOURCES:
                 if pending[-1] is self:
                     self.completed_at = pending.now()
                     self.ended = True
                     self.response = None
                     return
                 if len(pending) < pending.limit and not self.ended and not self._complete:
-                    pending.append((self, RESPONSE_COMPLETE, pending.now(), self.status))
+                    pending.append(Event(self, RESPONSE_COMPLETE, pending.now(), self.status))
                     self.ended = self._complete = True
                     self.response = None
                     return
@@ -244,7 +254,7 @@ class AuditRecord(Exchange):
         self._start_response(status)  # also one that failed
         self._complete = True
         if RESPONSE_COMPLETE not in treatment.omit_stages:
-            self._log.emit((self, RESPONSE_COMPLETE, self._log.now(), status))
+            self._log.emit(Event(self, RESPONSE_COMPLETE, self._log.now(), status))
 
     def report_response(self, response: Response) -> None:
         """A blocking mode: report what is otherwise reported after the response before it is sent."""
@@ -277,7 +287,7 @@ class AuditRecord(Exchange):
         if status == 401 and self.response_body is None:
             self.message = attempted_methods(request)
         self.response = None
-        self._log.emit((self, RESPONSE_STARTED, self._log.now(), status))
+        self._log.emit(Event(self, RESPONSE_STARTED, self._log.now(), status))
 
     # Bodies, as far as the level asks for them.
 
@@ -316,28 +326,28 @@ class AuditRecord(Exchange):
         """Whether the event shows something of a successful response: the Status of a delete, a generated name."""
         attributes, written = self.attributes_, self.written
         if attributes.verb == "create":
-            return not attributes.name and (written is None or not written[1])
+            return not attributes.name and (written is None or not written.name)
         return attributes.verb in ("delete", "deletecollection") and len(response.body) < _OVERHEAD
 
     @property
     def audit_id(self) -> bytes:
-        return numbered_id(self.audit_number) if self.audit_number else self.target[2].audit_id or b""
+        return numbered_id(self.audit_number) if self.audit_number else self.target.client.audit_id or b""
 
     @property
     def path(self) -> str:
-        return self.target[0]
+        return self.target.path
 
     @property
     def query(self) -> str:
-        return self.target[1]
+        return self.target.query
 
     @property
     def client(self) -> ClientFields:
-        return self.target[2]
+        return self.target.client
 
     @property
     def address(self) -> str:
-        return self.target[3]
+        return self.target.address
 
     @property
     def weight(self) -> int:
@@ -386,8 +396,8 @@ def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], Audi
         client: ClientFields = request.facts.audit or _read_client(request)
         record = request.exchange = record_of()
         record.received_at = now()
-        record.audit_number = 0 if client[3] else number()
-        record.target = (request.path, request.query, client, request.peer.address)
+        record.audit_number = 0 if client.audit_id else number()
+        record.target = Target(request.path, request.query, client, request.peer.address)
         record.ended = record._complete = False
         record.status = record.completed_at = 0
         record.optional = record.response = record.stored = record.decided = None

@@ -25,6 +25,7 @@ from actors.patch.transform import read_patch
 from actors.resource.patching import SECRETS
 from actors.runtime.large_work import LARGE_BYTES, LargeWork
 from actors.runtime.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
+from gateway.exchange import SentNames
 from gateway.memory.budget import MemoryBudget
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import UnsupportedPatch
@@ -366,7 +367,7 @@ def _stored_body(
     exchange = context.exchange
     if exchange is not None and isinstance(metadata, dict):
         get = metadata.get
-        exchange.written = (get("namespace"), get("name"), get("uid"), get("resourceVersion"))
+        exchange.written = SentNames(get("namespace"), get("name"), get("uid"), get("resourceVersion"))
     return Body(stored, decoded.problems, large)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from actors.kinds.registry import Registry
 from gateway.describe.discovery import SUBRESOURCES
@@ -40,8 +40,23 @@ _FORWARDED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _APPLY: Final = b"application/apply-patch+yaml"
 _OF_THE_PAST: Final = frozenset(name for name, _, _ in SUBRESOURCES)
 
-Labels = tuple[str, ...]
+LabelValues = tuple[str, ...]
 _OBJECT: Final = ("group", "version", "resource", "subresource", "scope", "component")
+
+
+class Labels(NamedTuple):
+    verb: str = ""
+    dry_run: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    scope: str = ""
+    component: str = ""
+
+    @property
+    def without_dry_run(self) -> LabelValues:
+        return (self.verb, *self[2:])
 
 
 class Series:
@@ -50,7 +65,7 @@ class Series:
     __slots__ = ("bytes", "code", "count", "labels", "larger", "seconds", "slo", "slower", "unsized")
 
     def __init__(self, labels: Labels, code: int) -> None:
-        self.labels = labels  # verb, dry run, group, version, resource, subresource, scope, component
+        self.labels = labels
         self.code = code
         self.count = 0
         self.seconds = 0.0
@@ -132,7 +147,7 @@ class RequestSeries:
         self._known = known
         self._removed_release = removed_release
         self._series: dict[tuple[str, int], Series] = {}
-        self._deprecated: dict[Labels, int] = {}
+        self._deprecated: dict[LabelValues, int] = {}
         self.others: dict[int, int] = {}
 
     def find(self, request: Request, route: Route, status: int) -> Series:
@@ -149,11 +164,11 @@ class RequestSeries:
     def _add(self, kind: str, request: Request, route: Route, status: int) -> Series:
         is_health = route.path in HEALTH_PATHS and not route.is_resource
         if not is_health and not self._known(route):
-            return Series((), status)  # in nothing that is shown
+            return Series(Labels(), status)  # in nothing that is shown
         labels = _labels(request, route)
         removed = self._removed_release(route) if route.is_resource else None
         if removed is not None:
-            self._deprecated[*labels[2:6], removed] = 1
+            self._deprecated[labels.group, labels.version, labels.resource, labels.subresource, removed] = 1
         return self._series.setdefault((kind, status), Series(labels, status))
 
     def measure(self, context: RequestContext, response: Response, series: Series, seconds: float) -> None:
@@ -172,7 +187,7 @@ class RequestSeries:
         self._series = {
             key: one
             for key, one in self._series.items()
-            if (one.labels[2], one.labels[4]) != (group, resource)
+            if (one.labels.group, one.labels.resource) != (group, resource)
         }
         self._deprecated = {
             key: one for key, one in self._deprecated.items() if (key[0], key[2]) != (group, resource)
@@ -181,7 +196,7 @@ class RequestSeries:
     def snapshot(self) -> list[Counted]:
         return [_copied(one) for one in self._series.values() if one.count]
 
-    def deprecated(self) -> dict[Labels, int]:
+    def deprecated(self) -> dict[LabelValues, int]:
         return dict(self._deprecated)
 
 
@@ -214,7 +229,7 @@ def request_readings(
     found: list[Counted],
 ) -> tuple[list[tuple[Reading, Value]], list[tuple[DistributionReading, Distributions]]]:
     """The metrics of requests. Runs in a thread."""
-    totals: dict[Labels, float] = {(*one.labels, str(one.code)): 0 for one in found}
+    totals: dict[LabelValues, float] = {(*one.labels, str(one.code)): 0 for one in found}
     for one in found:
         totals[*one.labels, str(one.code)] += one.count
     counter = Reading(
@@ -250,27 +265,25 @@ def request_readings(
         (
             slo,
             summed(
-                (_without_dry_run(one), one.slo_seconds, one.slo) for one in found if one.labels[0] != "WATCH"
+                (one.labels.without_dry_run, one.slo_seconds, one.slo)
+                for one in found
+                if one.labels.verb != "WATCH"
             ),
         ),
         (
             sizes,
             summed(
-                (_without_dry_run(one), float(one.bytes), one.sizes)
+                (one.labels.without_dry_run, float(one.bytes), one.sizes)
                 for one in found
-                if one.labels[0] in ("GET", "LIST") and one.labels[5] not in _FORWARDED
+                if one.labels.verb in ("GET", "LIST") and one.labels.subresource not in _FORWARDED
             ),
         ),
     ]
 
 
-def _without_dry_run(one: Counted) -> Labels:
-    return (one.labels[0], *one.labels[2:])
-
-
-def summed(rows: Iterable[tuple[Labels, float, Buckets]]) -> Distributions:
+def summed(rows: Iterable[tuple[LabelValues, float, Buckets]]) -> Distributions:
     """Series that differ only in labels which a metric does not have are one."""
-    found: dict[Labels, tuple[float, Buckets]] = {}
+    found: dict[LabelValues, tuple[float, Buckets]] = {}
     for labels, total, buckets in rows:
         if labels in found:
             before, others = found[labels]
@@ -320,7 +333,7 @@ def _dry_run(request: Request) -> str:
 
 def _labels(request: Request, route: Route) -> Labels:
     if not route.is_resource:
-        return ("GET", "", "", "", "", route.path, "", "")
+        return Labels(verb="GET", subresource=route.path)
     scope = "cluster"
     if route.name or route.verb == "create":
         scope = "resource"
@@ -333,8 +346,13 @@ def _labels(request: Request, route: Route) -> Labels:
         verb = "GET" if scope == "resource" else "LIST"
     elif _applies(request):
         verb = "APPLY"
-    return (
-        verb if verb in _VERBS else OTHER,
-        _dry_run(request),
-        *(route.group, route.version, route.resource, route.subresource, scope, "apiserver"),
+    return Labels(
+        verb=verb if verb in _VERBS else OTHER,
+        dry_run=_dry_run(request),
+        group=route.group,
+        version=route.version,
+        resource=route.resource,
+        subresource=route.subresource,
+        scope=scope,
+        component="apiserver",
     )

@@ -9,7 +9,7 @@ from gateway.pipeline.context import RequestContext
 
 # Characters of a selector that takes as long to parse as a thread takes to start: two hundred requirements.
 LARGE = 2048
-_new_tuple = tuple.__new__
+_SELECT_BY_NAME = frozenset({"list", "watch"})
 
 
 def selected_name(context: RequestContext) -> str:
@@ -27,11 +27,11 @@ def selected_name(context: RequestContext) -> str:
 def attributes_of(context: RequestContext) -> Attributes:
     """The attributes of a request: of its route, and the name that a selector selects."""
     route, user = context.route, context.user
-    if route.asked is not None:
-        return _new_tuple(Attributes, (user, *route.asked))
     if not route.is_resource:
         return Attributes(user, route.verb, path=route.path, is_resource=False)
-    name = route.name or selected_name(context)
+    name = route.name
+    if not name and route.verb in _SELECT_BY_NAME:
+        name = selected_name(context)
     verb, group, version, resource = route.verb, route.group, route.version, route.resource
     subresource, namespace, path = route.subresource, route.namespace, route.path
     return Attributes(user, verb, group, version, resource, subresource, namespace, name, path)

@@ -49,14 +49,12 @@ _FORWARDED = {
     "services": frozenset({"proxy"}),
     "nodes": frozenset({"proxy"}),
 }
-_SELECT_BY_NAME = frozenset({"list", "watch"})
 
 
 class Route:
     """No tuple: each request reads some twenty attributes, and those of a tuple take three times as long."""
 
     __slots__ = (
-        "asked",
         "forwarded",
         "group",
         "has_extra_segments",
@@ -104,12 +102,6 @@ class Route:
         # Whether a pod, a service or a kubelet responds.
         self.forwarded = (
             bool(subresource) and subresource in _FORWARDED.get(resource, ()) and not group and not rewinds
-        )
-        # `Attributes` without the user; None for paths, and where parameters may select one object by its name.
-        self.asked = (
-            (verb, group, version, resource, subresource, namespace, name, path, True)
-            if is_resource and (name or verb not in _SELECT_BY_NAME)
-            else None
         )
 
     def with_verb(self, verb: str) -> Route:

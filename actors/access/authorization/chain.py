@@ -86,7 +86,7 @@ class SystemMasters:
     rights = Rights()  # never change
 
     def authorize(self, attributes: Attributes) -> Decision:
-        return ALLOWED if MASTERS in attributes[0].groups else NO_OPINION
+        return ALLOWED if MASTERS in attributes.user.groups else NO_OPINION
 
     async def rules(self, user: User, namespace: str) -> Rules:
         """None: a SelfSubjectRulesReview lists what the modes allow, as in Kubernetes."""

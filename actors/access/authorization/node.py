@@ -161,7 +161,7 @@ class NodesApart:
         self._of_others = of_others
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
-        if attributes[0].name.startswith(NODE_PREFIX):
+        if attributes.user.name.startswith(NODE_PREFIX):
             return self._of_nodes.authorize(attributes)
         return self._of_others.authorize(attributes)
 

@@ -112,7 +112,7 @@ class LogBackend:
 
     def put(self, event: Pending) -> None:
         """Queue an event, or a record for its events; never waits."""
-        if isinstance(event, tuple) and event[0].is_long:
+        if isinstance(event, tuple) and event.record.is_long:
             self._put_long(event)
             return
         pending = self.pending
@@ -129,7 +129,7 @@ class LogBackend:
         """Queue an event with bodies, which the thread formats, behind those that arrived before."""
         self._gather()
         if self._room:
-            self._push(_Queued(event, 1, event[0].weight))
+            self._push(_Queued(event, 1, event.record.weight))
         else:
             self._drop(1)
         if not self._ticking:
@@ -153,7 +153,7 @@ class LogBackend:
                 pass
 
         self._gather()
-        self._push(_Queued(event, 1, event[0].weight, written))
+        self._push(_Queued(event, 1, event.record.weight, written))
         self._wake.set()
         await done.wait()
         return stored
@@ -193,7 +193,7 @@ class LogBackend:
                 self._push(_Queued(lines, lines.count(b"\n"), len(lines)))
                 return
         for event in events_of(pending):
-            self._push(_Queued(event, 1, event[0].weight))
+            self._push(_Queued(event, 1, event.record.weight))
 
     def _push(self, queued: _Queued) -> None:
         self._events_in += queued.events

@@ -63,7 +63,7 @@ class WebhookBackend:
         if len(self._queue) >= self._buffer_size or self._bytes > MAX_QUEUED_BYTES:
             self._dropped.add(1, "its buffer is full, because events arrive faster than they can be sent")
             return
-        weight = event[0].weight  # now: the record may grow
+        weight = event.record.weight  # now: the record may grow
         self._bytes += weight
         self._queue.append((event, weight))
         self._waiting.set()

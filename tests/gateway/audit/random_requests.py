@@ -14,6 +14,7 @@ from gateway.audit.audit_log import Attached, AuditLog
 from gateway.audit.backends.bounds import Losses
 from gateway.audit.policy import PendingList, parse_policy
 from gateway.audit.record import AuditRecord, Event, Pending
+from gateway.exchange import SentNames
 from gateway.message import Peer, Request, Response
 from tests.actors.object_store import ManualClock
 
@@ -131,7 +132,7 @@ def _happen(record: AuditRecord, users: list[User], random: Random) -> None:
     if attributes.verb in ("create", "update", "patch") and random.random() < 0.9:
         name = odd(ODD) if random.random() < 0.8 else odd(["", None, 5])
         rarely = odd(ODD) if random.random() < 0.3 else ""
-        record.written = (odd(["", None, "default", 7]), name, rarely, odd(["", None, "7", ["7"]]))
+        record.written = SentNames(odd(["", None, "default", 7]), name, rarely, odd(["", None, "7", ["7"]]))
     if random.random() < 0.5:
         record.annotations = {}  # what admission may add to
     if random.random() < 0.1:

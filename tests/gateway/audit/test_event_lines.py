@@ -124,7 +124,7 @@ def status_document(event: Event) -> dict[str, Any]:
 
 def of_resources(events: list[Event]) -> list[Event]:
     """Without those of requests that failed to authenticate: they are tested with a server."""
-    return [event for event in events if event[1] != "ResponseStarted"]
+    return [event for event in events if event.stage != "ResponseStarted"]
 
 
 def expected_lines(events: list[Event]) -> list[bytes]:
@@ -134,7 +134,7 @@ def expected_lines(events: list[Event]) -> list[bytes]:
 
 def short(events: list[Event]) -> list[Event]:
     """What a backend makes lines of at once."""
-    return [event for event in events if event[1] == "RequestReceived" or not event[0].is_long]
+    return [event for event in events if event.stage == "RequestReceived" or not event.record.is_long]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -177,4 +177,4 @@ def test_lines_of_records_are_those_of_their_events(policy: str, seed: int) -> N
     made = EventFormat(CLUSTER)
     assert made.lines(pending[:40]) + made.lines(pending[40:]) == expected
     assert b"".join([made.line(event) + b"\n" for event in events]) == expected
-    assert set(VERBS) == {event[0].attributes_.verb for event in events}
+    assert set(VERBS) == {event.record.attributes_.verb for event in events}

@@ -82,11 +82,19 @@ class Rbac:
         policy.changed = self._forget
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
-        user = attributes[0]  # by index, which takes less time than by name
-        if attributes[9]:
-            key: tuple[object, ...] = (user.name, user.groups, attributes[1:7])
+        user, verb = attributes.user, attributes.verb
+        if attributes.is_resource:
+            key: tuple[object, ...] = (
+                user.name,
+                user.groups,
+                verb,
+                attributes.group,
+                attributes.resource,
+                attributes.subresource,
+                attributes.namespace,
+            )
         else:
-            key = (user.name, user.groups, attributes[1], attributes[8])
+            key = (user.name, user.groups, verb, attributes.path)
         found = self._kept.get(key)
         if found is None:
             if self.policy.waits_for_large(user, attributes.namespace):
