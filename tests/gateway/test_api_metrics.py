@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.gateway.api import ALICE, Api, config_map, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import watching
 from tests.gateway.webhooks.hooking import hooking
 
@@ -104,7 +104,7 @@ async def test_watches_are_counted_when_they_end_and_their_events_when_sent() ->
             found = await scraped(api)
             assert found["apiserver_longrunning_requests"][of(verb="WATCH", scope="namespace")] == 1
             assert ended not in found["apiserver_request_total"]
-        await until_idle()
+        await settled()
         found = await scraped(api)
     assert found["apiserver_request_total"][ended] == 1
     assert not found.get("apiserver_longrunning_requests")

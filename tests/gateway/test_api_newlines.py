@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.gateway.api import ApiResponse, config_map, served
-from tests.gateway.idle import advance
+from tests.gateway.settling import advance
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;g=meta.cluster.io;v=v1"

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 from tests.actors.object_store import Document, open_store
 from tests.cases import cases
 from tests.gateway.api import Api, config_map, names, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 
 def owned(owner: Document, name: str = "dependent", **metadata: object) -> Document:
@@ -25,9 +25,9 @@ async def family(api: Api, **metadata: object) -> None:
 async def remaining(api: Api, clock: MockClock) -> list[str]:
     """Run the controllers, and return the names of the remaining objects."""
     for _ in range(10):
-        await until_idle()
+        await settled()
         clock.jump(1)
-    await until_idle()
+    await settled()
     return names(await api.list("configmaps"))
 
 

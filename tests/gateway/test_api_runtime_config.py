@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from actors.names import REWIND_GROUP
 from tests.gateway.api import Api, config_map, names, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 WEB = {
     "metadata": {"name": "web"},
@@ -123,8 +123,8 @@ async def test_namespace_deletion_includes_disabled_versions(tmp_path: Path, moc
         (await api.ask("POST", DEPLOYMENTS.replace("default", "n"), WEB)).expect(201)
         await api.restart(runtime_config="apps/v1=false")
         (await api.ask("DELETE", "/api/v1/namespaces/n")).expect(200)
-        for _ in range(100):  # commits may be in a worker thread, for which `until_idle` does not wait
-            await until_idle()
+        for _ in range(100):
+            await settled()
             mock_clock.jump(1)
             namespace = await api.ask("GET", "/api/v1/namespaces/n")
             if namespace.status == 404:

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from gateway.composition import open_store
 from tests.cases import cases
 from tests.gateway.api import Api, ApiResponse, SlowDisk, config_map, names, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.shared_server import shared
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -25,9 +25,9 @@ async def after(api: Api, clock: MockClock, seconds: float, method: str, **query
         responses.append(await api.ask(method, PATH, **query))
 
     api.nursery.start_soon(ask)
-    await until_idle()
+    await settled()
     clock.jump(seconds)
-    await until_idle()
+    await settled()
     return responses
 
 
@@ -43,7 +43,7 @@ async def test_list_beyond_its_timeout_is_a_504(mock_clock: MockClock) -> None:
         responses = await after(api, mock_clock, 6.9, "GET", **query)
         assert not responses
         mock_clock.jump(0.1)
-        await until_idle()
+        await settled()
         status = responses[0].expect(504)
         assert status["reason"] == "Timeout"
         assert "Too large resource version: 1000000, current: " in status["message"]
@@ -68,7 +68,7 @@ async def test_list_without_a_timeout_waits_three_seconds_for_a_version(
         responses = await after(api, mock_clock, 2.9, "GET", resourceVersion=1_000_000, **query)
         assert not responses
         mock_clock.jump(0.1)
-        await until_idle()
+        await settled()
         assert "Too large resource version" in responses[0].expect(504)["message"]
 
 
@@ -85,7 +85,7 @@ async def test_delete_collection_beyond_its_timeout_leaves_the_rest(
         status = responses[0].expect(504)
         assert (status["reason"], status["details"]["retryAfterSeconds"]) == ("Timeout", 1)
         gate.set()
-        await until_idle()
+        await settled()
         # The first two were already being committed.
         assert names(await api.list("configmaps")) == ["c", "d", "e"]
 

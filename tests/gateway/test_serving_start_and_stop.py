@@ -14,7 +14,7 @@ from gateway.composition import open_store
 from gateway.composition.run import run
 from tests.actors.object_store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.ports import reserve_port
 
 
@@ -76,7 +76,7 @@ async def test_health_checks_fail_until_the_start_is_finished(
                 assert await statuses(client) == [500, 500, 500]
                 assert not announced
                 gate.open.set()
-                await until_idle()
+                await settled()
                 assert announced
                 assert await statuses(client) == [200, 200, 200]
             stop.set()
@@ -85,7 +85,7 @@ async def test_health_checks_fail_until_the_start_is_finished(
 async def stopping(api: Api) -> None:
     await api.ask("GET", "/livez")
     api.stop.set()
-    await until_idle()
+    await settled()
 
 
 async def test_readyz_fails_during_the_delay_while_requests_are_served(mock_clock: MockClock) -> None:
@@ -106,7 +106,7 @@ async def test_readyz_fails_during_the_delay_while_requests_are_served(mock_cloc
             )
             assert found.status_code == 200
         mock_clock.jump(19.9)
-        await until_idle()
+        await settled()
         assert not api.stopped.is_set()
         mock_clock.jump(0.1)
         await api.stopped.wait()
@@ -136,9 +136,9 @@ async def test_running_writes_finish_and_persist_when_the_server_stops(
         async with trio.open_nursery() as nursery:
             for number in range(20):
                 nursery.start_soon(write, number)
-            await until_idle()
+            await settled()
             api.stop.set()
-            await until_idle()
+            await settled()
             assert not statuses_of_writes
             gate.set()
         assert statuses_of_writes == [201] * 20
@@ -162,7 +162,7 @@ async def test_cancelled_server_ends_although_writes_wait(monkeypatch: pytest.Mo
             access = b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n" % (ADMIN.encode(), len(body))
             async with await trio.open_tcp_stream("127.0.0.1", asked.insecure_port) as stream:
                 await stream.send_all(head + access + body)
-                await until_idle()
+                await settled()
                 nursery.cancel_scope.cancel()
         monkeypatch.setattr(SlowDisk, "gate", None)
         async with served(folder) as api:

@@ -5,7 +5,7 @@ import trio
 from gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import Client, Host, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 UPLOADS = {
     "in the head": b"POST / HTTP/1.1\r\nHost: t\r\nContent-",
@@ -17,7 +17,7 @@ UPLOADS = {
 
 async def deserted(host: Host) -> None:
     while host.statistics.open:
-        await until_idle()
+        await settled()
 
 
 @cases("part", UPLOADS.values(), ids=UPLOADS.keys())
@@ -26,7 +26,7 @@ async def test_aborted_upload_is_not_handled(part: bytes, secure: bool) -> None:
     async with served() as host:
         async with host.connect_tls() if secure else host.connect() as client:
             await client.send(part)
-            await until_idle()
+            await settled()
         await deserted(host)
         assert (host.handled, host.statistics.failed) == ([], 0)
 
@@ -49,7 +49,7 @@ async def test_half_closed_connection_gets_a_late_response() -> None:
     async with served(handle) as host, host.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nbody")
         await client.stream.send_eof()  # type: ignore[attr-defined]
-        await until_idle()
+        await settled()
         ready.set()
         assert (await client.reply()).body == b"body"
 
@@ -70,7 +70,7 @@ async def test_disconnect_before_the_response_affects_no_other_client() -> None:
         ready.set()
         assert len((await other.get()).body) == 1_000_000
         while host.statistics.open > 1:
-            await until_idle()
+            await settled()
         assert host.statistics.failed == 0
 
 
@@ -78,13 +78,13 @@ async def test_reset_affects_no_other_client() -> None:
     async with served() as host, host.connect() as other:
         async with host.connect() as client:
             await client.send(b"GET / HTT")
-            await until_idle()
+            await settled()
             stream = client.stream
             assert isinstance(stream, trio.SocketStream)
             stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         assert (await other.get()).status == 200
         while host.statistics.open > 1:
-            await until_idle()
+            await settled()
 
 
 async def test_half_closed_tls_connection_gets_its_response() -> None:

@@ -12,7 +12,7 @@ from gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http2_client import Http2Client, http2_client
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 KIB = 1024
 
@@ -38,7 +38,7 @@ async def test_invalid_content_lengths_do_not_reach_the_handler(lengths: tuple[b
         await client.request(
             method=b"POST", end=False, extra=tuple((b"content-length", length) for length in lengths)
         )
-        await until_idle()
+        await settled()
         assert await fine(other)
         assert host.statistics.requests == 1
 
@@ -102,7 +102,7 @@ async def test_reset_streams_count_until_their_handlers_end() -> None:
         await client.arrived()
         assert running == 5
         release.set()
-        await until_idle()
+        await settled()
         assert await fine(client)
 
 
@@ -122,7 +122,7 @@ async def test_reset_cancels_the_handler() -> None:
             await client.arrived()
             client.connection.reset_stream(number)
         await client.arrived()
-        await until_idle()
+        await settled()
         assert cancelled == ["GET", "POST"]
 
 
@@ -136,7 +136,7 @@ async def test_response_that_gets_no_window_is_reset(mock_clock: MockClock) -> N
         number = await client.request(b"/large")
         await client.arrived()
         await advance(mock_clock, 29)
-        await until_idle()
+        await settled()
         assert not [event for event in client.events if isinstance(event, h2.events.StreamReset)]
         await advance(mock_clock, 3)
         reset = await client.until(h2.events.StreamReset, number)
@@ -169,7 +169,7 @@ async def test_connect_ends_only_its_stream(extra: tuple[tuple[bytes, bytes], ..
             ],
         )
         await client.flush()
-        await until_idle()
+        await settled()
         assert await fine(other)
 
 
@@ -189,7 +189,7 @@ async def test_unexpected_frames_end_only_their_connection(
 ) -> None:
     async with served() as host, http2_client(host) as other, http2_client(host) as client:
         await client.stream.send_all(bytes_)
-        await until_idle()
+        await settled()
         assert await fine(other)
     assert caplog.text == ""
 

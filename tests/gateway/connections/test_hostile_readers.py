@@ -6,7 +6,7 @@ from trio.testing import MockClock
 
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 LARGE = b"x" * 32_000_000
 
@@ -23,7 +23,7 @@ async def test_stalled_reader_is_disconnected_and_blocks_nobody(mock_clock: Mock
         host.connect_tls() if secure else host.connect() as client,
     ):
         await client.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n")
-        await until_idle()
+        await settled()
         assert (await other.get()).body == b"small"
         assert host.statistics.open == 2
         # Bytes that the kernel buffered count as progress and extend the deadline.
@@ -36,7 +36,7 @@ async def test_stalled_reader_is_disconnected_and_blocks_nobody(mock_clock: Mock
 async def test_slow_reader_gets_everything() -> None:
     async with served(handle) as host, host.connect_tls() as client:
         await client.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n")
-        await until_idle()
+        await settled()
         reply = await client.reply()
         assert reply.body == LARGE
         assert (await client.get("/small")).body == b"small"
@@ -53,7 +53,7 @@ async def test_pipelined_requests_wait_until_their_client_reads() -> None:
     async with served(count) as host, host.connect() as client:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send, b"GET / HTTP/1.1\r\nHost: t\r\n\r\n" * 200)
-            await until_idle()
+            await settled()
             assert handled < 50
             for _ in range(200):
                 assert len((await client.reply()).body) == 1_000_000

@@ -7,7 +7,7 @@ import tracemalloc
 from gateway.connections.limits import Limits
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 # Less than the defaults, because large heads take long to send.
 SMALL = Limits(target=64 * 1024, head=128 * 1024, headers=200)
@@ -26,7 +26,7 @@ async def test_endless_trailers_are_refused() -> None:
         await client.send(CHUNKED + LAST)
         for _ in range(12):
             await client.send(b"a: " + b"x" * 16 * KIB + b"\r\n")
-            await until_idle()
+            await settled()
         assert (await client.reply()).status == 431
         assert await client.ended()
 
@@ -36,7 +36,7 @@ async def test_one_endless_trailer_is_refused() -> None:
         await client.send(CHUNKED + LAST + b"a: ")
         for _ in range(12):
             await client.send(b"x" * 16 * KIB)
-            await until_idle()
+            await settled()
         assert (await client.reply()).status == 431
         assert await client.ended()
 
@@ -61,7 +61,7 @@ async def test_endless_chunk_extension_is_refused() -> None:
         await client.send(CHUNKED + b"5;a=")
         for _ in range(12):
             await client.send(b"x" * 16 * KIB)
-            await until_idle()
+            await settled()
         assert (await client.reply()).status == 431
         assert await client.ended()
 
@@ -70,7 +70,7 @@ async def test_trailers_within_the_limits_are_ignored() -> None:
     trailers = b"".join(b"a%d: b\r\n" % number for number in range(200))
     async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(CHUNKED + LAST)
-        await until_idle()
+        await settled()
         await client.send(trailers + b"\r\n")
         assert (await client.reply()).body == b"5"
 
@@ -79,12 +79,12 @@ async def test_body_in_tiny_chunks_takes_no_more_memory_than_its_bytes() -> None
     chunks = b"1\r\nx\r\n" * 2000
     async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(CHUNKED + chunks)
-        await until_idle()
+        await settled()
         tracemalloc.start()
         try:
             for _ in range(20):
                 await client.send(chunks)
-                await until_idle()
+                await settled()
             held, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -96,7 +96,7 @@ async def test_body_in_tiny_chunks_takes_no_more_memory_than_its_bytes() -> None
 async def test_many_fields_are_refused_before_the_head_is_complete() -> None:
     async with served(measure, SMALL) as host, host.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n")
-        await until_idle()
+        await settled()
         await client.send(b"".join(b"a%d:\r\n" % number for number in range(201)))
         assert (await client.reply()).status == 431
         assert await client.ended()

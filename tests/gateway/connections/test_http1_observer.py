@@ -13,8 +13,8 @@ from gateway.connections.limits import Limits
 from gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import hello, served
-from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer
+from tests.gateway.settling import advance, settled
 
 POST = b"POST /p HTTP/1.1\r\nHost: t\r\n"
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -127,8 +127,8 @@ async def test_malformed_request_is_not_reported(head: bytes) -> None:
     async with served(observer=observer) as host:
         async with host.connect() as client:
             await client.send(head)
-            await until_idle()
-        await until_idle()
+            await settled()
+        await settled()
     assert observer.records == []
 
 
@@ -161,7 +161,7 @@ async def test_end_of_grace_is_reported_as_cut_off(mock_clock: MockClock) -> Non
     observer = Observer()
     async with served(handle, observer=observer, grace=5) as host, host.connect() as client:
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n")
-        await until_idle()
+        await settled()
         assert [record.stages for record in observer.records] == [["received"]]
         host.stop.set()
         await advance(mock_clock, 6)

@@ -11,7 +11,7 @@ import trio
 from gateway.memory.budget import MemoryBudget
 from gateway.message import ReplyLost, Request, Response
 from tests.gateway.connections.http_server import Client, Host, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 LARGE = bytes(100_000)
 
@@ -73,7 +73,7 @@ async def test_connection_goes_on_after_each_kind_of_response(secure: bool) -> N
         body = b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
         assert await client.receive(len(body)) == body
         assert (await client.get("/c")).body == b"/c"
-        await until_idle()
+        await settled()
         assert handler.memory.held == 0
         assert host.statistics.requests == len(host.handled) == 7
 
@@ -84,7 +84,7 @@ async def test_connection_ends_without_a_response() -> None:
         await repeat(client)
         await client.send(b"GET /lost HTTP/1.1\r\nHost: test\r\n\r\n")
         assert await client.ended()
-        await until_idle()
+        await settled()
         assert handler.memory.held == 0
 
 
@@ -95,7 +95,7 @@ async def test_request_in_progress_completes_while_the_server_stops() -> None:
         await client.send(b"GET /gate HTTP/1.1\r\nHost: test\r\n\r\n")
         await handler.entered.wait()
         host.stop.set()
-        await until_idle()
+        await settled()
         assert not host.stopped.is_set()
         handler.open.set()
         reply = await client.reply()

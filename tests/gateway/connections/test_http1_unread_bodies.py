@@ -10,8 +10,8 @@ from gateway.connections.limits import Limits
 from gateway.memory.budget import MemoryBudget
 from gateway.message import EndReason, Finished, Request, Response
 from tests.gateway.connections.http_server import Client, served
-from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer
+from tests.gateway.settling import advance, settled
 
 KIB, MIB = 1024, 1024 * 1024
 GET = b"GET /next HTTP/1.1\r\nHost: t\r\n\r\n"
@@ -101,7 +101,7 @@ async def test_connection_is_idle_after_a_discarded_body(mock_clock: MockClock) 
     async with served(refuse, reads=False) as host, host.connect() as client:
         assert (await client.request(post(10))).status == 401
         await client.send(b"x" * 10)
-        await until_idle()
+        await settled()
         assert host.statistics.idle == 1
         await advance(mock_clock, Limits().idle_seconds + 2)
         assert await client.ended()
@@ -136,7 +136,7 @@ async def test_wanted_body_gets_continue_once_the_handler_reads_it() -> None:
     async with served(handle, reads=False) as host, host.connect() as client:
         await client.send(post(2, more=b"Expect: 100-continue\r\n"))
         await entered.wait()
-        await until_idle()
+        await settled()
         wanted.set()
         assert (await client.reply()).status == 100
         assert (await client.request(b"hi")).body == b"hi"
@@ -145,7 +145,7 @@ async def test_wanted_body_gets_continue_once_the_handler_reads_it() -> None:
 async def test_requests_behind_a_body_are_handled_after_it() -> None:
     async with served(echo) as host, host.connect() as client:
         await client.send(post(6) + b"abc")
-        await until_idle()
+        await settled()
         await client.send(b"def" + post(2) + b"gh" + GET + post(4) + b"ij")
         assert [(await client.reply()).body for _ in range(3)] == [b"abcdef", b"gh", b""]
         assert (await client.request(b"kl")).body == b"ijkl"
@@ -154,7 +154,7 @@ async def test_requests_behind_a_body_are_handled_after_it() -> None:
 async def test_last_request_behind_a_body_gets_its_response() -> None:
     async with served(echo) as host, host.connect() as client:
         await client.send(post(6) + b"abc")
-        await until_idle()
+        await settled()
         await client.send(b"def" + GET.replace(b"Host: t", b"Host: t\r\nConnection: close") + GET)
         first, second = await client.reply(), await client.reply()
         assert (first.body, first.headers.get(b"connection")) == (b"abcdef", None)
@@ -172,11 +172,11 @@ async def test_request_behind_a_body_gets_its_response_from_a_stopping_server() 
 
     async with served(handle) as host, host.connect() as client:
         await client.send(post(6) + b"abc")
-        await until_idle()
+        await settled()
         await client.send(b"def" + GET)
         await entered.wait()
         host.stop.set()
-        await until_idle()
+        await settled()
         proceed.set()
         assert [(await client.reply()).body for _ in range(2)] == [b"/post", b"/next"]
         assert await client.ended()
@@ -203,7 +203,7 @@ async def test_websocket_behind_a_body_is_accepted() -> None:
     )
     async with served(handle) as host, host.connect() as client:
         await client.send(post(6) + b"abc")
-        await until_idle()
+        await settled()
         await client.send(b"def" + upgrade)
         assert (await client.reply()).body == b"abcdef"
         assert (await client.reply()).status == 101
@@ -222,7 +222,7 @@ async def test_client_that_leaves_in_its_body_is_cut_off_once() -> None:
     async with served(echo, observer=observer) as host:
         async with host.connect() as client:
             await client.send(post(6) + b"abc")
-            await until_idle()
+            await settled()
         (record,) = await observer.ended(1)
     assert record.end == (0, 0, True)
     assert host.statistics.failed == 0
@@ -244,18 +244,18 @@ async def test_large_body_waits_for_memory() -> None:
         host.connect() as two,
     ):
         await one.send(post(2 * MIB) + b"x" * KIB)
-        await until_idle()
+        await settled()
         assert (memory.held, memory.statistics().waiting) == (4 * MIB, 0)
         await two.send(post(2 * MIB).replace(b"/post", b"/two"))
-        await until_idle()
+        await settled()
         assert (memory.held, memory.statistics().waiting) == (4 * MIB, 1)
         memory.release(other)
-        await until_idle()
+        await settled()
         assert (memory.held, memory.statistics().waiting) == (4 * MIB, 0)
         for client in (one, two):
             await client.send(b"x" * (2 * MIB - KIB if client is one else 2 * MIB))
             assert (await client.reply()).body == b"%d" % (2 * MIB)
-        await until_idle()
+        await settled()
         assert memory.held == 0
 
 
@@ -273,14 +273,14 @@ async def test_chunked_body_takes_memory_as_it_grows() -> None:
         held = []
         for _ in range(20):
             await client.send(chunk)
-            await until_idle()
+            await settled()
             held.append(memory.held)
         assert held[0] == 0
         assert held == sorted(held)
         assert 20 * 0x8000 - 64 * KIB <= held[-1] <= 20 * 0x8000 + 256 * KIB
         await client.send(b"0\r\n\r\n")
         assert (await client.reply()).body == b"%d" % (20 * 0x8000)
-        await until_idle()
+        await settled()
         assert memory.held == 0
 
 
@@ -297,7 +297,7 @@ async def test_wait_for_memory_is_not_the_clients_time(mock_clock: MockClock) ->
 
     async with served(handle, reads=False, memory=memory) as host, host.connect() as client:
         await client.send(CHUNKED + b"20000\r\n" + b"x" * 0x10000)
-        await until_idle()
+        await settled()
         assert memory.statistics().waiting == 1
         for _ in range(9):
             await advance(mock_clock, 1)
@@ -319,7 +319,7 @@ async def test_memory_is_given_back_however_a_body_ends(end: str, mock_clock: Mo
     async with served(handle, reads=False, memory=memory) as host:
         async with host.connect() as client:
             await client.send(CHUNKED + b"fffff\r\n" + b"x" * 300_000)
-            await until_idle()
+            await settled()
             assert memory.held > 0
             if end == "stalled":
                 await advance(mock_clock, 60)
@@ -329,10 +329,10 @@ async def test_memory_is_given_back_however_a_body_ends(end: str, mock_clock: Mo
                 await client.send(b"x" * (0xFFFFF - 300_000) + (b"\r\nfffff\r\n" + b"x" * 0xFFFFF) * 3)
             elif end == "stopped":
                 host.stop.set()
-                await until_idle()
+                await settled()
                 await advance(mock_clock, 5)
             if end != "left":
-                await until_idle()
+                await settled()
                 assert memory.held == 0
-        await until_idle()
+        await settled()
         assert memory.held == 0

@@ -11,8 +11,8 @@ from tests.gateway.connections.conftest import limit_receive_buffer
 from tests.gateway.connections.http2.raw_client import Setting, raw_client, window_update
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, eventually, until_idle
 from tests.gateway.observing import Observer
+from tests.gateway.settling import advance, eventually, settled
 
 PLAIN = ["received", "complete"]
 
@@ -133,7 +133,7 @@ async def test_responses_that_wait_for_the_socket_at_the_end_of_grace_are_report
         for _ in range(count):
             await client.request("/16000")
         await eventually(lambda: len(observer.records) == count)
-        await until_idle()
+        await settled()
         host.stop.set()
         await advance(mock_clock, 1.1)
         await host.stopped.wait()

@@ -11,7 +11,7 @@ import trio
 from gateway.message import Request, Response
 from tests.gateway.connections.http2_client import Http2Client, http2_client
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import eventually, until_idle
+from tests.gateway.settling import eventually, settled
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 # The server may notice while sending or while receiving.
@@ -37,5 +37,5 @@ async def test_connection_reset_during_the_response_logs_nothing(caplog: pytest.
                 clients.append(client)
                 await client.request()
                 await eventually(lambda: host.statistics.requests == number + 1)  # noqa: B023
-                await until_idle()
+                await settled()
     assert not caplog.records

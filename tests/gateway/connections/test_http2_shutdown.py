@@ -11,7 +11,7 @@ from gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, RawClient, headers, raw_client
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 
 class Gate:
@@ -57,7 +57,7 @@ async def test_requests_after_goaway_get_refused_stream() -> None:
         await client.request()
         await gate.entered.wait()
         host.stop.set()
-        await until_idle()
+        await settled()
         late = await client.request(b"/late")
         refusal = (await client.raw(RstStreamFrame))[-1]
         assert isinstance(refusal, RstStreamFrame)
@@ -116,7 +116,7 @@ async def test_client_close_frees_the_connection_at_once() -> None:
         async with http2_client(host) as client:
             await client.status(await client.request())
         while host.statistics.open:
-            await until_idle()
+            await settled()
 
 
 async def test_client_that_does_not_read_cannot_delay_the_stop(mock_clock: MockClock) -> None:

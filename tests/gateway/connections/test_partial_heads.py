@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.memory.budget import STRANGER_SHARE, MemoryBudget
 from tests.gateway.connections.http2.raw_client import ErrorCode, continuation, headers, raw_client
 from tests.gateway.connections.http_server import Client, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 KIB = 1024
 LIMIT = 64 * KIB
@@ -18,7 +18,7 @@ def budget() -> MemoryBudget:
 async def begin(client: Client, size: int) -> None:
     """Send so many bytes of a head, and not its end."""
     await client.send(b"GET / HTTP/1.1\r\nHost: t\r\nX-Long: ".ljust(size, b"x"))
-    await until_idle()
+    await settled()
 
 
 async def test_largest_partial_head_is_given_up() -> None:
@@ -42,7 +42,7 @@ async def test_heads_that_are_complete_or_lost_are_not_counted() -> None:
         for _ in range(3):
             async with host.connect() as lost:
                 await begin(lost, 40 * KIB)
-            await until_idle()
+            await settled()
             await begin(client, 40 * KIB)
             assert (await client.request(b"\r\n\r\n")).status == 200
 
@@ -53,7 +53,7 @@ async def test_largest_header_block_is_given_up() -> None:
         part = bytes(16 * KIB)
         await large.send(headers(stream, part, done=False))
         await large.send(*(continuation(stream, part, done=False) for _ in range(2)))
-        await until_idle()
+        await settled()
         await begin(small, 20 * KIB)
         await large.send(continuation(stream, b""))
         assert await large.connection_error() is ErrorCode.ENHANCE_YOUR_CALM

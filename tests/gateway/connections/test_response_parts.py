@@ -13,8 +13,8 @@ from actors.errors import Expired
 from gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, Setting, raw_client, window_update
 from tests.gateway.connections.http_server import Client, Host, authority, served
-from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer
+from tests.gateway.settling import advance, settled
 
 SMALL = [b"one ", b"", b"two ", b"three"]
 WHOLE = b"".join(SMALL)
@@ -134,7 +134,7 @@ async def test_http1_client_that_does_not_read_gets_one_part(mock_clock: MockClo
         host.connect_tls() if secure else host.connect() as client,
     ):
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
-        await until_idle()
+        await settled()
         assert producer.produced == 1
         for _ in range(60):
             await advance(mock_clock, 30)
@@ -231,9 +231,9 @@ async def test_stopping_server_completes_the_parts() -> None:
     async with served(producer) as host, host.connect() as plain, raw_client(host) as client:
         await plain.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
         number = await client.request()
-        await until_idle()
+        await settled()
         host.stop.set()
-        await until_idle()
+        await settled()
         producer.gate.set()
         received = await everything(plain)
         assert b"first " in received and received.endswith(b"last\r\n0\r\n\r\n")

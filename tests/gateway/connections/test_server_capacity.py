@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import Client, served
-from tests.gateway.idle import advance, eventually, until_idle
+from tests.gateway.settling import advance, eventually, settled
 
 
 async def test_longest_idle_connection_closes_for_a_new_one(mock_clock: MockClock) -> None:
@@ -38,7 +38,7 @@ async def test_new_connection_waits_while_all_are_busy() -> None:
         await busy.send(b"GET /busy HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
         async with host.connect() as new:
             await new.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
-            await until_idle()
+            await settled()
             assert host.statistics.accepted == 1
             release.set()
             assert (await new.reply()).status == 200

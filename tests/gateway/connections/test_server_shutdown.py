@@ -6,7 +6,7 @@ from trio.testing import MockClock
 
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 
 class Gate:
@@ -26,7 +26,7 @@ async def test_idle_connections_close_at_once() -> None:
     async with served() as host, host.connect() as used, host.connect() as fresh, host.connect_tls() as tls:
         await used.get()
         await tls.get()
-        await until_idle()
+        await settled()
         host.stop.set()
         await host.stopped.wait()
         assert [await client.ended() for client in (used, fresh, tls)] == [True] * 3
@@ -40,7 +40,7 @@ async def test_request_in_progress_completes_with_connection_close() -> None:
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n")
         await gate.entered.wait()
         host.stop.set()
-        await until_idle()
+        await settled()
         assert host.statistics.draining
         assert not host.stopped.is_set()
         gate.open.set()
@@ -53,9 +53,9 @@ async def test_request_in_progress_completes_with_connection_close() -> None:
 async def test_incomplete_request_is_read_to_its_end() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"POST /a HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab")
-        await until_idle()
+        await settled()
         host.stop.set()
-        await until_idle()
+        await settled()
         reply = await client.request(b"cd")
         assert (reply.status, reply.headers[b"connection"]) == (200, b"close")
         await host.stopped.wait()
@@ -67,7 +67,7 @@ async def test_all_pipelined_requests_complete() -> None:
         await client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: t\r\n\r\n" % number for number in range(3)))
         await gate.entered.wait()
         host.stop.set()
-        await until_idle()
+        await settled()
         gate.open.set()
         replies = [await client.reply() for _ in range(3)]
         assert [reply.body for reply in replies] == [b"/0", b"/1", b"/2"]
@@ -78,7 +78,7 @@ async def test_all_pipelined_requests_complete() -> None:
 async def test_request_that_arrives_as_the_server_stops_completes() -> None:
     async with served() as host, host.connect() as client, host.connect() as fresh:
         await client.get()
-        await until_idle()
+        await settled()
         await client.send(b"GET /late HTTP/1.1\r\nHost: t\r\n\r\n")
         await fresh.send(b"GET /first HTTP/1.1\r\nHost: t\r\n\r\n")
         host.stop.set()
@@ -117,9 +117,9 @@ async def test_large_response_in_progress_is_sent_whole() -> None:
 
     async with served(handle) as host, host.connect_tls() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
-        await until_idle()
+        await settled()
         host.stop.set()
-        await until_idle()
+        await settled()
         assert not host.stopped.is_set()
         assert len((await client.reply()).body) == 20_000_000
         await host.stopped.wait()

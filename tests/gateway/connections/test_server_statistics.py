@@ -4,7 +4,7 @@ import trio
 
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 
 async def test_connections_and_requests_are_counted() -> None:
@@ -18,12 +18,12 @@ async def test_connections_and_requests_are_counted() -> None:
     async with served(handle) as host, host.connect() as resting, host.connect() as busy:
         await resting.get()
         await busy.send(b"GET /busy HTTP/1.1\r\nHost: t\r\n\r\n")
-        await until_idle()
+        await settled()
         async with host.connect() as bad:
             await bad.request(b"nonsense\r\n\r\n")
             assert await bad.ended()
         while host.statistics.open > 2:
-            await until_idle()
+            await settled()
         figures = host.statistics
         assert (figures.open, figures.idle, figures.accepted) == (2, 1, 3)
         assert (figures.requests, figures.refused, figures.failed) == (2, 1, 0)

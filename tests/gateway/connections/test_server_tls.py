@@ -11,7 +11,7 @@ from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import Client, authority, hello, refuse, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 from tests.issuers import issuer
 
 
@@ -125,7 +125,7 @@ async def test_invalid_record_ends_only_its_connection() -> None:
         assert isinstance(stream, trio.SSLStream)
         await stream.transport_stream.send_all(b"\x17\x03\x03\x00\x20" + b"x" * 32)
         while host.statistics.open > 1 or host.statistics.accepted < 2:
-            await until_idle()
+            await settled()
         assert (await other.get()).status == 200
 
 

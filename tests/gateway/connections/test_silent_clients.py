@@ -12,7 +12,7 @@ from gateway.connections.limits import DRAIN_TICK, Limits
 from gateway.message import Request, Response
 from tests.gateway.connections.conftest import BUFFER, limit_receive_buffer
 from tests.gateway.connections.http_server import Client, hello, served
-from tests.gateway.idle import advance, seconds_to_stop, until_idle
+from tests.gateway.settling import advance, seconds_to_stop, settled
 
 pytestmark = pytest.mark.usefixtures("small_send_buffers")
 
@@ -121,7 +121,7 @@ async def test_client_of_half_a_request_gets_408(mock_clock: MockClock) -> None:
     async with served(grace=60) as host, host.connect() as head, host.connect_tls() as body:
         await head.send(HALF_HEAD)
         await body.send(HALF_BODY)
-        await until_idle()
+        await settled()
         host.stop.set()
         await advance(mock_clock, Limits().drain_seconds - DRAIN_TICK)
         assert host.statistics.open == 2
@@ -134,7 +134,7 @@ async def test_client_of_half_a_request_gets_408(mock_clock: MockClock) -> None:
 async def test_steady_upload_outlasts_the_limit_of_silent_clients(mock_clock: MockClock) -> None:
     async with served(grace=60) as host, host.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 200000\r\n\r\n")
-        await until_idle()
+        await settled()
         host.stop.set()
         for _ in range(10):
             await advance(mock_clock, 1)
@@ -149,7 +149,7 @@ async def test_steady_reader_outlasts_the_limit_of_silent_clients(
     async with served(large, grace=60) as host, host.connect() as client:
         limit_receive_buffer(client.stream)
         await client.send(GET)
-        await until_idle()
+        await settled()
         host.stop.set()
         received = 0
         for second in range(1, PARTS):
@@ -170,7 +170,7 @@ async def test_response_of_a_long_handler_is_sent(mock_clock: MockClock) -> None
     async with served(handle, grace=60) as host, host.connect() as plain, host.connect_tls() as tls:
         for client in (plain, tls):
             await client.send(GET)
-        await until_idle()
+        await settled()
         host.stop.set()
         await advance(mock_clock, 49)
         assert host.statistics.open == 2

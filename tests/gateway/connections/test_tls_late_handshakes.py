@@ -12,7 +12,7 @@ import trio
 from gateway.connections.limits import Limits
 from gateway.connections.tls import SharedBios, TlsTransport
 from tests.gateway.connections.http_server import authority
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 
 class Peer:
@@ -60,7 +60,7 @@ class Handshake:
         """Let the deadline pass after the bytes have arrived, before the server reads them."""
         self.sock.send(data)
         self.transport.interrupt()
-        await until_idle()
+        await settled()
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def handshaking() -> AsyncIterator[Handshake]:
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(handshake.run)
-            await until_idle()
+            await settled()
             yield handshake
     finally:
         handshake.sock.close()

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 from tests.gateway.api import Api, Opener, served
 from tests.gateway.custom_api import served_custom
 from tests.gateway.generic.kinds import MERGE, META, Opened, both
-from tests.gateway.idle import advance
+from tests.gateway.settling import advance
 from tests.gateway.watch.watching import watching
 
 

@@ -18,7 +18,7 @@ from gateway.record.recorder import Recorder, RecordOptions
 from journal.log import Journal
 from journal.records import Event
 from tests.gateway.api import ADMIN, Api
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 
 class CountingSession(StreamingSession):
@@ -56,9 +56,9 @@ async def recording(
             nursery.start_soon(recorder.run)
             await recorder.started.wait()
             yield recorder, session
-            await until_idle()  # controllers have written what follows, and it is on no socket any more
+            await settled()  # controllers have written what follows, and it is on no socket any more
             await trio.sleep(3)  # of the virtual clock: what may arrive in another order is in the journal
-            await until_idle()
+            await settled()
             nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):

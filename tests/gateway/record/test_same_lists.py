@@ -14,9 +14,9 @@ from gateway.record.recorder import load_positions
 from journal.log import Journal
 from tests.actors.object_store import Document, memory_folder
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.idle import until_idle
 from tests.gateway.record.recording import recording
 from tests.gateway.replay.replaying import replayed
+from tests.gateway.settling import settled
 
 LISTED = (
     "configmaps",
@@ -102,8 +102,9 @@ async def write_more(api: Api, chance: random.Random) -> None:
         write_one = api.create if number < 7 else api.replace
         await write_one("configmaps", config_map(name, x=str(number)), "team-a")
     await api.delete("namespaces", "team-b")
-    while (await api.ask("GET", api.path("namespaces", None, "team-b"))).status != 404:
-        await until_idle()
+    with trio.fail_after(600):  # of the virtual clock
+        while (await api.ask("GET", api.path("namespaces", None, "team-b"))).status != 404:
+            await settled()
 
 
 async def test_recorded_journal_is_sound(folder: Path, autojump_clock: MockClock) -> None:

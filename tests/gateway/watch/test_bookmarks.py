@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.watch.group import BOOKMARK_INTERVAL
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import (
     Watch,
     ports,
@@ -102,7 +102,7 @@ async def assert_resumable(api: Api, watch: Watch) -> None:
     for mark in bookmarks(watch):
         later = [version(one) for one in watch.events if one["type"] != "BOOKMARK" and version(one) > mark]
         async with watching(api, api.path("configmaps"), resourceVersion=mark) as again:
-            await until_idle()
+            await settled()
             assert versions(again.events) == later
 
 
@@ -113,7 +113,7 @@ async def test_lagging_watch_gets_bookmark_of_its_own_cursor(transport: str, moc
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5, **ASKED}
         async with watching(api, api.path("configmaps"), transport, stalled=True, **query) as watch:
-            await until_idle()
+            await settled()
             for number in range(30):
                 await api.create("configmaps", config_map(f"c-{number:02}", big=big))
             await advance(mock_clock, 6)

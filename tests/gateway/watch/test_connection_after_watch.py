@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
 from tests.gateway.connections.http_server import Client
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import Chunks, Watch, connect, request, watching
 
 
@@ -100,7 +100,7 @@ async def test_client_that_does_not_read_to_the_end_of_an_event_is_disconnected(
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5}
         async with watching(api, api.path("configmaps"), stalled=True, **query) as watch:
-            await until_idle()
+            await settled()
             for number in range(60):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             for _ in range(12):
@@ -115,7 +115,7 @@ async def test_client_that_reads_at_the_last_moment_gets_whole_events(mock_clock
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5}
         async with watching(api, api.path("configmaps"), stalled=True, **query) as watch:
-            await until_idle()
+            await settled()
             for number in range(60):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             for _ in range(7):

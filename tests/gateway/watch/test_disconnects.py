@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import (
     connect,
     ports,
@@ -34,7 +34,7 @@ async def watchers(api: Api) -> dict[str, float]:
 
 
 async def assert_no_watchers(api: Api) -> None:
-    await until_idle()
+    await settled()
     left = await watchers(api)
     assert left["rewound_watchers_sweeping"] == left["rewound_watchers_lagging"] == 0
     assert left["rewound_watch_groups"] == 0
@@ -45,7 +45,7 @@ async def test_disconnect_of_idle_watch_frees_it(transport: str) -> None:
     async with served(**ports(transport)) as api:
         for _ in range(3):
             async with watching(api, api.path("configmaps"), transport):
-                await until_idle()
+                await settled()
         await assert_no_watchers(api)
 
 
@@ -74,7 +74,7 @@ async def test_many_disconnects_during_a_burst_affect_no_other_watch(reset: bool
                 stream = await connect(api)
                 await stream.send_all(request(f"{path}?watch=1&resourceVersion={at}"))
                 streams.append(stream)
-            await until_idle()
+            await settled()
             async with trio.open_nursery() as nursery:
 
                 async def write() -> None:
@@ -98,8 +98,8 @@ async def test_disconnect_during_initial_events_frees_the_watch(transport: str) 
         for number in range(20):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
         async with watching(api, api.path("configmaps"), transport, stalled=True):
-            await until_idle()
-        await until_idle()
+            await settled()
+        await settled()
         async with watching(api, api.path("configmaps")) as watch:
             assert len(await watch.take(20)) == 20
         await assert_no_watchers(api)
@@ -111,7 +111,7 @@ async def test_half_closed_connection_ends_the_watch() -> None:
         stream = await connect(api)
         assert isinstance(stream, trio.SocketStream)
         await stream.send_all(request(f"{api.path('configmaps')}?watch=1"))
-        await until_idle()
+        await settled()
         await stream.send_eof()
         await assert_no_watchers(api)
         await stream.aclose()
@@ -120,14 +120,14 @@ async def test_half_closed_connection_ends_the_watch() -> None:
 async def send_endlessly(stream: trio.abc.Stream) -> None:
     while True:
         await stream.send_all(b"x" * 65536)
-        await until_idle()
+        await settled()
 
 
 async def test_client_that_sends_endlessly_is_disconnected() -> None:
     async with served() as api:
         stream = await connect(api)
         await stream.send_all(request(f"{api.path('configmaps')}?watch=1"))
-        await until_idle()
+        await settled()
         with pytest.raises(trio.BrokenResourceError):
             await send_endlessly(stream)
         await stream.aclose()

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.watch import changes, frames
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import (
     ports,
     stalling_transports,
@@ -32,7 +32,7 @@ async def test_lagging_watch_beyond_the_history_gets_410(transport: str) -> None
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, transport, stalled=True, resourceVersion=at) as watch:
-            await until_idle()
+            await settled()
             for number in range(30):
                 await api.create("configmaps", config_map(f"c-{number:03}", big=BIG))
             api.clock.advance(301)
@@ -74,7 +74,7 @@ async def test_watch_that_lags_after_a_long_idle_time_does_not_expire() -> None:
     async with served() as api:
         path = api.path("configmaps")
         async with watching(api, path, stalled=True, resourceVersion=await api.head()) as watch:
-            await until_idle()
+            await settled()
             for number in range(20):
                 api.clock.advance(400)
                 await api.create("leases", {"metadata": {"name": f"l-{number}"}})
@@ -90,7 +90,7 @@ async def test_initial_events_that_outlast_the_history_get_410(transport: str) -
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big=BIG))
         async with watching(api, api.path("configmaps"), transport, stalled=True) as watch:
-            await until_idle()
+            await settled()
             api.clock.advance(400)
             await api.create("configmaps", config_map("late"))
             api.clock.advance(400)

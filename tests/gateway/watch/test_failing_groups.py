@@ -10,7 +10,7 @@ from gateway.watch.selection import Selected, Selection
 from journal.errors import Damaged
 from journal.records import Event
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, watching
 
 select = Selection.select
@@ -65,7 +65,7 @@ async def test_failed_catch_up_ends_only_its_watch(transport: str, monkeypatch: 
                 patch.setattr(Selection, "select", fails_for_selections)
                 lagging.resume()  # type: ignore[attr-defined]
                 await lagging.wait_over()
-                await until_idle()
+                await settled()
             assert lagging.events[-1]["object"]["code"] == 500
             await api.create("configmaps", labelled("last", app="x"))
             assert await healthy.types_and_names(1) == [("ADDED", "last")]

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from tests.gateway.api import ADMIN, Api, config_map, served
 from tests.gateway.connections.http2.raw_client import RawClient, Setting, rst_stream, window_update
-from tests.gateway.idle import seconds_to_stop
+from tests.gateway.settling import seconds_to_stop
 from tests.gateway.watch.watching import connect
 
 NO_WINDOW = {Setting.INITIAL_WINDOW_SIZE: 0}

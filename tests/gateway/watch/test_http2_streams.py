@@ -13,7 +13,7 @@ from gateway.connections.http2.stream import Stream
 from gateway.connections.transport import Transport
 from gateway.watch import group
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.idle import advance, eventually, until_idle
+from tests.gateway.settling import advance, eventually, settled
 from tests.gateway.watch.http2_watches import StreamBody, connection
 from tests.gateway.watch.watching import assert_ascending, type_and_name, version
 
@@ -61,7 +61,7 @@ async def test_events_of_ten_watches_leave_in_few_writes(monkeypatch: pytest.Mon
             await client.watch(PATH, resourceVersion=at, headers=TABLE),
             await client.watch(PATH, resourceVersion=at, headers=PARTIAL),
         ]
-        await until_idle()
+        await settled()
         writes = 0
         await api.create("configmaps", labelled("a", app="web"))
         for watch in watches:
@@ -114,7 +114,7 @@ async def test_resets_during_sweeps_and_catch_up(monkeypatch: pytest.MonkeyPatch
         await client.resume(stalls)
         events = await stalls.take(30)
         assert [type_and_name(event) for event in events] == [("ADDED", f"c-{n:02}") for n in range(30)]
-        await until_idle()
+        await settled()
         text = (await api.ask("GET", "/metrics")).text
         assert 'rewound_watchers_sweeping{type="configmaps"} 3' in text
         assert 'rewound_watchers_lagging{type="configmaps"} 0' in text
@@ -139,7 +139,7 @@ async def test_connections_that_break_during_a_burst_affect_no_other() -> None:
                     await watch.take(5)
                     broken.reset_on_close()
         assert len(await watch.take(20)) == 20
-        await until_idle()
+        await settled()
         text = (await api.ask("GET", "/metrics")).text
         assert 'rewound_watchers_sweeping{type="configmaps"} 1' in text
         assert 'rewound_watchers_lagging{type="configmaps"} 0' in text
@@ -166,12 +166,12 @@ async def test_watches_of_a_connection_that_fails_are_freed(monkeypatch: pytest.
         watch = await client.watch(PATH)
         document = await client.request("/openapi/v2", kind=StreamBody)
         await document.wait_over()
-        await until_idle()
+        await settled()
         assert 'rewound_watchers_sweeping{type="configmaps"} 1' in (await api.ask("GET", "/metrics")).text
         monkeypatch.setattr(FrameReader, "next", lambda _: 1 / 0)
         await client.widen(1, watch)
         await watch.wait_over()
-        await until_idle()
+        await settled()
         assert 'rewound_watchers_sweeping{type="configmaps"} 0' in (await api.ask("GET", "/metrics")).text
 
 
@@ -206,7 +206,7 @@ async def test_stream_reset_affects_no_other_stream() -> None:
     async with served() as api, connection(api) as client:
         gone, stays = await client.watch(PATH), await client.watch(PATH)
         await client.cancel(gone)
-        await until_idle()
+        await settled()
         await api.create("configmaps", config_map("a"))
         assert await stays.types_and_names(1) == [("ADDED", "a")]
         assert gone.events == []

@@ -12,8 +12,8 @@ from gateway.composition.extensions import Extensions
 from gateway.watch import changes, frames
 from gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.idle import advance, eventually, until_idle
 from tests.gateway.observing import Observer
+from tests.gateway.settling import advance, eventually, settled
 from tests.gateway.watch.http2_watches import WIDE, StreamBody, StreamWatch, connection
 from tests.gateway.watch.watching import type_and_name, versions
 
@@ -31,7 +31,7 @@ async def lagging(api: Api) -> float:
 async def until_received(watch: StreamWatch, size: int) -> None:
     """Wait for so many bytes, and see that no more come."""
     await eventually(lambda: watch.received >= size)
-    await until_idle()
+    await settled()
     assert watch.received == size
 
 
@@ -51,7 +51,7 @@ async def test_stream_whose_window_opens_byte_by_byte() -> None:
         assert [type_and_name(event) for event in watch.events] == [("ADDED", "a"), ("ADDED", "b")]
         # It is part of the sweep again.
         await client.widen(MANY, watch)
-        await until_idle()
+        await settled()
         assert await lagging(api) == 0
         await api.create("configmaps", config_map("c"))
         await eventually(lambda: len(watch.events) == 3)
@@ -85,13 +85,13 @@ async def test_window_of_the_connection_that_one_stalled_stream_used_up() -> Non
             await api.create("configmaps", config_map(f"c-{number}", big="x" * 20_000))
         await until_received(stalled, 65_535)
         healthy = [await client.watch(PATH, resourceVersion=at) for _ in range(3)]
-        await until_idle()
+        await settled()
         assert not any(watch.received for watch in healthy)
         # Each byte of the connection's window is used, by streams with an open window of their own.
         for total in (1, 1_000, 10_000):
             await client.widen(total - sum(watch.received for watch in healthy))
             await eventually(lambda total=total: sum(watch.received for watch in healthy) >= total)  # type: ignore[misc]
-            await until_idle()
+            await settled()
             assert sum(watch.received for watch in healthy) == total
         await client.widen(MANY)
         for watch in healthy:
@@ -150,7 +150,7 @@ async def test_list_that_fills_the_socket_leaves_room_to_a_watch() -> None:
             while not watch.status:
                 await client.read_once(4096)
             body = await client.request(PATH, kind=StreamBody)
-            await until_idle()  # the socket is full
+            await settled()  # the socket is full
             await api.create("configmaps", config_map("new"))
             while not watch.events:
                 await client.read_once(65536)
@@ -233,6 +233,6 @@ async def test_bytes_of_a_stream_reset_in_an_event_are_counted() -> None:
         await api.create("configmaps", config_map("a", big="x" * 5_000))
         await until_received(watch, 1_234)
         await client.cancel(watch)
-        await until_idle()
+        await settled()
         [record] = [one for one in observer.records if one.method == "GET" and one.path == PATH]
     assert record.end == (200, 1_234, True)

@@ -10,7 +10,7 @@ import trio
 from actors.store import committer as slow_disk
 from gateway.watch import initial_events as state
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import (
     Watch,
     assert_ascending,
@@ -63,7 +63,7 @@ async def test_writes_between_pages_are_neither_lost_nor_repeated(transport: str
             async with watching(api, api.path("configmaps"), transport) as watch:
                 while not any(name == "a-029" for _, name in map(type_and_name, watch.events)):
                     await trio.lowlevel.checkpoint()
-                await until_idle()
+                await settled()
                 listed = await api.list("configmaps")
                 expected = {
                     item["metadata"]["name"]: int(item["metadata"]["resourceVersion"])
@@ -129,10 +129,10 @@ async def test_client_that_stalls_during_initial_events_gets_all_of_them(transpo
         for number in range(60):
             await api.create("configmaps", config_map(f"m-{number:02}", big=big))
         async with watching(api, api.path("configmaps"), transport, stalled=True) as watch:
-            await until_idle()
+            await settled()
             await api.replace("configmaps", config_map("m-00", big="gone"))
             await api.delete("configmaps", "m-59")
-            await until_idle()
+            await settled()
             watch.resume()  # type: ignore[attr-defined]
             events = await watch.take(62)
             assert [type_and_name(event) for event in events] == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, type_and_name, watching
 
 PATHS = [
@@ -28,7 +28,7 @@ async def test_watch_of_one_object_gets_only_its_events(path: str, start: str) -
             for name in ("b", "a", "aa"):
                 await api.delete("configmaps", name)
             assert await watch.types_and_names(3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
-            await until_idle()
+            await settled()
             assert watch.untaken == []
 
 
@@ -42,7 +42,7 @@ async def test_watch_of_one_object_over_every_transport(transport: str) -> None:
 
 async def test_watch_of_a_missing_object_gets_its_creation() -> None:
     async with served() as api, watching(api, PATHS[0]) as watch:
-        await until_idle()
+        await settled()
         assert watch.events == []
         await api.create("configmaps", config_map("a"))
         await api.delete("configmaps", "a")
@@ -70,7 +70,7 @@ async def test_watch_of_one_object_applies_selectors() -> None:
             await api.replace("configmaps", labelled("a", app="db"))
             assert await watch.types_and_names(1) == [("ADDED", "a")]
             await api.create("configmaps", labelled("b", app="db"))
-            await until_idle()
+            await settled()
             assert never.events == []
             assert watch.untaken == []
 
@@ -78,9 +78,9 @@ async def test_watch_of_one_object_applies_selectors() -> None:
 async def test_watch_of_a_cluster_scoped_object() -> None:
     async with served() as api:
         await api.create("namespaces", {"metadata": {"name": "a"}})
-        await until_idle()
+        await settled()
         async with watching(api, "/api/v1/namespaces/a") as watch:
             assert await watch.types_and_names(1) == [("ADDED", "a")]
             await api.create("namespaces", {"metadata": {"name": "b"}})
-            await until_idle()
+            await settled()
             assert watch.untaken == []

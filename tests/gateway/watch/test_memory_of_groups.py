@@ -10,7 +10,7 @@ from gateway.memory.budget import MemoryBudget, TooManyRequests
 from gateway.watch import interest as interests
 from gateway.watch.interest import GROUP_BYTES, SELECTOR_FACTOR, account
 from tests.gateway.api import Api, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import watching
 
 # Far more than the machine has: the memory that the test process uses does not matter.
@@ -33,14 +33,14 @@ async def test_watch_without_room_for_its_group_is_refused(monkeypatch: pytest.M
         path, at = api.path("configmaps"), await api.head()
         query = {"resourceVersion": at, "labelSelector": "app=a"}
         async with watching(api, path, **query):
-            await until_idle()
+            await settled()
             assert await refused(api, path, resourceVersion=at, labelSelector="app=b")
             async with watching(api, path, **query):  # shares the group
-                await until_idle()
+                await settled()
             assert await refused(api, path, resourceVersion=at, labelSelector="app=b")
-        await until_idle()
+        await settled()
         async with watching(api, path, resourceVersion=at, labelSelector="app=b"):
-            await until_idle()
+            await settled()
 
 
 def test_long_selector_counts_more() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import stalling_plain_transports, watching
 
 
@@ -44,7 +44,7 @@ async def test_metrics_count_groups_and_deliveries() -> None:
                 "watch_expired_total": 0,
             }
             assert await measured(api, "leases.coordination.cluster.io") == {}
-        await until_idle()
+        await settled()
         now = await measured(api)
         assert (now["watch_groups"], now["watchers_sweeping"], now["watch_deliveries_total"]) == (0, 0, 5)
 
@@ -54,7 +54,7 @@ async def test_metrics_count_lagging_watches(transport: str) -> None:
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, transport, stalled=True, resourceVersion=at) as watch:
-            await until_idle()
+            await settled()
             for number in range(25):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             now = await measured(api)
@@ -63,7 +63,7 @@ async def test_metrics_count_lagging_watches(transport: str) -> None:
             assert now["watch_deliveries_total"] < 25
             watch.resume()  # type: ignore[attr-defined]
             await watch.take(25)
-            await until_idle()
+            await settled()
             now = await measured(api)
             assert (now["watchers_sweeping"], now["watchers_lagging"]) == (1, 0)
             assert now["watch_deliveries_total"] == 25

@@ -9,8 +9,8 @@ from trio.testing import MockClock
 from gateway.composition.extensions import Extensions
 from gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer
+from tests.gateway.settling import advance, settled
 from tests.gateway.watch.http2_watches import connection
 from tests.gateway.watch.watching import (
     Watch,
@@ -56,13 +56,13 @@ async def test_watch_that_times_out_is_reported_complete(transport: str, mock_cl
             assert [record.stages for record in records] == [STAGES[:-1]] * 2
             await advance(mock_clock, 601)
             await watch.end()
-            await until_idle()
+            await settled()
             assert [record.stages[-1] for record in records] == ["complete", "started"]
             await api.create("secrets", config_map("c"))
             await other.take(1)
             await advance(mock_clock, 301)
             await other.end()
-            await until_idle()
+            await settled()
     assert [record.stages for record in records] == [STAGES] * 2
     assert records[0].end == (status(transport), size(watch, transport), False)
     assert records[1].end == (status(transport), size(other, transport), False)
@@ -106,14 +106,14 @@ async def test_bytes_of_a_slow_reader_are_counted_exactly(transport: str, mock_c
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 600}
         async with watching(api, PATH, transport, stalled=True, **query) as watch:
-            await until_idle()
+            await settled()
             for number in range(12):
                 await api.create("secrets", {**config_map(f"s-{number}"), "stringData": {"a": "x" * 30_000}})
             watch.resume()  # type: ignore[attr-defined]
             await watch.take(12)
             await advance(mock_clock, 601)
             await watch.end()
-            await until_idle()
+            await settled()
         [record] = [one for one in observer.records if one.method == "GET" and one.path == PATH]
     assert (record.stages, record.end) == (STAGES, (status(transport), size(watch, transport), False))
 
@@ -132,7 +132,7 @@ async def test_each_http2_stream_is_reported(mock_clock: MockClock) -> None:
         await client.cancel(left)
         await advance(mock_clock, 601)
         await timed.end()
-        await until_idle()
+        await settled()
         assert [record.stages[-1] for record in records] == ["complete", "complete", "started"]
         await api.close_idle()
         api.stop.set()
@@ -186,7 +186,7 @@ async def test_watch_between_pipelined_requests_is_reported(mock_clock: MockCloc
         stream = await connect(api)
         paths = ("/version", f"{PATH}?watch=1&timeoutSeconds=60", "/livez")
         await stream.send_all(b"".join(request(path) for path in paths))
-        await until_idle()
+        await settled()
         [before] = await observer.ended(1, "/version")
         assert (before.status, before.cut_off) == (200, False)
         await advance(mock_clock, 61)
@@ -203,7 +203,7 @@ async def test_bytes_without_chunks_are_counted_over_http_1_0(mock_clock: MockCl
         stream = await connect(api)
         head = request(f"{PATH}?watch=1&timeoutSeconds=60").replace(b"HTTP/1.1", b"HTTP/1.0")
         await stream.send_all(head)
-        await until_idle()
+        await settled()
         await api.create("secrets", config_map("a"))
         await advance(mock_clock, 61)
         received = b""

@@ -10,8 +10,8 @@ import trio_websocket
 from trio.testing import MockClock
 
 from tests.gateway.api import ADMIN, Api, config_map, served
-from tests.gateway.idle import advance, until_idle
 from tests.gateway.protobuf_client import MEDIA, event, message, wrapped
+from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import Chunks, Watch, connect, watching, with_query
 
 STREAM = f"{MEDIA};stream=watch"
@@ -116,4 +116,4 @@ async def test_protobuf_watch_of_one_object() -> None:
         await api.ask("POST", api.path("configmaps"), body, headers={"content-type": MEDIA})
         [(_, shown)] = await first_events(api, 1, fieldSelector="metadata.name=a")
         assert shown.metadata.name == "a"
-        await until_idle()
+        await settled()

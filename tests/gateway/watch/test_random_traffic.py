@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.actors.object_store import Document
 from tests.examples import examples
 from tests.gateway.api import Api, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import Watch, type_and_name, version, watching
 
 NAMES = "abcdef"
@@ -146,7 +146,7 @@ async def write(api: Api, name: str, app: str, tier: str) -> None:
 
 
 async def settle(followers: list[Follower]) -> None:
-    await until_idle()
+    await settled()
     for follower in followers:
         await follower.check()
 

@@ -6,7 +6,7 @@ import pytest
 from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import ports, transports, watching
 
 TABLE = {"Accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
@@ -83,8 +83,8 @@ async def test_watch_without_a_first_event_may_disconnect() -> None:
     async with served() as api:
         at = await api.head()
         async with watching(api, api.path("configmaps"), headers=TABLE, resourceVersion=at):
-            await until_idle()
-        await until_idle()
+            await settled()
+        await settled()
         text = (await api.ask("GET", "/metrics")).text
         assert 'rewound_watch_groups{type="configmaps"} 0' in text
 

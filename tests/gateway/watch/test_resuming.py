@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import (
     assert_ascending,
     ports,
@@ -39,7 +39,7 @@ async def test_watch_resumes_from_any_event(transport: str) -> None:
         for place, event in enumerate(everything):
             async with watching(api, path, transport, resourceVersion=version(event)) as again:
                 assert await again.take(5 - place) == everything[place + 1 :]
-                await until_idle()
+                await settled()
                 assert again.untaken == []
 
 

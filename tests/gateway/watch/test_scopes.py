@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import watching
 
 
@@ -18,7 +18,7 @@ async def write(api: Api) -> None:
 async def in_two_namespaces(api: Api) -> str:
     for namespace in ("one", "two"):
         await api.create("namespaces", {"metadata": {"name": namespace}})
-    await until_idle()
+    await settled()
     return await api.head()
 
 
@@ -39,7 +39,7 @@ async def test_watch_covers_the_namespaces_of_its_path(path: str, expected: list
             events = await watch.take(len(expected))
             assert [event["object"]["metadata"]["namespace"] for event in events] == expected
             assert [event["type"] for event in events] == ["ADDED", "DELETED"] * (len(expected) // 2)
-            await until_idle()
+            await settled()
             assert watch.untaken == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, watching
 
 
@@ -23,7 +23,7 @@ async def test_watch_selects_by_name(transport: str) -> None:
             await api.replace("configmaps", config_map("c", x="1"))
             await api.delete("configmaps", "b")
             assert await watch.types_and_names(2) == [("ADDED", "b"), ("DELETED", "b")]
-            await until_idle()
+            await settled()
             assert watch.untaken == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.gateway.api import labelled, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, version, watching
 
 
@@ -28,7 +28,7 @@ async def test_changed_label_gives_added_and_deleted(transport: str) -> None:
             await api.delete("configmaps", "in")
             await api.delete("configmaps", "out")
             assert await watch.types_and_names(1) == [("DELETED", "out")]
-            await until_idle()
+            await settled()
             assert watch.untaken == []
 
 

@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.idle import seconds_to_stop, until_idle
+from tests.gateway.settling import seconds_to_stop, settled
 from tests.gateway.watch.watching import (
     connect,
     ports,
@@ -73,7 +73,7 @@ async def test_stopping_server_ends_hundreds_of_watches() -> None:
                 request(f"{api.path('configmaps')}?watch=1&labelSelector=app%3D{number % 7}")
             )
             streams.append(stream)
-        await until_idle()
+        await settled()
         await api.restart()
         for stream in streams:
             data = b""
@@ -124,7 +124,7 @@ async def test_clients_that_never_read_are_disconnected_within_seconds(
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             await healthy.take(20)
             async with watching(api, path, transport, stalled=True):
-                await until_idle()
+                await settled()
                 await api.close_idle()
                 assert CLOSE_TIMEOUT <= await seconds_to_stop(api, mock_clock) < 5
                 assert await healthy.end() == []

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.watch import initial_events as state
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import watching
 
 BIG = "x" * 100_000
@@ -22,7 +22,7 @@ async def test_initial_events_may_outlast_the_watch_history(
         for name in NAMES:
             await api.create("configmaps", config_map(name, big=BIG))
         async with watching(api, api.path("configmaps"), stalled=True) as watch:
-            await until_idle()
+            await settled()
             api.clock.advance(400)
             watch.resume()  # type: ignore[attr-defined]
             assert await watch.types_and_names(60) == [("ADDED", name) for name in NAMES]

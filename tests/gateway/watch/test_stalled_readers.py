@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import (
     Watch,
     assert_ascending,
@@ -59,8 +59,7 @@ async def test_client_may_stall_repeatedly() -> None:
             while len(watch.events) < 20:
                 # Single reads of a few bytes: frames are divided at many places.
                 reader.buffer += await reader.stream.receive_some(10_007)
-                for _ in range(3):
-                    await until_idle()
+                await settled()
                 take_whole_chunks(reader, watch)
             assert [type_and_name(event) for event in watch.events] == expected
 
@@ -88,7 +87,7 @@ async def test_stalled_clients_use_little_memory(transport: str) -> None:
             await stack.enter_async_context(watching(api, path, transport, stalled=True, resourceVersion=at))
             for _ in range(12)
         ]
-        await until_idle()
+        await settled()
         gc.collect()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]

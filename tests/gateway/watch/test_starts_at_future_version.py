@@ -5,7 +5,7 @@ from __future__ import annotations
 from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import ports, transports, watching
 
 
@@ -17,7 +17,7 @@ async def test_watch_from_a_future_version_starts_when_it_is_committed(transport
             for name in "abcde":
                 await api.create("configmaps", config_map(name))
             assert await watch.types_and_names(2) == [("ADDED", "d"), ("ADDED", "e")]
-            await until_idle()
+            await settled()
             assert len(watch.events) == 2
 
 
@@ -42,6 +42,6 @@ async def test_watch_from_a_future_version_times_out_without_events(mock_clock: 
 async def test_client_of_a_future_version_may_disconnect() -> None:
     async with served() as api:
         async with watching(api, api.path("configmaps"), resourceVersion=99999999):
-            await until_idle()
-        await until_idle()
+            await settled()
+        await settled()
         await api.create("configmaps", config_map("a"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, watching
 
 
@@ -20,7 +20,7 @@ async def test_watch_from_a_version_gets_only_later_events(transport: str) -> No
             await api.replace("configmaps", config_map("before", x="1"))
             await api.delete("configmaps", "at")
             assert await watch.types_and_names(2) == [("MODIFIED", "before"), ("DELETED", "at")]
-            await until_idle()
+            await settled()
             assert watch.untaken == []
 
 
@@ -28,7 +28,7 @@ async def test_watch_from_the_newest_version_gets_the_next_event() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         async with watching(api, api.path("configmaps"), resourceVersion=await api.head()) as watch:
-            await until_idle()
+            await settled()
             assert watch.events == []
             await api.create("configmaps", config_map("b"))
             assert await watch.types_and_names(1) == [("ADDED", "b")]

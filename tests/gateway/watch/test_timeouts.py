@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.handlers.watches import DEFAULT_TIMEOUT
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, eventually
 from tests.gateway.watch.watching import ports, transports, watching
 
 
@@ -37,11 +37,7 @@ async def test_watch_ends_on_time(transport: str, mock_clock: MockClock) -> None
             await advance(mock_clock, 0.3)
             assert not watch.over
             await advance(mock_clock, 0.1)
-            for _ in range(100):
-                if watch.over:
-                    break
-                await until_idle()
-            assert watch.over
+            await eventually(lambda: watch.over)
             assert await watch.end() == []
 
 

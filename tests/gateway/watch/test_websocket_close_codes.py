@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import advance
+from tests.gateway.settling import advance
 from tests.gateway.watch.websocket_client import CLOSE, Frame, masked, websocket_client
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from gateway.connections.websocket.connection import PING_AFTER, PONG_TIMEOUT
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 from tests.gateway.watch.websocket_client import CLOSE, PING, PONG, TEXT, Frame, masked, websocket_client
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -27,7 +27,7 @@ async def test_ping_may_arrive_in_pieces() -> None:
     async with served() as api, websocket_client(api, WATCH) as raw:
         for byte in masked(PING, b"hello"):
             await raw.send(bytes((byte,)))
-            await until_idle()
+            await settled()
         assert await raw.frame() == Frame(PONG, b"hello")
 
 
@@ -145,7 +145,7 @@ async def test_close_frame_to_a_slow_client_follows_the_current_event() -> None:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
         await raw.send(masked(CLOSE, b"\x03\xe8"))
-        await until_idle()
+        await settled()
         frames = [await raw.frame()]
         while frames[-1].opcode != CLOSE:
             frames.append(await raw.frame())

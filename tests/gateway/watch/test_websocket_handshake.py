@@ -7,7 +7,7 @@ import pytest
 
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.connections.http_server import Client
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import connect, request
 from tests.gateway.watch.websocket_client import KEY, PING, PONG, UPGRADE, masked, websocket_client
 
@@ -127,6 +127,6 @@ async def test_http_1_0_upgrade_is_ignored() -> None:
         await stream.send_all(
             f"GET {PATH}?watch=1 HTTP/1.0\r\nAuthorization: Bearer admin-token\r\n{lines}\r\n".encode()
         )
-        await until_idle()
+        await settled()
         assert await stream.receive_some(15) == b"HTTP/1.1 200 OK"
         await stream.aclose()

@@ -8,7 +8,7 @@ from actors.errors import StorageRefused
 from actors.store.committer import BatchWriter
 from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.watch.watching import type_and_name, watching
 
 MERGE = {"content-type": "application/merge-patch+json"}
@@ -37,7 +37,7 @@ async def test_writes_without_change_give_no_event() -> None:
             assert (await api.ask(method, where, body)).status == status
         await api.create("configmaps", config_map("z"))
         assert await watch.types_and_names(1) == [("ADDED", "z")]
-        await until_idle()
+        await settled()
         assert watch.untaken == []
 
 

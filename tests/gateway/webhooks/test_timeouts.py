@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from gateway.composition import open_store
 from tests.gateway.api import ApiResponse, SlowDisk
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 from tests.gateway.webhooks.hooking import CONFIG_MAPS, MAPS, Hooks, hooking
 
 ALLOTTED = "Timeout: request did not complete within the allotted timeout"
@@ -76,12 +76,12 @@ async def test_timeout_of_the_client_ends_a_write(write: str, kind: str, mock_cl
         asked = Asked(hooks, method, path, body, headers=headers, timeout="2s")
         await hanging.reached.wait()
         mock_clock.jump(1.9)
-        await until_idle()
+        await settled()
         assert not asked.is_answered
         mock_clock.jump(0.1)
         check_timeout(await asked.response(), ALLOTTED)
         hanging.may_respond.set()
-        await until_idle()
+        await settled()
         assert await hooks.api.head() == head
 
 
@@ -99,7 +99,7 @@ async def test_write_ends_after_34_seconds(query: dict[str, str], mock_clock: Mo
         first.may_respond.set()
         await second.reached.wait()
         mock_clock.jump(13.9)
-        await until_idle()
+        await settled()
         assert not asked.is_answered
         mock_clock.jump(0.1)
         check_timeout(await asked.response(), REQUESTED)
@@ -115,7 +115,7 @@ async def test_timeout_that_is_not_positive_is_none(mock_clock: MockClock) -> No
         ]
         await hanging.reached.wait()
         mock_clock.jump(5)
-        await until_idle()
+        await settled()
         hanging.may_respond.set()
         for one in asked:
             (await one.response()).expect(201)
@@ -168,9 +168,9 @@ async def test_write_that_is_being_stored_at_its_deadline_says_so(
         await hanging.reached.wait()
         monkeypatch.setattr(SlowDisk, "gate", gate := trio.Event())
         hanging.may_respond.set()
-        await until_idle()
+        await settled()
         mock_clock.jump(40)
-        await until_idle()
+        await settled()
         assert not asked.is_answered
         gate.set()
         (await asked.response()).expect(201)

@@ -7,7 +7,7 @@ import trio
 from gateway.wire import compression, worker_threads
 from gateway.wire.compression import accepts_gzip, compress
 from tests.cases import cases
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 
 @cases(
@@ -46,7 +46,7 @@ async def test_only_large_bodies_are_compressed_in_a_thread() -> None:
             limiter.acquire_on_behalf_of_nowait(borrower)
         nursery.start_soon(run, large)
         nursery.start_soon(run, small)
-        await until_idle()
+        await settled()
         assert done == [len(small)]
         for borrower in borrowers:
             limiter.release_on_behalf_of(borrower)

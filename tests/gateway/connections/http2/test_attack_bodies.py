@@ -23,7 +23,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 STREAMS = 250
 FRAME = 16_384
@@ -179,4 +179,4 @@ async def test_bodies_beyond_the_limit_on_many_streams_are_refused() -> None:
         assert statuses(client) == [413] * 100
         stream = await client.request(method="POST", body=b"x" * FRAME, stream=201)
         assert (await client.response(stream)).body == b"%d" % FRAME
-        await until_idle()
+        await settled()

@@ -31,7 +31,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, eventually, until_idle
+from tests.gateway.settling import advance, eventually, settled
 
 __all__ = ["small_buffers"]
 
@@ -171,6 +171,6 @@ async def test_socket_full_of_a_response_leaves_room_for_replies(small_buffers: 
     async with served(handle) as host, raw_client(host) as client:
         stream = await fill_socket(client)
         await client.send(ping() * 100)
-        await until_idle()
+        await settled()
         assert (await client.response(stream)).body == LARGE
         await client.alive()

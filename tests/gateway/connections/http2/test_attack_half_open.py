@@ -23,7 +23,7 @@ from tests.gateway.connections.http2.raw_client import (
     settings,
 )
 from tests.gateway.connections.http_server import hello, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 BEGINNINGS = {
     "part of the preface": PREFACE[:18],
@@ -78,7 +78,7 @@ async def test_idle_connection_is_closed_with_goaway(sent: bytes, mock_clock: Mo
     async with served(gate) as host, raw_client(host) as client:
         await client.send(sent)
         await client.alive()
-        await until_idle()
+        await settled()
         gate.open.set()
         await advance(mock_clock, Limits().idle_seconds - 2)
         assert host.statistics.open == 1
@@ -135,5 +135,5 @@ async def test_streams_after_the_servers_goaway_are_refused(mock_clock: MockCloc
         gate.open.set()
         assert (await client.response(stream)).status == 200
         await client.closed()
-        await until_idle()
+        await settled()
         assert gate.paths == ["/wait"]

@@ -19,7 +19,7 @@ from tests.gateway.connections.http2.raw_client import (
     raw_client,
 )
 from tests.gateway.connections.http_server import hello, served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 # Less than the defaults, because large heads take long to send.
 SMALL = Limits(target=64 * 1024, http2_head=128 * 1024, headers=200)
@@ -190,4 +190,4 @@ async def test_more_headers_than_allowed_are_refused() -> None:
         fields = [(f"h{number}", "x") for number in range(51)]
         assert (await client.response(await client.request(fields=fields))).status == 431
         assert (await client.response(await client.request())).status == 200
-        await until_idle()
+        await settled()

@@ -11,7 +11,7 @@ from gateway.message import Request, Response
 from tests.gateway.connections.http2.attacks import attacked, block, expect_calm
 from tests.gateway.connections.http2.raw_client import ErrorCode, data, headers, raw_client, rst_stream
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 ATTEMPTS = 1000
 
@@ -74,7 +74,7 @@ async def test_requests_that_are_reset_before_their_task_begins_are_not_handled(
         request = block(method="POST")
         await client.send(*(headers(number, request) + rst_stream(number) for number in range(1, 41, 2)))
         await client.alive()
-        await until_idle()
+        await settled()
         assert (handle.started, host.statistics.requests) == (0, 20)
 
 
@@ -89,7 +89,7 @@ async def test_handlers_that_cannot_be_cancelled_count_after_their_reset(mock_cl
         running = handle.running
         handle.release.set()
         assert (code, running, handle.most) == (ErrorCode.REFUSED_STREAM, 20, 20)
-        await until_idle()
+        await settled()
         assert (await client.response(await client.request("/other", stream=103))).status == 200
 
 
@@ -105,6 +105,6 @@ async def test_resets_of_long_requests_are_no_attack(mock_clock: MockClock) -> N
             assert handle.running == 200
             await client.send(*(rst_stream(number) for number in streams))
             await client.alive()
-            await until_idle()
+            await settled()
             assert handle.running == 0
         assert (await client.response(await client.request("/other"))).status == 200

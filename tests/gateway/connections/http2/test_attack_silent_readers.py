@@ -10,7 +10,7 @@ from gateway.message import Request, Response
 from tests.gateway.connections.http2.attacks import Watches, attacked, block, outputs, shrink, small_buffers
 from tests.gateway.connections.http2.raw_client import headers, rst_stream, settings, window_update
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, eventually, until_idle
+from tests.gateway.settling import advance, eventually, settled
 
 __all__ = ["small_buffers"]
 
@@ -36,11 +36,11 @@ async def test_requests_without_reading_are_bounded(
         shrink(client)
         await client.send(WINDOWS, *gets(0, 200, method=method))
         await eventually(lambda: any(output.blocked for output in outputs()))
-        await until_idle()
+        await settled()
         (blocked,) = [output for output in outputs() if output.blocked]
         assert blocked.queued < QUEUE
         await client.send(*gets(200, 200, method=method))
-        await until_idle()
+        await settled()
         # What the sockets took has ended, and fifty wait.
         assert 50 <= host.statistics.requests < 100
         await advance(mock_clock, Limits().transfer_seconds + 2)
@@ -53,7 +53,7 @@ async def test_peer_that_causes_refusals_and_does_not_read_is_cut_off(
     async with served(large, Limits(streams=5)) as host, attacked(host) as client:
         shrink(client)
         await client.send(WINDOWS, *gets(0, 100))
-        await until_idle()
+        await settled()
         for first in range(100, 20_000, 900):
             if host.statistics.open == 1:
                 break
@@ -71,12 +71,12 @@ async def test_nothing_is_handled_after_the_connection_has_failed(
     async with served(large) as host, attacked(host) as client:
         shrink(client)
         await client.send(WINDOWS, *gets(0, 20))
-        await until_idle()
+        await settled()
         (output,) = [output for output in outputs() if output.blocked]
         before = host.statistics.requests
         output.fail()
         await client.send(*gets(20, 100))
-        await until_idle()
+        await settled()
         assert host.statistics.requests == before
         assert host.statistics.open == 1
 
@@ -93,13 +93,13 @@ async def test_watches_opened_and_reset_without_reading_are_bounded(
     async with served(handle, Limits(transfer_seconds=10_000)) as host, attacked(host) as client:
         shrink(client)
         await client.send(WINDOWS, headers(1, block("/large")))
-        await until_idle()
+        await settled()
         for first in range(3, 20_000, 400):
             numbers = range(first, first + 400, 2)
             await client.send(*(headers(number, block("/?watch=1")) for number in numbers))
             await advance(mock_clock, 3)  # earlier resets would be an attack by themselves
             await client.send(*(rst_stream(number) for number in numbers))
-            await until_idle()
+            await settled()
             if host.statistics.open == 1:
                 break
             assert max(sum(map(len, output.queue)) for output in outputs()) < QUEUE + 100_000

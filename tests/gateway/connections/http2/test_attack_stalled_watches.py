@@ -22,7 +22,7 @@ from tests.gateway.connections.http2.raw_client import (
     settings,
     window_update,
 )
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 __all__ = ["small_buffers"]
 
@@ -53,7 +53,7 @@ async def watching(
         await client.send(*(headers(client.new_stream(), again) for _ in range(WATCHES - 1)))
         for number in range(1, 2 * WATCHES, 2):
             assert dict((await client.head(number)).fields)[b":status"] == b"200"
-        await until_idle()
+        await settled()
         yield client
     finally:
         await trio.aclose_forcefully(stream)
@@ -62,7 +62,7 @@ async def watching(
 async def write(api: Api, first: int = 0, count: int = EVENTS) -> None:
     for number in range(first, first + count):
         await api.create("configmaps", config_map(f"c-{number}", big=BIG))
-    await until_idle()
+    await settled()
 
 
 async def received(client: RawClient, streams: int = WATCHES, count: int = EVENTS) -> None:
@@ -119,7 +119,7 @@ async def test_windows_that_swing_lose_no_event() -> None:
         await write(api)
         for size in (1, 0, 700, 0, 3000, 10, 5000, 0):
             await client.send(settings({Setting.INITIAL_WINDOW_SIZE: size}))
-            await until_idle()
+            await settled()
         assert held() == 0
         await client.send(ALL_WINDOWS)
         await received(client)
@@ -143,7 +143,7 @@ async def test_reset_of_all_stalled_watches_releases_them(mock_clock: MockClock)
         await advance(mock_clock, 3)  # earlier resets would be an attack
         await client.send(*(rst_stream(number) for number in range(1, 2 * WATCHES, 2)))
         await client.alive()
-        await until_idle()
+        await settled()
         assert (len(output.waiting), output.watches) == (0, 0)
         text = (await api.ask("GET", "/metrics")).text
         assert 'rewound_watchers_lagging{type="configmaps"} 0' in text

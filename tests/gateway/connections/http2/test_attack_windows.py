@@ -26,7 +26,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 STREAMS = 250
 LARGEST = (1 << 31) - 1
@@ -141,19 +141,19 @@ async def test_window_of_the_connection_wakes_as_many_watches_as_it_serves() -> 
     async with served(handle) as host, attacked(host) as client:
         await client.send(watches())
         await client.alive()
-        await until_idle()
+        await settled()
         complete = handle.complete
         assert complete == 32  # of 2,000 bytes each, in 65,535
         handle.woken = 0
         for _ in range(20):
             await client.send(window_update(0, 2000))
             await client.alive()
-            await until_idle()
+            await settled()
         assert handle.complete == complete + 20
         assert handle.woken <= 20 * 4
         await client.send(window_update(0, 1 << 20))
         await client.alive()
-        await until_idle()
+        await settled()
         assert handle.complete == STREAMS
         received = sum(len(frame.payload) for frame in await client.alive() if frame.kind == DATA)
         assert received == STREAMS * 2000
@@ -164,12 +164,12 @@ async def test_windows_of_streams_wake_no_watch_while_the_connection_has_none() 
     async with served(handle) as host, attacked(host) as client:
         await client.send(watches())
         await client.alive()
-        await until_idle()
+        await settled()
         handle.woken = 0
         for _ in range(3):
             await client.send(*(window_update(2 * number + 1, 5000) for number in range(STREAMS)))
             await client.alive()
-            await until_idle()
+            await settled()
         assert handle.woken == 0
         assert max(len(output.waiting) for output in outputs()) == STREAMS - handle.complete
 
@@ -179,11 +179,11 @@ async def test_many_stalled_watches_get_everything_when_they_read() -> None:
     async with served(handle) as host, attacked(host, values=NO_WINDOW) as client:
         await client.send(watches(), window_update(0, 1 << 30))
         await client.alive()
-        await until_idle()
+        await settled()
         assert handle.complete == 0
         assert max(output.queued for output in outputs()) == 0
         await client.send(*(window_update(2 * number + 1, 1500) for number in range(STREAMS)))
         await client.send(settings({Setting.INITIAL_WINDOW_SIZE: 500}))
         await client.alive()
-        await until_idle()
+        await settled()
         assert handle.complete == STREAMS

@@ -13,7 +13,7 @@ from tests.gateway.connections.http2.raw_client import (
     settings,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, until_idle
+from tests.gateway.settling import advance, settled
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
@@ -46,7 +46,7 @@ async def test_preface_may_arrive_in_parts(cut: int) -> None:
     async with served(echo) as host, raw_client(host, handshake=False) as client:
         opening = PREFACE + settings()
         await client.send(opening[:cut])
-        await until_idle()
+        await settled()
         await client.send(opening[cut:])
         stream = await client.request(method="PUT", body=b"whole")
         assert (await client.response(stream)).body == b"whole"
@@ -61,7 +61,7 @@ async def test_http_1_request_that_begins_like_the_preface(cut: int) -> None:
             else b"PUT / HTTP/1.1\r\nHost: test\r\n\r\n"
         )
         await client.send(request[:cut])
-        await until_idle()
+        await settled()
         reply = await client.request(request[cut:])
         assert reply.status == (200 if cut == 1 else 400)
 
@@ -78,7 +78,7 @@ async def test_client_that_ends_within_the_preface_is_forgotten() -> None:
     async with served() as host:
         async with host.connect() as client:
             await client.send(b"PRI * HT")
-            await until_idle()
+            await settled()
             assert host.statistics.open == 1
         while host.statistics.open:
-            await until_idle()
+            await settled()

@@ -28,7 +28,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, seconds_to_stop, until_idle
+from tests.gateway.settling import advance, seconds_to_stop, settled
 
 pytestmark = pytest.mark.usefixtures("small_send_buffers")
 
@@ -171,9 +171,9 @@ async def test_response_after_the_stop_waits_seconds_for_a_window(mock_clock: Mo
 async def test_clients_get_goaway_at_once_also_during_a_request(mock_clock: MockClock) -> None:
     async with served(handle, grace=60) as host, raw_client(host) as client, raw_client(host) as idle:
         stream = await client.request("/slow")
-        await until_idle()
+        await settled()
         host.stop.set()
-        await until_idle()
+        await settled()
         assert await client.goaway() == (ErrorCode.NO_ERROR, stream)
         assert await idle.goaway() == (ErrorCode.NO_ERROR, 0)
         await idle.closed()
@@ -185,7 +185,7 @@ async def test_clients_get_goaway_at_once_also_during_a_request(mock_clock: Mock
 async def test_rest_of_a_request_is_read_after_goaway(mock_clock: MockClock) -> None:
     async with served(handle, grace=60) as host, raw_client(host) as client:
         stream = await client.request("/body", method="POST", end=False)
-        await until_idle()
+        await settled()
         host.stop.set()
         await advance(mock_clock, 1)
         await client.send(data(stream, b"late", end=True))
@@ -196,7 +196,7 @@ async def test_rest_of_a_request_is_read_after_goaway(mock_clock: MockClock) -> 
 async def test_client_of_half_a_request_gets_408(mock_clock: MockClock) -> None:
     async with served(handle, grace=60) as host, raw_client(host) as client:
         stream = await client.request(method="POST", body=b"half", end=False)
-        await until_idle()
+        await settled()
         host.stop.set()
         await advance(mock_clock, Limits().drain_seconds - DRAIN_TICK)
         assert host.statistics.open == 1
@@ -208,7 +208,7 @@ async def test_half_a_frame_does_not_end_requests_that_are_handled(mock_clock: M
     async with served(handle, grace=60) as host, raw_client(host) as client:
         stream = await client.request("/slow")
         await client.send(frame(PING, b"pingpong")[:5])
-        await until_idle()
+        await settled()
         host.stop.set()
         for _ in range(4):
             await advance(mock_clock, 1)
@@ -220,7 +220,7 @@ async def test_steady_upload_outlasts_the_limit_of_silent_clients(mock_clock: Mo
     async with served(handle, grace=60) as host, raw_client(host) as client:
         stream = await client.request("/body", method="POST", end=False)
         body = b"".join(data(stream, b"x" * 10_000) for _ in range(20)) + data(stream, end=True)
-        await until_idle()
+        await settled()
         host.stop.set()
         for at in range(0, len(body), 20_000):  # never at the end of a frame
             await advance(mock_clock, 1)
@@ -255,7 +255,7 @@ async def test_steady_reader_gets_also_the_last_bytes(tls: bool, mock_clock: Moc
         await client.send(window_update(0, MAX_WINDOW - 65535))
         stream = await client.request("/large")
         await client.head(stream)
-        await until_idle()
+        await settled()
         host.stop.set()
         received, ended = 0, False
         while not ended:

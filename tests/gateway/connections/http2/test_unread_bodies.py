@@ -20,8 +20,8 @@ from tests.gateway.connections.http2.raw_client import (
     rst_stream,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.idle import advance, eventually, until_idle
 from tests.gateway.observing import Observer
+from tests.gateway.settling import advance, eventually, settled
 
 KIB, MIB = 1024, 1024 * 1024
 FIRST_WINDOW = 65_535
@@ -146,7 +146,7 @@ async def test_wait_for_memory_is_not_the_clients_time(mock_clock: MockClock) ->
     reader.wanted.set()
     async with served(reader, reads=False, memory=memory) as host, raw_client(host) as client:
         stream = await begin(client, size=MIB)
-        await until_idle()
+        await settled()
         assert memory.statistics().waiting == 1
         for _ in range(9):
             await advance(mock_clock, 1)
@@ -168,9 +168,9 @@ async def test_large_body_waits_for_memory() -> None:
     reader.wanted.set()
     async with served(reader, reads=False, memory=memory) as host, raw_client(host) as client:
         first = await begin(client, "/a", 2 * MIB)
-        await until_idle()
+        await settled()
         second = await begin(client, "/a", MIB)
-        await until_idle()
+        await settled()
         await client.alive()
         assert sum(client.increments(first)) > 0
         assert client.increments(second) == []
@@ -233,7 +233,7 @@ async def test_memory_is_given_back_however_a_body_ends(end: str, mock_clock: Mo
         async with raw_client(host) as client:
             stream = await begin(client, size=MIB if end == "too much" else None)
             await client.upload(stream, bytes(300_000))
-            await until_idle()
+            await settled()
             assert memory.held > 0
             if end == "reset":
                 await client.send(rst_stream(stream))
@@ -251,12 +251,12 @@ async def test_memory_is_given_back_however_a_body_ends(end: str, mock_clock: Mo
                 assert await client.reset_of(stream) is ErrorCode.PROTOCOL_ERROR
             elif end == "stopped":
                 host.stop.set()
-                await until_idle()
+                await settled()
                 await advance(mock_clock, 5)
             if end != "left":
-                await until_idle()
+                await settled()
                 assert memory.held == 0
-        await until_idle()
+        await settled()
         assert memory.held == 0
     assert reader.read == []
 

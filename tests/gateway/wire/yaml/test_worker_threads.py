@@ -5,7 +5,7 @@ import trio
 
 from gateway.wire import worker_threads
 from gateway.wire.yaml import dump, from_json_in_thread
-from tests.gateway.idle import until_idle
+from tests.gateway.settling import settled
 
 SMALL = b'{"a": 1}'
 LARGE = orjson.dumps({f"key{number}": "value" for number in range(5000)})
@@ -29,7 +29,7 @@ async def test_only_large_documents_use_a_thread() -> None:
             limiter.acquire_on_behalf_of_nowait(borrower)
         for body in (LARGE, SMALL):
             nursery.start_soon(go, body)
-        await until_idle()
+        await settled()
         assert done == [SMALL]
         for borrower in borrowers:
             limiter.release_on_behalf_of(borrower)
