@@ -2,7 +2,7 @@
 
 A data folder keeps its dialect for ever. `cluster` is the neutral form (cluster.io, cluster-system);
 `kubernetes` is what unmodified Kubernetes clients expect (k8s.io / kubernetes.io, kube-system). Kinds and rules
-are declared against a `Names`, so both dialects run the same code:
+are declared against a `Names`, so both dialects run the same code; what is done differs by `actors.profile`:
 
     names = NAMES["kubernetes"]
     names.group("coordination")          -> "coordination.k8s.io"
@@ -37,9 +37,6 @@ class Names:
     legacy_signer: str
     exec_info_variable: str  # the environment variable with the input of a credential plugin
     secret_token_issuer: str  # the claim `iss` of service account tokens in Secrets
-    secret_alone_signs: bool = (
-        False  # cluster-info is signed with the secret of a bootstrap token, without its id
-    )
     # The Service of this server in the namespace default has the same name in both dialects.
     api_service: str = "kubernetes"
     service_domain: str = "cluster.local"  # where Services have their DNS names
@@ -80,7 +77,6 @@ KUBERNETES = Names(
     public_namespace="kube-public",
     node_lease_namespace="kube-node-lease",
     media_type="application/vnd.kubernetes.protobuf",
-    secret_alone_signs=True,
     extension_prefix="x-kubernetes-",
     url_type="kubernetes.URL",
     api_access="kube-api-access",

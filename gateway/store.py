@@ -24,6 +24,7 @@ from actors.controllers.publication import Publication
 from actors.conversion.converter import Converter
 from actors.kinds.registry import Registry
 from actors.names import Names
+from actors.profile import Rules
 from actors.resource.directory import Directory
 from actors.runtime.clock import Clock
 from actors.runtime.supervisor import Supervisor
@@ -51,6 +52,7 @@ class Access:
 @dataclass(frozen=True, slots=True)
 class Store:
     names: Names
+    rules: Rules
     clock: Clock
     memory: MemoryBudget  # what requests may hold of the memory of this process
     registry: Registry

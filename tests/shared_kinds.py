@@ -10,15 +10,22 @@ from actors.kinds import built_in as module
 from actors.kinds.catalog import Catalog
 from actors.kinds.enablement import DEFAULT, Enablement
 from actors.names import Names
+from actors.profile import Rules, default_rules
 
 _declare = module.built_in
 _catalogs: dict[tuple[object, ...], Catalog] = {}
 
 
-def _built_in(names: Names, features: frozenset[str] = frozenset(), enabled: Enablement = DEFAULT) -> Catalog:
-    key = names, features, repr(enabled), module._GROUPS
+def _built_in(
+    names: Names,
+    features: frozenset[str] = frozenset(),
+    enabled: Enablement = DEFAULT,
+    rules: Rules | None = None,
+) -> Catalog:
+    rules = rules or default_rules(names.dialect)
+    key = names, features, repr(enabled), rules, module._GROUPS
     if key not in _catalogs:
-        _catalogs[key] = _declare(names, features, enabled)
+        _catalogs[key] = _declare(names, features, enabled, rules)
     return _catalogs[key]
 
 

@@ -71,7 +71,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         NamespaceExists(namespaces),
         SecurityContextDeny(),
         LimitPodHardAntiAffinityTopology(names),
-        LimitRanger(names, LimitRanges(names, journal, feed)),
+        LimitRanger(names, LimitRanges(context.rules, journal, feed)),
         ServiceAccount(names, Accounts(journal, feed)),
         NodeRestriction(names, journal, expansion_recovery=RECOVER_EXPANSION in features),
         TaintNodesByCondition(names),

@@ -15,6 +15,7 @@ from actors.conversion.converter import Converter
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 from actors.store.feed import Feed
 from journal.log import Journal
 
@@ -38,6 +39,7 @@ class PluginContext:
     ranges: ServiceRanges = DEFAULT_RANGES
     features: frozenset[str] = frozenset()
     configuration: AdmissionConfiguration = NO_CONFIGURATION
+    rules: Rules = DOCUMENTED
     off: Set[str] = frozenset()  # names of plugins that do not run: larger ones are not even imported
 
     def find_kind(self, api_version: str, kind: str) -> Definition | None:

@@ -1,13 +1,15 @@
 """Which admission plugins `--enable-admission-plugins` and `--disable-admission-plugins` select.
 
-The same plugins are on by default as in v1.25, except CertificateSubjectRestriction in the cluster dialect, which sets
-no limits on the subjects of certificates. The order in which plugins run is fixed (`built_in`); the order of the flags
-does not matter. Only names here, so that reading the flags loads no plugin.
+The same plugins are on by default as in v1.25, except CertificateSubjectRestriction, which is where the rule
+`certificate-subjects` says so (`actors.profile`). The order in which plugins run is fixed (`built_in`); the order of
+the flags does not matter. Only names here, so that reading the flags loads no plugin.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+from actors.profile import Rules
 
 ON_BY_DEFAULT: Final = (
     "CertificateApproval",
@@ -47,8 +49,8 @@ OFF_BY_DEFAULT: Final = (
     "PodTolerationRestriction",
     "SecurityContextDeny",
 )
-ON_IN_KUBERNETES_DIALECT: Final = ("CertificateSubjectRestriction",)  # and off in the other
-AVAILABLE: Final = tuple(sorted((*ON_BY_DEFAULT, *OFF_BY_DEFAULT, *ON_IN_KUBERNETES_DIALECT)))
+SUBJECT_RESTRICTION: Final = "CertificateSubjectRestriction"
+AVAILABLE: Final = tuple(sorted((*ON_BY_DEFAULT, *OFF_BY_DEFAULT, SUBJECT_RESTRICTION)))
 
 
 def parse_plugins(text: str) -> frozenset[str]:
@@ -61,10 +63,12 @@ def parse_plugins(text: str) -> frozenset[str]:
     return named
 
 
-def plugins_off(dialect: str, enabled: frozenset[str], disabled: frozenset[str]) -> frozenset[str]:
+def plugins_off(rules: Rules, enabled: frozenset[str], disabled: frozenset[str]) -> frozenset[str]:
     """The plugins that do not run: those that are disabled, and those off by default that are not enabled."""
-    off = OFF_BY_DEFAULT if dialect == "kubernetes" else (*OFF_BY_DEFAULT, *ON_IN_KUBERNETES_DIALECT)
-    return disabled | (frozenset(off) - enabled)
+    off = frozenset(OFF_BY_DEFAULT)
+    if rules.certificate_subjects == "any":
+        off |= {SUBJECT_RESTRICTION}
+    return disabled | (off - enabled)
 
 
 def refuse_both(enabled: frozenset[str], disabled: frozenset[str]) -> None:

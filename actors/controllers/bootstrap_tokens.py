@@ -26,7 +26,7 @@ from actors.controllers.stored_objects import Position, next_page
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Conflict, NotFound
 from actors.messages import DeleteOptions
-from actors.names import Names
+from actors.profile import Rules
 from actors.store.document import decode, is_being_deleted
 from journal.records import Event
 from journal.view import View
@@ -53,6 +53,7 @@ class BootstrapSigner:
 
     def __init__(self, context: ControllerContext) -> None:
         self._journal, self._clock, self._names = context.journal, context.clock, context.names
+        self._rules = context.rules
         self._secrets = context.journal.type_id("secrets")
         self._config_maps = context.journal.type_id("configmaps")
         self.observed_types = frozenset({self._secrets, self._config_maps})
@@ -92,7 +93,7 @@ class BootstrapSigner:
             return
         kept = {name: value for name, value in data.items() if not name.startswith(SIGNATURE_PREFIX)}
         signatures = {
-            SIGNATURE_PREFIX + token.id: detached_signature(data[CONTENT], token, self._names)
+            SIGNATURE_PREFIX + token.id: detached_signature(data[CONTENT], token, self._rules)
             for token in tokens
         }
         if data == kept | signatures:
@@ -119,16 +120,16 @@ class BootstrapSigner:
             self.queue.add_after(CONFIG_MAP, (min(expiries) - now) / 1_000_000)
 
 
-def detached_signature(content: str, token: BootstrapToken, names: Names) -> str:
+def detached_signature(content: str, token: BootstrapToken, rules: Rules) -> str:
     """The signature of the kubeconfig in cluster-info: a detached JWS, signed with a bootstrap token (HS256).
 
     A JWS is `<header>.<payload>.<signature>`; a detached one leaves the payload out. Who knows the token
     verifies with it that the kubeconfig is that of the cluster, before it trusts the CA in it. The key is the
-    whole token, or its secret alone, as kubeadm verifies it: a dialect has one of them.
+    whole token, or its secret alone, as kubeadm verifies it: the rule `cluster-info-key`.
     """
     header = _encoded(json.dumps({"alg": "HS256", "kid": token.id}, separators=(",", ":")).encode())
     signed = f"{header}.{_encoded(content.encode())}"
-    key = token.secret if names.secret_alone_signs else f"{token.id}.{token.secret}"
+    key = token.secret if rules.cluster_info_key == "secret" else f"{token.id}.{token.secret}"
     return f"{header}..{_encoded(hmac.digest(key.encode(), signed.encode(), hashlib.sha256))}"
 
 

@@ -11,6 +11,7 @@ from actors.aggregation.context import AggregationContext
 from actors.certificates.signing import Authorities
 from actors.kinds.registry import Registry
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 from actors.resource.directory import Directory
 from actors.runtime.clock import Clock
 from actors.runtime.write_context import WriteContexts
@@ -29,6 +30,7 @@ class ControllerContext:
     clock: Clock
     authorizer: Authorizer
     authorities: Authorities
+    rules: Rules = DOCUMENTED
     signing_duration: float = 365 * 86400.0  # seconds for which signed certificates are valid at most
     enabled: frozenset[str] | None = None  # names of the controllers to run; None: all
     issuer: TokenIssuer | None = None  # None: token Secrets stay as they are

@@ -268,7 +268,7 @@ class RootCertificatePublisher:
 
     Pods mount it beside their token, to verify the server. The ConfigMap is restored when somebody changes or
     deletes it. The publisher runs on servers with a secure port only, since others have no certificate to
-    verify, and in the cluster dialect only if --controllers names it.
+    verify; the rule `root-certificate` says whether it does without --controllers that names it.
     """
 
     name = "root certificate publisher"

@@ -106,6 +106,7 @@ from actors.kinds.validation import (
 )
 from actors.messages import Object
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 
 
 def selected_template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:
@@ -798,7 +799,9 @@ STATEFUL_SET_COLUMNS: Final = (
 )
 
 
-def define_stateful_set(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+def define_stateful_set(
+    names: Names, features: frozenset[str] = frozenset(), rules: Rules = DOCUMENTED
+) -> Definition:
     return Definition(
         group="apps",
         version="v1",
@@ -819,7 +822,9 @@ def define_stateful_set(names: Names, features: frozenset[str] = frozenset()) ->
         strategy=Strategy(
             prepare_for_create=partial(prepare_create_stateful_set, features),
             prepare_for_update=partial(prepare_update_stateful_set, features),
-            validate_create=partial(stateful_set_create_rules, names=names),
+            validate_create=partial(
+                stateful_set_create_rules, names=names, named=rules.service_name == "required"
+            ),
             validate_update=partial(stateful_set_update_rules, names=names),
             warnings=partial(spec_warnings, names),
         ),
@@ -881,9 +886,9 @@ def _drop_disabled_fields(features: frozenset[str], spec: Object, before: Object
             spec["updateStrategy"] = {**strategy, "rollingUpdate": kept}
 
 
-def stateful_set_create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
-    """Require serviceName only when the rest of the object is valid, as Kubernetes does."""
-    if not errors.added_by(stateful_set_rules, names, new) and not new["spec"]["serviceName"]:
+def stateful_set_create_rules(errors: FieldErrors, new: Object, *, names: Names, named: bool) -> None:
+    """Where serviceName is required (`named`), that is checked when the rest of the object is valid."""
+    if not errors.added_by(stateful_set_rules, names, new) and named and not new["spec"]["serviceName"]:
         errors.add(required("spec.serviceName"))
 
 
@@ -968,11 +973,13 @@ def stateful_set_status_update_rules(errors: FieldErrors, new: Object, old: Obje
     collision_rules(errors, new, old)
 
 
-def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
+def declare(
+    names: Names, features: frozenset[str] = frozenset(), rules: Rules = DOCUMENTED
+) -> tuple[Definition, ...]:
     return (
         define_controller_revision(names),
         define_daemon_set(names, features),
         define_deployment(names, features),
         define_replica_set(names, features),
-        define_stateful_set(names, features),
+        define_stateful_set(names, features, rules),
     )

@@ -1,4 +1,4 @@
-"""The kinds that this server brings with it, by dialect: the catalog that a registry begins with."""
+"""The kinds that this server brings with it, by dialect and profile: the catalog that a registry begins with."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.enablement import DEFAULT, Enablement
 from actors.names import Names
+from actors.profile import Rules, default_rules
 
 # In the order in which discovery has always listed them.
 _GROUPS = (
@@ -57,16 +58,27 @@ _GROUPS = (
 _GATED = frozenset(
     {core, apps, autoscaling, batch, networking, policy, storage}
 )  # fields of theirs wait for features
+_RULED = frozenset({apps, policy})  # what they do differs between profiles
 
 
-def built_in(names: Names, features: frozenset[str] = frozenset(), enabled: Enablement = DEFAULT) -> Catalog:
-    """All of them declared, and served where `--runtime-config` does not say otherwise."""
-    declared = (definition for group in _GROUPS for definition in _declare(group, names, features))
+def built_in(
+    names: Names,
+    features: frozenset[str] = frozenset(),
+    enabled: Enablement = DEFAULT,
+    rules: Rules | None = None,
+) -> Catalog:
+    """All of them declared, and served where `--runtime-config` does not say otherwise.
+
+    Without `rules`, they follow those of the dialect.
+    """
+    rules = rules or default_rules(names.dialect)
+    declared = (definition for group in _GROUPS for definition in _declare(group, names, features, rules))
     return Catalog().adding(declared, enabled.serves)
 
 
-def _declare(group: ModuleType, names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
-    declared: tuple[Definition, ...] = (
-        group.declare(names, features) if group in _GATED else group.declare(names)
-    )
+def _declare(
+    group: ModuleType, names: Names, features: frozenset[str], rules: Rules
+) -> tuple[Definition, ...]:
+    given = (names, features, rules) if group in _RULED else (names, features)
+    declared: tuple[Definition, ...] = group.declare(*given if group in _GATED else (names,))
     return declared

@@ -79,6 +79,7 @@ from actors.kinds.validation import (
 )
 from actors.messages import Object
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 
 BUDGET_SPEC = Struct(
     "policy.v1.PodDisruptionBudgetSpec",
@@ -388,7 +389,9 @@ POLICY_COLUMNS: Final = (
 )
 
 
-def define_policy(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+def define_policy(
+    names: Names, features: frozenset[str] = frozenset(), rules: Rules = DOCUMENTED
+) -> Definition:
     return Definition(
         group="policy",
         version="v1beta1",
@@ -399,8 +402,7 @@ def define_policy(names: Names, features: frozenset[str] = frozenset()) -> Defin
         check_name=name_is_subdomain,
         fields=POD_SECURITY_POLICY,
         deprecation_warning=POLICY_DEPRECATED,
-        # Kubernetes v1.25 does not serve it, and Helm charts look for it in discovery.
-        on_by_default=names.dialect != "kubernetes",
+        on_by_default=rules.pod_security_policy == "served",
         deletion=Deletion(returns_object=True),
         table=Table(POLICY_COLUMNS),
         strategy=Strategy(
@@ -588,5 +590,7 @@ def _runtime_class_rules(errors: FieldErrors, classes: Object | None) -> None:
         errors.add(invalid(field, allowed, text))
 
 
-def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
-    return define_budget(names), define_policy(names, features)
+def declare(
+    names: Names, features: frozenset[str] = frozenset(), rules: Rules = DOCUMENTED
+) -> tuple[Definition, ...]:
+    return define_budget(names), define_policy(names, features, rules)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from actors.certificates.issuing_process import begin_early
+from actors.profile import parse_assignments, profile_of
 from gateway.cli.flags.parser import parse_flags
 from gateway.release import RELEASE
 from gateway.settings.checks import SettingsError
@@ -117,9 +118,17 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     if addresses.quic is not None:
         yield "http3", f"https://{_local(addresses.quic)} (over QUIC; callers sign in with tokens only)"
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
+    yield "profile", _profile(settings)
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
     yield "rights", f"{settings.authorization_mode}, anonymous {'on' if settings.anonymous_auth else 'off'}"
+
+
+def _profile(settings: Settings) -> str:
+    """The name of the profile, and the rules that --rule has set."""
+    given = parse_assignments(settings.rule)
+    changed = ", ".join(f"{name.replace('_', '-')}={word}" for name, word in given.items())
+    return (settings.profile or profile_of(settings.dialect)) + (f", but {changed}" if changed else "")
 
 
 def _next_steps(settings: Settings, addresses: Addresses) -> list[str]:

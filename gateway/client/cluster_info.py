@@ -2,8 +2,8 @@
 
 A client that knows the token verifies with it which CA to trust. The signature is a detached JWS:
 `<header>..<signature>`, with the payload left out. Only HS256 is accepted: an algorithm that the
-sender chooses would let it choose `none`. The key is the whole token; in the kubernetes dialect, which the
-namespace of the ConfigMap shows, its secret alone.
+sender chooses would let it choose `none`. The key is the whole token or its secret alone, by the rule
+`cluster-info-key` of the server, which a client does not know: either proves that the signer knows the secret.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import hmac
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from actors.access.bootstrap_token import parse_token
 from actors.access.remote.kubeconfig_file import Cluster, KubeconfigError, parse_kubeconfig
-from actors.names import CLUSTER, KUBERNETES, NAMES, Names
+from actors.names import NAMES
 from gateway.client.credentials import ANONYMOUS, FixedCredential
 from gateway.client.errors import ClientError, StatusError
 from gateway.client.session import Session
@@ -28,13 +28,8 @@ NAME = "cluster-info"
 _ALGORITHM = "HS256"
 
 
-class ClusterInfo(NamedTuple):
-    data: Mapping[str, Any]
-    names: Names  # of the dialect in which it was signed
-
-
-def fetch(server: str, authority: bytes | None) -> ClusterInfo:
-    """cluster-info, read anonymously. Without an authority the server is not verified."""
+def fetch(server: str, authority: bytes | None) -> Mapping[str, Any]:
+    """The data of cluster-info, read anonymously. Without an authority the server is not verified."""
     source = with_url_credentials(server, FixedCredential(ANONYMOUS))
     server = without_credentials(server)
     target = Target(server, source, "--server", authority=authority, insecure=authority is None)
@@ -49,7 +44,7 @@ def fetch(server: str, authority: bytes | None) -> ClusterInfo:
                 if refusal is None or refusal.code == 403 != error.code:
                     refusal = error
             else:
-                return ClusterInfo(_data(found, server), names)
+                return _data(found, server)
     raise ClientError(
         f"{server} does not show {NAME} to anonymous callers: {refusal}; create the ConfigMap in the namespace "
         "cluster-public (kube-public in the kubernetes dialect) and allow system:unauthenticated to get it, or pass "
@@ -57,8 +52,8 @@ def fetch(server: str, authority: bytes | None) -> ClusterInfo:
     )
 
 
-def parse_file(path: Path) -> ClusterInfo:
-    """The ConfigMap in a file, JSON or YAML."""
+def parse_file(path: Path) -> Mapping[str, Any]:
+    """The data of the ConfigMap in a file, JSON or YAML."""
     import yaml
 
     try:
@@ -67,25 +62,22 @@ def parse_file(path: Path) -> ClusterInfo:
         raise ClientError(f"{path}: cannot be read: {error.strerror}; check the path") from error
     except (yaml.YAMLError, ValueError) as error:
         raise ClientError(f"{path}: is neither YAML nor JSON; save the ConfigMap {NAME} in it") from error
-    data = _data(document, str(path))
-    metadata = document.get("metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return ClusterInfo(data, KUBERNETES if namespace == KUBERNETES.public_namespace else CLUSTER)
+    return _data(document, str(path))
 
 
-def verified_kubeconfig(info: ClusterInfo, token: str) -> str:
+def verified_kubeconfig(data: Mapping[str, Any], token: str) -> str:
     """The kubeconfig of cluster-info if the token has signed it; ClientError otherwise."""
     parsed = parse_token(token.encode())
     if parsed is None:
         raise ClientError("the bootstrap token does not have the form <id>.<secret>: 6 and 16 of a-z and 0-9")
-    data, (token_id, secret) = info.data, parsed
+    token_id, secret = parsed
     signature = data.get(f"jws-kubeconfig-{token_id}")
     if not isinstance(signature, str):
         raise ClientError(
             f"{NAME} has no signature of the token {token_id}; it may have expired, or may not be used for signing"
         )
     content = str(data["kubeconfig"])
-    _check(content, signature, token_id, secret if info.names.secret_alone_signs else token)
+    _check(content, signature, token_id, (token, secret))
     return content
 
 
@@ -110,7 +102,7 @@ def _data(document: Any, source: str) -> Mapping[str, Any]:
     return data
 
 
-def _check(content: str, signature: str, token_id: str, key: str) -> None:
+def _check(content: str, signature: str, token_id: str, keys: tuple[str, ...]) -> None:
     parts = signature.split(".")
     header = _header(parts[0])
     if len(parts) != 3 or parts[1] or header is None:
@@ -125,8 +117,8 @@ def _check(content: str, signature: str, token_id: str, key: str) -> None:
     if header.get("kid", token_id) != token_id or "crit" in header:
         raise ClientError(f"{NAME}: the signature is not one of the token {token_id}; do not trust it")
     signed = f"{parts[0]}.{_encoded(content.encode())}".encode()
-    expected = _encoded(hmac.digest(key.encode(), signed, hashlib.sha256))
-    if not hmac.compare_digest(expected.encode(), parts[2].encode()):
+    expected = (_encoded(hmac.digest(key.encode(), signed, hashlib.sha256)) for key in keys)
+    if not any(hmac.compare_digest(one.encode(), parts[2].encode()) for one in expected):
         raise ClientError(
             f"{NAME}: the signature does not fit: the kubeconfig was changed, or the token is another; do not trust it"
         )

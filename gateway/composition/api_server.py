@@ -82,7 +82,7 @@ class ApiServer:
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._connects = OnDemand("gateway.proxy.connects", self._make_connects)
         self._aggregation = OnDemand("gateway.aggregation.handler", self._make_aggregation)
-        names = CHECK_NAMES[settings.dialect]
+        names = CHECK_NAMES[store.rules.health]
         self.health = Health(trio.current_time, settings.livez_grace_period, names.format)
         self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
         self._checks.add_to(self.health)

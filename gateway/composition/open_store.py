@@ -143,8 +143,8 @@ def _build_store(
     writes: bool = True,
 ) -> Store:
     """Build every service and start its task; those that write only if `writes`."""
-    names = NAMES[settings.dialect]
-    catalog = built_in(names, settings.features, settings.enablement)
+    names, rules = NAMES[settings.dialect], settings.rules
+    catalog = built_in(names, settings.features, settings.enablement, rules)
     journal.register_types(catalog.stored_types())
     feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
     committer = Committer(journal, feed)
@@ -176,6 +176,7 @@ def _build_store(
             settings.service_ranges,
             settings.features,
             settings.admission.configuration(names),
+            rules,
             settings.plugins_off,
         ),
         extensions.admission_plugins,
@@ -198,6 +199,7 @@ def _build_store(
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(
         names=names,
+        rules=rules,
         clock=clock,
         memory=memory,
         registry=registry,
@@ -281,7 +283,8 @@ def _controller_context(
         authorizer=store.access.authorizer,
         authorities=store.authorities,
         signing_duration=settings.signing.cluster_signing_duration,
-        enabled=settings.controllers.enabled_controllers(settings.dialect),
+        rules=store.rules,
+        enabled=settings.controllers.enabled_controllers(store.rules),
         issuer=store.access.accounts.issuer,
         quotas=store.quotas,
         publishes_certificate=bool(settings.secure_binds),

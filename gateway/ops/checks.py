@@ -1,6 +1,6 @@
-"""Health checks of a server's parts, under the names that clients of its dialect look for.
+"""Health checks of a server's parts, under the names that the rule `health` chooses (`actors.profile`).
 
-In the kubernetes dialect a part reports under the names of its counterparts in kube-apiserver: the journal as etcd,
+With `kubernetes` a part reports under the names of its counterparts in kube-apiserver: the journal as etcd,
 tasks and the steps of the start as post-start hooks. A hook passes when the start is finished and none of its tasks
 has crashed a moment ago. `actors` has all tasks, also those that have no counterpart.
 """
@@ -75,8 +75,9 @@ class CheckNames:
     controllers_component: str = "controllers"
 
 
+# By the rule `health` (`actors.profile`).
 CHECK_NAMES: Final = {
-    "cluster": CheckNames(ReportFormat(passed="healthz"), journal="journal"),
+    "rewound": CheckNames(ReportFormat(passed="healthz"), journal="journal"),
     "kubernetes": CheckNames(
         ReportFormat(
             start=(),

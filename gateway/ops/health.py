@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReportFormat:
-    """What differs between dialects."""
+    """What differs between profiles."""
 
     start: tuple[str, ...] = ("start",)  # checks that pass when the start is finished
     order: tuple[str, ...] = ()  # of checks in reports; without one, that in which they were added

@@ -125,7 +125,7 @@ async def run_writable(
     clock = ForkClock(plan.at.time or recording.time)
     if not plan.play:
         clock.start(1.0)
-    writers = Writers(plan.without, settings.controllers.enabled_controllers(settings.dialect) != frozenset())
+    writers = Writers(plan.without, settings.controllers.enabled_controllers(settings.rules) != frozenset())
     authorizers = (NotRunningAuthorizer(), *extensions.authorizers)
     extensions = replace(extensions, authorizers=authorizers, add_controls=progress.add_to, isolated=True)
     async with trio.open_nursery() as nursery:

@@ -24,6 +24,7 @@ from actors.allocation.ranges import (
 from actors.kinds.enablement import Enablement, parse_enablement
 from actors.kinds.features import parse_features
 from actors.names import NAMES, REWIND_GROUP
+from actors.profile import PROFILES, Rules, choose_rules, parse_assignments
 from gateway.settings.access import (
     AuthorizationSettings,
     OidcSettings,
@@ -71,13 +72,7 @@ class AdmissionSettings:
 
 # Controllers that run only with bootstrap tokens, unless they are named.
 WITH_BOOTSTRAP_TOKENS: Final = ("bootstrapsigner", "tokencleaner")
-# Controllers that run only in one dialect, unless they are named: the conversations recorded in the cluster dialect are
-# those of a server without them, whose clients remove the finalizers of claims and volumes themselves.
-OF_DIALECT: Final = {
-    "pv-protection": "kubernetes",
-    "pvc-protection": "kubernetes",
-    "root-ca-cert-publisher": "kubernetes",
-}
+PUBLISHER: Final = "root-ca-cert-publisher"  # runs by the rule root-certificate, unless it is named
 CONTROLLERS: Final = (
     "bootstrapsigner",
     "clusterrole-aggregation",
@@ -92,7 +87,7 @@ CONTROLLERS: Final = (
     "pv-protection",
     "pvc-protection",
     "resourcequota",
-    "root-ca-cert-publisher",
+    PUBLISHER,
     "serviceaccount",
     "serviceaccount-token",
     "tokencleaner",
@@ -120,10 +115,10 @@ class ControllerSettings:
                 f"all but that one: {', '.join(CONTROLLERS)}",
             )
 
-    def enabled_controllers(self, dialect: str) -> frozenset[str]:
-        return frozenset(name for name in CONTROLLERS if self._enabled(name, dialect))
+    def enabled_controllers(self, rules: Rules) -> frozenset[str]:
+        return frozenset(name for name in CONTROLLERS if self._enabled(name, rules))
 
-    def _enabled(self, name: str, dialect: str) -> bool:
+    def _enabled(self, name: str, rules: Rules) -> bool:
         """The first item that names the controller decides, otherwise `*`."""
         patterns = self._patterns()
         for one in patterns:
@@ -131,7 +126,9 @@ class ControllerSettings:
                 return one == name
         if name in WITH_BOOTSTRAP_TOKENS and not self.enable_bootstrap_token_auth:
             return False
-        return "*" in patterns and OF_DIALECT.get(name, dialect) == dialect
+        if name == PUBLISHER and rules.root_certificate == "absent":
+            return False
+        return "*" in patterns
 
     def _patterns(self) -> list[str]:
         return [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]
@@ -328,6 +325,8 @@ class Addresses:
 class Settings:
     data_dir: Path = Path("rewound-data")
     dialect: str = "cluster"
+    profile: str = ""  # empty: that of the dialect
+    rule: str = ""  # rules that differ from the profile: name=value,...
     bind_address: str = LOOPBACK
     secure_port: int = 6443  # 0: off
     insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
@@ -452,8 +451,16 @@ class Settings:
     def kubeconfig(self) -> Path:
         return self.data_dir / "admin.kubeconfig"
 
+    @property
+    def rules(self) -> Rules:
+        """What this server does where the documents and Kubernetes v1.25 differ."""
+        return choose_rules(self.dialect, self.profile, self.rule)
+
     def _check_names(self) -> None:
         check_choice("--dialect", self.dialect, tuple(NAMES))
+        if self.profile:
+            check_choice("--profile", self.profile, PROFILES)
+        check_parsed("--rule", lambda: parse_assignments(self.rule))
         check_choice("--transport", self.transport, TRANSPORTS)
         if self.transport != "asgi":
             self.server.refuse_for_native()
@@ -595,7 +602,7 @@ class Settings:
     @property
     def plugins_off(self) -> frozenset[str]:
         """Plugins that do not run, by default or because a flag says so."""
-        return plugins_off(self.dialect, parse_plugins(self.enable_admission_plugins), self.disabled_plugins)
+        return plugins_off(self.rules, parse_plugins(self.enable_admission_plugins), self.disabled_plugins)
 
     def _check_plugins(self) -> None:
         enabled = check_parsed(

@@ -19,6 +19,9 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 PASSING = HERE / "passing.txt"
 SERVE = "env PYTHONPATH={root} {python} -m tests.conformance.through {transport} {{port}} --data-dir {{dir}}"
+# The rules of the documents, to which the recordings were brought where the two differ, whatever the dialect. They were
+# made on a server without these controllers: clients in them remove the finalizers of claims and volumes themselves.
+RULES = " --profile documents --controllers=*,-pv-protection,-pvc-protection"
 TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3")
 
 
@@ -29,7 +32,7 @@ def read_passing() -> list[str]:
 def replay(folder: pathlib.Path, scenarios: list[str], dialect: str, transport: str) -> set[str]:
     """Runs the scenarios; returns those whose responses are exact."""
     command = SERVE.format(root=HERE.parents[1], python=sys.executable, transport=transport)
-    command += f" --dialect {dialect}"
+    command += f" --dialect {dialect}{RULES}"
     paths = [str(folder / "scenarios" / name) for name in scenarios]
     with tempfile.NamedTemporaryFile("r") as exact:
         call = [sys.executable, str(folder / "replay.py"), "--serve", command, "--passing", exact.name]

@@ -159,7 +159,7 @@ class Api:
         if self.settings.secure_port and "extension-apiserver-authentication" not in names:
             return False
         published = [one for one in names if one.endswith("root-ca.crt")]
-        enabled = self.settings.controllers.enabled_controllers(self.settings.dialect)
+        enabled = self.settings.controllers.enabled_controllers(self.settings.rules)
         publishes = self.settings.secure_port and "root-ca-cert-publisher" in enabled
         return not publishes or len(published) >= len(SYSTEM_NAMESPACES)
 

@@ -17,6 +17,7 @@ from actors.admission.selection import plugins_off
 from actors.errors import Forbidden
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER, KUBERNETES, NAMES, Names
+from actors.profile import Rules, default_rules
 from tests.gateway.api import served
 
 
@@ -55,10 +56,10 @@ def test_requests_for_masters_are_refused_for_the_signer_of_clients(names: Names
 
 def test_plugin_is_on_by_default_in_the_kubernetes_dialect_alone() -> None:
     name, none = "CertificateSubjectRestriction", frozenset[str]()
-    assert name in plugins_off("cluster", none, none)
-    assert name not in plugins_off("cluster", frozenset({name}), none)
-    assert name not in plugins_off("kubernetes", none, none)
-    assert name in plugins_off("kubernetes", none, frozenset({name}))
+    assert name in plugins_off(Rules(), none, none)
+    assert name not in plugins_off(Rules(), frozenset({name}), none)
+    assert name not in plugins_off(default_rules("kubernetes"), none, none)
+    assert name in plugins_off(default_rules("kubernetes"), none, frozenset({name}))
 
 
 @pytest.mark.parametrize(("dialect", "status"), [("cluster", 201), ("kubernetes", 403)])

@@ -89,3 +89,11 @@ def test_authorization_modes_are_shown() -> None:
     assert "Node,RBAC, anonymous on" in banner(Settings(authorization_mode="Node,RBAC"), SECURE)
     allowing = Settings(authorization_mode="AlwaysAllow", anonymous_auth=False)
     assert "AlwaysAllow, anonymous off" in banner(allowing, SECURE)
+
+
+def test_banner_shows_the_profile_and_rules_set_by_hand() -> None:
+    assert "  profile  documents\n" in banner(Settings(), SECURE)
+    assert "  profile  v1.25\n" in banner(Settings(dialect="kubernetes"), SECURE)
+    assert "  profile  documents\n" in banner(Settings(dialect="kubernetes", profile="documents"), SECURE)
+    changed = Settings(rule="service-name=optional,health=kubernetes")
+    assert "  profile  documents, but service-name=optional, health=kubernetes\n" in banner(changed, SECURE)

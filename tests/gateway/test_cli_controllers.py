@@ -19,7 +19,7 @@ ALL = frozenset(CONTROLLERS)
 
 def enabled(*flags: str, dialect: str = "kubernetes") -> frozenset[str]:
     settings = parse_flags([f"--dialect={dialect}", *flags])[0]
-    return settings.controllers.enabled_controllers(settings.dialect)
+    return settings.controllers.enabled_controllers(settings.rules)
 
 
 def test_all_run_by_default_but_those_of_bootstrap_tokens() -> None:
@@ -28,13 +28,14 @@ def test_all_run_by_default_but_those_of_bootstrap_tokens() -> None:
     assert WITH_BOOTSTRAP_TOKENS == ("bootstrapsigner", "tokencleaner")
 
 
-def test_cluster_dialect_runs_three_controllers_only_if_chosen() -> None:
-    chosen = {"root-ca-cert-publisher", "pv-protection", "pvc-protection"}
-    assert enabled() - enabled(dialect="cluster") == chosen
-    assert enabled(f"--controllers=*,{','.join(chosen)}", dialect="cluster") == enabled()
-    for one in chosen:
-        assert enabled(f"--controllers={one}", dialect="cluster") == {one}
-        assert one not in enabled(f"--controllers=*,-{one}")
+def test_publisher_runs_by_its_rule_or_if_chosen() -> None:
+    one = "root-ca-cert-publisher"
+    assert enabled() - enabled(dialect="cluster") == {one}
+    assert enabled("--rule=root-certificate=published", dialect="cluster") == enabled()
+    assert enabled("--rule=root-certificate=absent") == enabled() - {one}
+    assert enabled(f"--controllers=*,{one}", dialect="cluster") == enabled()
+    assert enabled(f"--controllers={one}", dialect="cluster") == {one}
+    assert one not in enabled(f"--controllers=*,-{one}")
 
 
 async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from actors.admission.built_in import plugins
 from actors.admission.context import PluginContext
 from actors.admission.selection import AVAILABLE, plugins_off
 from actors.names import CLUSTER
+from actors.profile import default_rules
 from actors.store.feed import Feed
 from gateway.cli.flags.parser import make_parser, parse_flags
 from gateway.settings.checks import SettingsError
@@ -285,6 +286,16 @@ def test_disabled_boolean_flag_has_no_warning() -> None:
             ["--authentication-token-webhook-config-file=/no/such/file"],
             "--authentication-token-webhook-config-file: there is no file",
         ),
+        (["--profile=v1.26"], "--profile: 'v1.26' is not known; choose one of documents | v1.25"),
+        (["--rule=helth=rewound"], "--rule: there is no rule 'helth'; there are service-name, "),
+        (
+            ["--rule=health=etcd"],
+            "--rule: the rule health has no value 'etcd'; give health=rewound or health=kubernetes",
+        ),
+        (
+            ["--rule", "health"],
+            "--rule: the rule health needs a value; give health=rewound or health=kubernetes",
+        ),
         (["--dialect=klingon"], "--dialect: 'klingon' is not known; choose one of cluster | kubernetes"),
         (["--bind-address="], "--bind-address: is empty"),
         (["--token-auth-file=/no/such/file"], "--token-auth-file: there is no file /no/such/file"),
@@ -331,9 +342,11 @@ def test_plugins_that_are_on_by_default_are_those_of_v1_25() -> None:
         DefaultTolerationSeconds DefaultStorageClass StorageObjectInUseProtection PersistentVolumeClaimResize
         RuntimeClass CertificateApproval CertificateSigning CertificateSubjectRestriction DefaultIngressClass
         MutatingAdmissionWebhook ValidatingAdmissionWebhook ResourceQuota"""
-    off = plugins_off("kubernetes", frozenset(), frozenset())
+    off = plugins_off(default_rules("kubernetes"), frozenset(), frozenset())
     assert set(AVAILABLE) - off == set(on.split())
-    assert plugins_off("cluster", frozenset(), frozenset()) - off == {"CertificateSubjectRestriction"}
+    assert plugins_off(default_rules("cluster"), frozenset(), frozenset()) - off == {
+        "CertificateSubjectRestriction"
+    }
 
 
 def test_help_shows_each_flag_and_its_default() -> None:

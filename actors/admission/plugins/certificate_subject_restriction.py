@@ -1,7 +1,7 @@
 """CertificateSubjectRestriction: nobody requests a certificate that makes its holder a member of system:masters.
 
-It concerns the signer of API clients alone: the others do not sign such requests. Off by default in the cluster
-dialect, in which that signer puts no limits on subjects.
+It concerns the signer of API clients alone: the others do not sign such requests. Whether it is on by default is the
+rule `certificate-subjects` (`actors.profile`).
 """
 
 from __future__ import annotations

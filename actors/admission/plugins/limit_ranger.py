@@ -1,8 +1,8 @@
 """LimitRanger: sets the default requests and limits of pods, and refuses pods and claims outside the LimitRanges.
 
 Every pod needs the LimitRanges of its namespace, so they are parsed once and cached; the feed keeps the cache up to
-date. They apply in the order of their names. In the cluster dialect, a container in the namespace `default` requests
-0.1 CPU if it does not say otherwise, while that namespace has no LimitRange.
+date. They apply in the order of their names. By the rule `default-cpu` (`actors.profile`), a container in the namespace
+`default` may request 0.1 CPU if it does not say otherwise, while that namespace has no LimitRange.
 
 Checks compare whole nano-units. Several violations of one LimitRange make one message.
 """
@@ -23,6 +23,7 @@ from actors.kinds.core.resources import nanos
 from actors.kinds.values.quantity import NANOS, canonical_quantity
 from actors.messages import Object
 from actors.names import Names
+from actors.profile import Rules
 from actors.store.document import decode
 from actors.store.feed import Feed
 from journal.log import Journal
@@ -183,7 +184,7 @@ def _total(name: str, amounts: Iterable[str]) -> str:
 
 PODS: Final = Resource("", "pods")
 CLAIMS: Final = Resource("", "persistentvolumeclaims")
-WITHOUT_LIMIT_RANGE: Final = LimitRange((), {}, {"cpu": "100m"})  # in `default`, in the cluster dialect
+WITHOUT_LIMIT_RANGE: Final = LimitRange((), {}, {"cpu": "100m"})  # in `default`
 
 Ranges = tuple[LimitRange, ...]
 
@@ -191,10 +192,10 @@ Ranges = tuple[LimitRange, ...]
 class LimitRanges:
     """The parsed LimitRanges of all namespaces, by namespace and in the order of their names."""
 
-    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
+    def __init__(self, rules: Rules, journal: Journal, feed: Feed) -> None:
         self._journal = journal
         self._type_id = journal.type_id("limitranges")
-        self._without = {"default": (WITHOUT_LIMIT_RANGE,)} if names.dialect == "cluster" else {}
+        self._without = {"default": (WITHOUT_LIMIT_RANGE,)} if rules.default_cpu == "100m" else {}
         self._parsed: dict[str, dict[str, LimitRange]] = {}
         self._by_namespace: dict[str, Ranges] | None = None
         feed.follow(self._committed, frozenset({self._type_id}))

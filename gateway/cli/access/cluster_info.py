@@ -45,7 +45,7 @@ def run(options: Options) -> int:
     info = parse_file(options.file) if options.file else fetch(options.server, None)
     content = verified_kubeconfig(info, token)
     cluster = cluster_of(content)
-    if options.server and fetch(options.server, _pem(cluster)).data["kubeconfig"] != content:
+    if options.server and fetch(options.server, _pem(cluster))["kubeconfig"] != content:
         server = without_credentials(options.server)
         raise ClientError(f"{server} shows another cluster-info over a verified connection; do not trust it")
     if options.output is not None:

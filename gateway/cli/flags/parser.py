@@ -41,6 +41,7 @@ _LISTS = {
     "feature_gates",
     "enable_admission_plugins",
     "disable_admission_plugins",
+    "rule",
 }
 
 

@@ -18,6 +18,16 @@ def add_serving(group: Any) -> None:
         "NAME",
         "names in the API: cluster or kubernetes; a folder keeps the one it was created with (default cluster)",
     )
+    add(
+        group,
+        "--profile",
+        str,
+        "NAME",
+        "rules where they differ: documents or v1.25 (default v1.25 with --dialect kubernetes, else documents)",
+    )
+    add_list(
+        group, "--rule", "NAME=VALUE", "one rule, whatever the profile; docs/profiles.md has all of them"
+    )
     add(group, "--bind-address", str, "ADDRESS", "address to listen on; 0.0.0.0 or :: for all addresses")
     add(group, "--secure-port", port, "PORT", "HTTPS; 0 is off")
     add(group, "--insecure-port", port, "PORT", "plain HTTP on loopback; callers still sign in (default off)")
@@ -406,8 +416,8 @@ def add_controllers(group: Any) -> None:
         "--controllers",
         "LIST",
         "controllers to run: * for all, name for one, -name for all but that one; tokencleaner and "
-        "bootstrapsigner are in * only with --enable-bootstrap-token-auth, root-ca-cert-publisher, "
-        "pv-protection and pvc-protection only with --dialect kubernetes (default *)",
+        "bootstrapsigner are in * only with --enable-bootstrap-token-auth, root-ca-cert-publisher only "
+        "with the rule root-certificate=published (default *)",
     )
     add_switch(
         group,

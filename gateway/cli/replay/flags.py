@@ -64,6 +64,11 @@ def add_flags(parser: Parser) -> None:
     copy.add_argument(
         "--show-secrets", action="store_true", help="print the values of Secrets in it (default ***)"
     )
+    rules = parser.add_argument_group("rules")
+    rules.add_argument(
+        "--profile", metavar="NAME", help="documents or v1.25 (default: that of the journal's dialect)"
+    )
+    rules.add_argument("--rule", action="append", metavar="NAME=VALUE", help="one rule, whatever the profile")
     listeners = parser.add_argument_group("listeners and credentials")
     listeners.add_argument(
         "--bind-address", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)"

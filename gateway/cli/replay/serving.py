@@ -231,8 +231,9 @@ def _print(options: Options, comparison: Comparison) -> None:
 
 
 def given_settings(options: Options) -> dict[str, Any]:
-    names = ("bind_address", "secure_port", "insecure_port", "token_auth_file")
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
+    names = ("bind_address", "secure_port", "insecure_port", "token_auth_file", "profile")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    return given | {"rule": ",".join(options.rule or ())}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import pytest
 
 from actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges, parse_limit_range, pod_violations
 from actors.admission.request import CREATE
-from actors.names import CLUSTER, KUBERNETES
+from actors.names import CLUSTER
+from actors.profile import Rules
 from tests.actors.admission.admitted import admitted
 from tests.actors.object_store import Refused, Store, open_store
 from tests.cases import cases
@@ -191,10 +192,10 @@ async def test_containers_in_default_request_a_tenth_of_a_cpu() -> None:
         assert limited["spec"]["containers"][0]["resources"]["requests"] == {"memory": "1Mi"}
 
 
-async def test_kubernetes_dialect_has_no_request_without_limit_range() -> None:
+async def test_by_the_other_rule_there_is_no_request_without_limit_range() -> None:
     async with open_store() as store:
-        for names, requests in ((CLUSTER, {"cpu": "100m"}), (KUBERNETES, None)):
-            plugin = LimitRanger(names, LimitRanges(names, store.journal, store.feed))
+        for rules, requests in ((Rules(), {"cpu": "100m"}), (Rules(default_cpu="none"), None)):
+            plugin = LimitRanger(CLUSTER, LimitRanges(rules, store.journal, store.feed))
             made = admitted(plugin, store.definition("pods"), CREATE, pod({}), namespace="default")
             assert made["spec"]["containers"][0]["resources"].get("requests") == requests
 

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from actors.access.bootstrap_token import BootstrapToken
 from actors.controllers.bootstrap_tokens import TokenCleaner, detached_signature
-from actors.names import CLUSTER, KUBERNETES
+from actors.profile import Rules
 from tests.actors.bootstrap_secrets import ID, TOKEN, create_token
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
@@ -58,12 +58,12 @@ async def test_signature_verifies_with_the_token_alone(tmp_path: Path, autojump_
         assert not verified(signature, KUBECONFIG, b"abc123.0000000000000000")
 
 
-def test_key_is_that_of_the_dialect() -> None:
+def test_key_is_the_one_of_the_rule() -> None:
     token = BootstrapToken("joshua", "my voice is my passcode", None, False, True, ())
     content = "Hello from the other side. I must have called a thousand times."
     as_kubeadm = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
-    assert detached_signature(content, token, KUBERNETES) == as_kubeadm
-    assert detached_signature(content, token, CLUSTER) != as_kubeadm
+    assert detached_signature(content, token, Rules(cluster_info_key="secret")) == as_kubeadm
+    assert detached_signature(content, token, Rules()) != as_kubeadm
 
 
 async def test_changed_kubeconfig_and_forged_signatures_are_signed_again(

@@ -1,4 +1,4 @@
-"""Kinds of both dialects, by plural name."""
+"""Kinds of both dialects with the rules of the documents, by plural name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.kinds.enablement import Enablement
 from actors.names import NAMES, Names
+from actors.profile import DOCUMENTED
 from tests.actors.kinds.definitions import Definitions
 
 
@@ -18,7 +19,7 @@ def names(request: pytest.FixtureRequest) -> Names:
 
 @pytest.fixture(scope="session")
 def catalog(names: Names) -> Catalog:
-    return built_in(names, enabled=Enablement(every=True))
+    return built_in(names, enabled=Enablement(every=True), rules=DOCUMENTED)
 
 
 @pytest.fixture(scope="session")

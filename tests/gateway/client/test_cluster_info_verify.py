@@ -88,7 +88,8 @@ def test_header_with_another_algorithm_over_a_valid_hs256_is_refused(
     ("signed", "text"),
     [
         (signature(content() + "x"), "the signature does not fit"),
-        (signature(content(), key=SECRET), "the signature does not fit"),
+        (signature(content(), key="abcdef.0123456789abcdeg"), "the signature does not fit"),
+        (signature(content(), key=ID), "the signature does not fit"),
         (signature(content(), kid="ghijkl"), "is not one of the token abcdef"),
         (signature(content(), crit=["x"], x=1), "is not one of the token abcdef"),
         (signature(content()) + ".", "is not a detached JWS"),
@@ -97,12 +98,17 @@ def test_header_with_another_algorithm_over_a_valid_hs256_is_refused(
         ("", "is not a detached JWS"),
         ("!..x", "is not a detached JWS"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_wrong_signature_is_refused(rewound: Run, tmp_path: Path, signed: str, text: str) -> None:
     ended = verify(rewound, tmp_path, content(), signed)
     assert (ended.code, ended.out) == (1, "")
     assert text in ended.err and SECRET not in ended.err
+
+
+def test_signature_with_the_secret_alone_is_accepted(rewound: Run, tmp_path: Path) -> None:
+    """As a server with the rule cluster-info-key=secret signs."""
+    assert verify(rewound, tmp_path, content(), signature(content(), key=SECRET)).code == 0
 
 
 def test_payload_is_encoded_without_padding(rewound: Run, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ TOLERATED = {
     *("LimitRangeSpec.limits", "NetworkPolicySpec.podSelector", "PreferredSchedulingTerm.preference"),
     *("SelfSubjectRulesReview.spec", "TokenReview.spec"),
     "CustomResourceDefinitionVersion.served",
+    "StatefulSetSpec.serviceName",  # by the rule service-name of this dialect's profile
     # Defaulted before validation.
     "RoleRef.apiGroup",
     # An empty source is dropped, as older clients expect.

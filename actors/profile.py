@@ -1,0 +1,148 @@
+"""Every rule in which the documents of this API and Kubernetes v1.25 differ: the one table, and the choice of a server.
+
+A dialect (`actors.names`) says how things are called; a profile says what is done. `Rules` has one field per rule with
+words as values; the table that docs/profiles.md shows is made of its fields. A server has one `Rules`: those of
+`--profile`, or else of the default of its dialect, with what `--rule` sets by name. Code that follows a rule takes the
+`Rules` and compares one field; nothing else asks for the dialect to decide what is done.
+
+    rules = choose_rules("kubernetes", "", "service-name=required")
+    rules.service_name                    -> "required"
+    rules.health                          -> "kubernetes"
+
+A data folder does not keep its profile: rules apply to requests, not to what is stored. An object that a rule of today
+would refuse stays readable, and its next update has to follow the rule, as with every rule that becomes stricter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final, Literal
+
+DOCUMENTS, V1_25 = "documents", "v1.25"
+PROFILES: Final = (DOCUMENTS, V1_25)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One side of a rule: the word that selects it, and what the server does."""
+
+    word: str
+    does: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    name: str
+    documents: Choice
+    v1_25: Choice
+    source: str  # where each of the two is written or can be seen
+
+    @property
+    def words(self) -> tuple[str, str]:
+        return self.documents.word, self.v1_25.word
+
+
+def _rule(documents: tuple[str, str], v1_25: tuple[str, str], source: str) -> Any:
+    """A field of `Rules`, with the choice of the documents as its default."""
+    sides = {"documents": Choice(*documents), "v1_25": Choice(*v1_25), "source": source}
+    return field(default=documents[0], metadata=sides)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What one server does. Without arguments: what the documents say."""
+
+    service_name: Literal["required", "optional"] = _rule(
+        ("required", "a StatefulSet without `spec.serviceName` is refused with 422"),
+        ("optional", "it is accepted, with an empty name"),
+        "document 3, StatefulSet; v1.25 validates no such field",
+    )
+    default_cpu: Literal["100m", "none"] = _rule(
+        (
+            "100m",
+            "LimitRanger lets a container without a CPU request or limit request 0.1 CPU in the namespace `default`, "
+            "while that has no LimitRange",
+        ),
+        ("none", "without a LimitRange there are no default requests"),
+        "document 3, LimitRanger and its limits; v1.25 admission plugin",
+    )
+    certificate_subjects: Literal["any", "restricted"] = _rule(
+        ("any", "the plugin CertificateSubjectRestriction is off unless it is enabled"),
+        ("restricted", "it is on: no request for a client certificate of `system:masters`"),
+        "document 2, built-in signers; plugins on by default in v1.25",
+    )
+    cluster_info_key: Literal["token", "secret"] = _rule(
+        ("token", "the whole bootstrap token is the key of a signature of `cluster-info`"),
+        ("secret", "the part after the dot is the key, as kubeadm verifies it"),
+        "document 2, bootstrap token Secret; v1.25 bootstrapsigner",
+    )
+    pod_security_policy: Literal["served", "removed"] = _rule(
+        ("served", "PodSecurityPolicy (`policy/v1beta1`) is served"),
+        ("removed", "it is not, unless `--runtime-config policy/v1beta1` says so"),
+        "document 3, PodSecurityPolicy; removed in v1.25, and charts look for it in discovery",
+    )
+    root_certificate: Literal["absent", "published"] = _rule(
+        ("absent", "the controller `root-ca-cert-publisher` runs only if `--controllers` names it"),
+        ("published", "it runs: every namespace has a ConfigMap with the CA certificate"),
+        "document 2 has the CA in token Secrets alone; controllers of v1.25",
+    )
+    health: Literal["rewound", "kubernetes"] = _rule(
+        (
+            "rewound",
+            "health checks and component statuses have names of this server; a verbose report ends with "
+            "`healthz check passed` at every path",
+        ),
+        ("kubernetes", "they have the names and the order of kube-apiserver; the last line names the path"),
+        "document 1, health endpoints; v1.25 with `?verbose`",
+    )
+
+
+def _table() -> Iterator[Rule]:
+    for one in fields(Rules):
+        yield Rule(one.name.replace("_", "-"), **one.metadata)
+
+
+TABLE: Final = tuple(_table())
+_BY_NAME: Final = {one.name: one for one in TABLE}
+DOCUMENTED: Final = Rules()
+_OF_PROFILE: Final = {
+    DOCUMENTS: DOCUMENTED,
+    V1_25: Rules(**{one.name.replace("-", "_"): one.v1_25.word for one in TABLE}),  # type: ignore[arg-type]
+}
+# The only place where a dialect decides about rules.
+_OF_DIALECT: Final = {"cluster": DOCUMENTS, "kubernetes": V1_25}
+
+
+def profile_of(dialect: str) -> str:
+    """The profile that a server has without --profile."""
+    return _OF_DIALECT[dialect]
+
+
+def default_rules(dialect: str) -> Rules:
+    return _OF_PROFILE[_OF_DIALECT[dialect]]
+
+
+def choose_rules(dialect: str, profile: str = "", assignments: str = "") -> Rules:
+    """The rules of a profile (empty: that of the dialect), but for `assignments`, such as `health=rewound,...`.
+
+    ValueError for a name or a value that does not exist.
+    """
+    return replace(_OF_PROFILE[profile or _OF_DIALECT[dialect]], **parse_assignments(assignments))
+
+
+def parse_assignments(text: str) -> dict[str, Any]:
+    """Fields of `Rules` by their names; of two values of a rule, the last one counts. ValueError."""
+    found: dict[str, Any] = {}
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, word = (part.strip() for part in one.partition("="))
+        rule = _BY_NAME.get(name)
+        if rule is None:
+            raise ValueError(f"there is no rule {name!r}; there are {', '.join(_BY_NAME)}")
+        if not equals or word not in rule.words:
+            given = f"has no value {word!r}" if equals else "needs a value"
+            raise ValueError(
+                f"the rule {name} {given}; give {' or '.join(f'{name}={w}' for w in rule.words)}"
+            )
+        found[name.replace("-", "_")] = word
+    return found

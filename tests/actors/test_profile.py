@@ -1,0 +1,126 @@
+"""The table of rules: it is sound, docs/profiles.md shows it, and no other module lets the dialect decide a rule."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from actors.names import NAMES
+from actors.profile import (
+    DOCUMENTS,
+    PROFILES,
+    TABLE,
+    V1_25,
+    Rule,
+    Rules,
+    choose_rules,
+    default_rules,
+    parse_assignments,
+    profile_of,
+)
+
+ROOT = Path(__file__).parents[2]
+# Expressions that compare or look up a dialect and decide no rule, by module.
+ABOUT_NAMES = {
+    ("gateway/aggregation/on_demand.py", "NAMES[self._settings.dialect]"),
+    ("gateway/composition/open_store.py", "NAMES[settings.dialect]"),
+    ("gateway/settings/settings.py", "NAMES[self.dialect]"),
+    ("gateway/replay/replay.py", "NAMES[recording.dialect]"),
+    ("gateway/replay/writable.py", "NAMES[recording.dialect]"),
+    ("gateway/cli/journal/query/folder.py", "journal.dialect in NAMES"),
+    ("gateway/cli/journal/query/folder.py", "NAMES[journal.dialect]"),
+    ("gateway/cli/fixture/clients.py", "dialect != 'kubernetes'"),  # which clients can talk to it
+    ("gateway/cli/serve.py", "settings.dialect != 'kubernetes'"),  # a hint about kubectl
+    ("gateway/cli/serve.py", "settings.dialect == 'kubernetes'"),
+    ("gateway/cli/journal/recover.py", "found.dialect == 'cluster'"),  # a flag of the printed command
+    ("gateway/cli/journal/importing.py", "header.dialect == 'cluster'"),
+}
+
+
+def test_names_are_kebab_case_and_words_differ() -> None:
+    for one in TABLE:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name)
+        assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", word) for word in one.words)
+        assert len(set(one.words)) == 2
+        assert one.documents.does and one.v1_25.does and one.source
+
+
+def test_types_of_rules_allow_the_words_of_the_table() -> None:
+    types = {one.name: str(one.type) for one in fields(Rules)}
+    for one in TABLE:
+        assert types[one.name.replace("-", "_")] == f"Literal{list(one.words)}"
+
+
+def test_dialect_picks_the_default() -> None:
+    assert {dialect: profile_of(dialect) for dialect in NAMES} == {"cluster": DOCUMENTS, "kubernetes": V1_25}
+    for dialect in NAMES:
+        assert default_rules(dialect) == choose_rules(dialect) == choose_rules(dialect, profile_of(dialect))
+
+
+def test_profile_has_all_words_of_its_column() -> None:
+    for one in TABLE:
+        name = one.name.replace("-", "_")
+        assert getattr(choose_rules("cluster", DOCUMENTS), name) == one.documents.word
+        assert getattr(choose_rules("cluster", V1_25), name) == one.v1_25.word
+
+
+def test_single_rules_are_set_by_name() -> None:
+    for profile in PROFILES:
+        base = choose_rules("cluster", profile)
+        for one in TABLE:
+            for word in one.words:
+                changed = choose_rules("cluster", profile, f"{one.name}={word}")
+                assert changed == replace(base, **{one.name.replace("-", "_"): word})
+    assert parse_assignments(" health = rewound ,health=kubernetes,, ") == {"health": "kubernetes"}
+    assert parse_assignments("") == {}
+
+
+def test_unknown_names_and_values_are_refused_with_the_valid_ones() -> None:
+    with pytest.raises(ValueError, match=r"there is no rule 'helth'; there are .*health"):
+        parse_assignments("helth=rewound")
+    valid = "give health=rewound or health=kubernetes"
+    with pytest.raises(ValueError, match=f"the rule health has no value 'etcd'; {valid}"):
+        parse_assignments("health=etcd")
+    with pytest.raises(ValueError, match=f"the rule health needs a value; {valid}"):
+        parse_assignments("health")
+
+
+def test_documentation_has_the_table() -> None:
+    text = (ROOT / "docs/profiles.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert rows == [row(one) for one in TABLE], "docs/profiles.md should have:\n" + "\n".join(map(row, TABLE))
+
+
+def row(one: Rule) -> str:
+    first, second = one.documents, one.v1_25
+    return f"| `{one.name}` | `{first.word}`: {first.does} | `{second.word}`: {second.does} | {one.source} |"
+
+
+def test_no_other_module_asks_for_the_dialect_to_decide_a_rule() -> None:
+    found = set()
+    for package in ("actors", "gateway"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            text = path.read_text()
+            if path != ROOT / "actors/profile.py" and re.search(r"dialect|CLUSTER|KUBERNETES", text):
+                module = path.relative_to(ROOT).as_posix()
+                found |= {(module, ast.unparse(node)) for node in ast.walk(ast.parse(text)) if _asks(node)}
+    assert not found - ABOUT_NAMES, "put it into the table of actors/profile.py"
+    assert not ABOUT_NAMES - found, "no longer there"
+
+
+def _asks(node: ast.AST) -> bool:
+    """Whether it compares a dialect or the names of one, or looks something up by a dialect."""
+    if isinstance(node, ast.Compare):
+        return any(map(_is_dialect, (node.left, *node.comparators)))
+    if isinstance(node, ast.Subscript):
+        return _is_dialect(node.slice)
+    return isinstance(node, ast.Match) and _is_dialect(node.subject)
+
+
+def _is_dialect(node: ast.AST) -> bool:
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name in ("dialect", "CLUSTER", "KUBERNETES")
