@@ -190,4 +190,4 @@ def _sum(comparison: Comparison) -> str:
     if comparison.same:
         return f"no difference {span}: {objects} object{'s' if objects != 1 else ''} compared"
     different = sum(not one.same for one in comparison.objects)
-    return f"{different} of {objects} object{'s' if objects != 1 else ''} differ {span}"
+    return f"{different} of {objects} object{'s' if objects != 1 else ''} differ{'s' if different == 1 else ''} {span}"

@@ -136,7 +136,7 @@ def test_writable_prints_how_it_differs(
     else:
         assert "~ configmaps default/a\n    recorded  3 writes by alice with kubectl (versions 3 to 5)" in out
         assert '    here      nothing\n    ~ data.n: "4" -> "1"' in out
-        assert "1 of 1 object differ from version 2 to 5" in out
+        assert "1 of 1 object differs from version 2 to 5" in out
     assert (tmp_path / "kept" / "journal" / "data.mdb").exists()
 
 
