@@ -78,6 +78,6 @@ class ServersOnDemand:
         return {} if self._servers is None else self._servers.resources
 
     def close(self) -> None:
-        """Close kept connections."""
+        """Close idle connections."""
         if self._servers is not None:
             self._servers.connections.close()

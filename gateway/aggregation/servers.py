@@ -70,7 +70,7 @@ class AggregatedServers:
         self._identity = identity
         self._local_allowed = local_allowed
         self._contexts: OrderedDict[tuple[bytes, bool], ssl.SSLContext] = OrderedDict()
-        self.connections = Connections(kept=MAX_IDLE)
+        self.connections = Connections(max_idle=MAX_IDLE)
         # What they responded to the last probe, by group and version: the entries of an APIResourceList.
         self.resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
 

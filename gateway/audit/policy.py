@@ -181,7 +181,7 @@ def _matches_path(pattern: str, path: str) -> bool:
     return path == pattern or (pattern.endswith("*") and path.startswith(pattern[:-1]))
 
 
-# Distinct kinds of requests whose treatment is kept; a client can make many by inventing names.
+# Distinct kinds of requests whose treatment is cached; a client can make many by inventing names.
 _CACHED = 4096
 _Key = tuple[str, tuple[str, ...], str, str, str, str, str, str, bool]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 The command finds the server in KUBECONFIG and REWOUND_URL. Its exit code is that of rewound dev; when it is not 0, the
-story of all objects follows on standard error, and the journal is kept as a file for `rewound replay`.
+story of all objects follows on standard error, and the journal is saved as a file for `rewound replay`.
 
 examples:
   rewound dev -- kubectl get namespaces
@@ -199,4 +199,4 @@ def _report(server: Rewound, command: list[str], code: int, file: Path | None) -
         if found["log"].strip():
             print(f"\nthe server's log:\n{found['log']}", file=sys.stderr)
     if found["file"]:
-        print(f"\nthe journal is kept: rewound replay {found['file']}", file=sys.stderr)
+        print(f"\nthe journal is saved: rewound replay {found['file']}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Credential plugins: the `exec` entry of a user in a kubeconfig file, the command that it names, and what it returns.
 
-A credential is kept until it expires, until the server rejects it with 401, or until the process ends. One lock
+A credential is cached until it expires, until the server rejects it with 401, or until the process ends. One lock
 covers the run and the cache: threads that need a credential at the same time share one run. A 401 drops a credential
 only if it is still the one in the cache, so late responses to requests with an older one start no further run.
 """

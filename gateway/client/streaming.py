@@ -1,7 +1,7 @@
 """The client for trio: many requests and watches at the same time, with the credentials of one target.
 
 It sends what `Session` sends and raises the same errors. Each watch has a connection of its own; connections that no
-request uses are kept for the next.
+request uses are pooled for the next.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 VERBS: Final = frozenset({"get", "list", "watch"}) | WRITES
-# Ordinals of the clients that were seen last are kept; user agents are chosen by clients.
+# Ordinals of the clients that were seen last are cached; user agents are chosen by clients.
 MAX_CLIENTS: Final = 10_000
 
 

@@ -1,6 +1,6 @@
 """Requests over HTTPS that are sent and received whole: a lean HTTP/1.1 client for webhooks (decision 0022).
 
-Connections are kept. If the peer closes one just while a request is under way, before a byte of the response has
+Connections are pooled. If the peer closes one just while a request is under way, before a byte of the response has
 arrived, the request is sent once more over a new connection. Redirects are left to the caller, who also bounds the
 number of calls. A call that fails, takes too long or is cancelled closes its connection.
 """
@@ -23,17 +23,17 @@ from gateway.outgoing.streams import ByteStream
 MAX_LARGE_BODIES: Final = 8  # that are read at once
 # A handshake takes a millisecond of the event loop: a hundred at once would hold it for a hundred.
 MAX_HANDSHAKES: Final = 8
-MAX_HEADS: Final = 64  # that are kept encoded: one for each URL, until a token changes
+MAX_HEADS: Final = 64  # that are cached in encoded form: one for each URL, until a token changes
 
 
 class HttpsClient:
     def __init__(
-        self, context: ssl.SSLContext, *, server_name: str = "", proxy_url: str = "", kept: int
+        self, context: ssl.SSLContext, *, server_name: str = "", proxy_url: str = "", max_idle: int
     ) -> None:
-        """`server_name`: in the certificate, if it is not the host of the URL. `kept`: how many idle connections."""
+        """`server_name`: in the certificate, if it is not the host of the URL. `max_idle`: of connections."""
         self._context = context
         self._server_name = server_name
-        self._connections = Connections(kept=kept, proxy_url=proxy_url)
+        self._connections = Connections(max_idle=max_idle, proxy_url=proxy_url)
         self._handshakes = trio.Semaphore(MAX_HANDSHAKES)
         self._deadlines = Deadlines()
         self._large_bodies = Slots(MAX_LARGE_BODIES, self._deadlines)

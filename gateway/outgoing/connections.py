@@ -1,6 +1,6 @@
-"""Connections to other servers: dialled, secured by TLS, and kept between requests.
+"""Connections to other servers: dialled, secured by TLS, and pooled between requests.
 
-A handshake costs milliseconds, so idle connections are kept for up to 90 seconds, and those that were used last are
+A handshake costs milliseconds, so idle connections are pooled for up to 90 seconds, and those that were used last are
 used first. One from which something can be read while it is idle has been closed by its peer, or has sent what nobody
 asked for: it is not used. No timer closes idle ones: the next `take` does.
 """
@@ -27,7 +27,7 @@ _SAFE: Final = "!$%&'()*+,/:;=?@[]~"  # in a request target, beside what is neve
 
 
 class Endpoint(NamedTuple):
-    """Where a connection leads, and as what. One that is kept serves every request to an equal endpoint."""
+    """Where a connection leads, and as what. A pooled one serves every request to an equal endpoint."""
 
     host: str  # an address or a name
     port: int
@@ -47,9 +47,9 @@ class AddressNotAllowed(OSError):
 
 
 class Connections:
-    def __init__(self, *, kept: int, proxy_url: str = "") -> None:
-        """`kept`: how many idle connections. `proxy_url`: of a proxy through which all of them lead."""
-        self.kept = kept
+    def __init__(self, *, max_idle: int, proxy_url: str = "") -> None:
+        """`max_idle`: how many idle connections are pooled. `proxy_url`: of a proxy through which all of them lead."""
+        self.max_idle = max_idle
         self._proxy_url = proxy_url
         self._idle: list[tuple[float, Endpoint, ByteStream]] = []  # since when; the oldest first
         self._turns = SharedTurns()
@@ -59,7 +59,7 @@ class Connections:
         return len(self._idle)
 
     def take(self, endpoint: Endpoint) -> ByteStream | None:
-        """A kept connection."""
+        """An idle connection from the pool."""
         oldest = trio.current_time() - IDLE_SECONDS
         while self._idle and self._idle[0][0] < oldest:
             self._idle.pop(0)[2].close()
@@ -73,12 +73,12 @@ class Connections:
 
     def keep(self, endpoint: Endpoint, stream: ByteStream) -> None:
         self._idle.append((trio.current_time(), endpoint, stream))
-        if len(self._idle) > self.kept:
+        if len(self._idle) > self.max_idle:
             self._idle.pop(0)[2].close()
 
     def close(self) -> None:
         """Close idle connections and keep none from now on: a request that still runs closes its own."""
-        self.kept = 0
+        self.max_idle = 0
         idle, self._idle = self._idle, []
         for _, _, stream in idle:
             stream.close()

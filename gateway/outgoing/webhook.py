@@ -77,7 +77,7 @@ class HttpsCalls:
     async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
         """The document at a URL, over a connection of its own. DocumentError."""
         try:
-            response = await HttpsClient(tls, kept=0).request(url, _ACCEPTED, b"", largest, method="GET")
+            response = await HttpsClient(tls, max_idle=0).request(url, _ACCEPTED, b"", largest, method="GET")
         except InvalidUrl:
             raise DocumentError(f"{url} cannot be used") from None
         except ResponseTooLarge:
@@ -95,7 +95,7 @@ class HttpsWebhook:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._client = HttpsClient(
-            target.tls, server_name=target.server_name, proxy_url=target.proxy_url, kept=MAX_CALLS
+            target.tls, server_name=target.server_name, proxy_url=target.proxy_url, max_idle=MAX_CALLS
         )
         deadlines = Deadlines()
         self._slots = Slots(MAX_CALLS, deadlines)

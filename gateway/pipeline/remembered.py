@@ -1,4 +1,4 @@
-"""What a repeated request may skip: one object, kept with the header block that clients repeat, and one rule.
+"""What a repeated request may skip: one object, cached with the header block that clients repeat, and one rule.
 
 The rule: what is remembered of a request holds for the next one with the same header block if both are equal in
 everything that it was computed from (`RequestContext.recall`): method, path and query, all that is known of the user,

@@ -61,7 +61,7 @@ class Connects:
         local = settings.allow_local_proxy_targets
         self._locations = Locations(registry, reads, Kubelets(settings), local_allowed=local)
         self._stopping = stopping
-        self._connections = Connections(kept=0)  # each request has one of its own
+        self._connections = Connections(max_idle=0)  # each request has one of its own
 
     async def serve(
         self, context: RequestContext, definition: Definition, subresource: Subresource

@@ -67,7 +67,7 @@ class Adapter:
 
 
 class _SendAgain(Exception):
-    """A kept connection was closed before anything of the response arrived."""
+    """A pooled connection was closed before anything of the response arrived."""
 
 
 class Forward:
@@ -139,7 +139,7 @@ class Forward:
             await self._exchange(client, stream, upgrading=upgrading)
 
     async def _try_kept(self, client: ForwardingClient) -> bool:
-        """False without a kept connection, or if it turned out to be closed and the request can be sent again."""
+        """False without a pooled connection, or if it turned out to be closed and the request can be sent again."""
         stream = self._connections.take(self._target.endpoint)
         if stream is None:
             return False
@@ -219,7 +219,7 @@ class Forward:
         if upgrading:
             await upstream.send_head(path, fields, chunked=False)
             return
-        if not self._connections.kept:
+        if not self._connections.max_idle:
             fields.append((b"connection", b"close"))
         length = self._length
         if length is not None and (length or self._method in _WITH_BODY):

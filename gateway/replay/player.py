@@ -47,7 +47,7 @@ class Moment:
 @dataclass(frozen=True, slots=True)
 class PlayerState:
     now: Moment
-    start: Moment  # nothing before it is kept
+    start: Moment  # the journal has nothing before it
     end: Moment
     playing: bool
     speed: float

@@ -145,7 +145,7 @@ class RecordedWrites:
         with self._recording.read_all() as view:
             before = view.event(event.previous)
         if before is None:
-            return "the version before it is not kept"
+            return "the version before it is no longer in the journal"
         current = without_version(row.body, row.offset)
         if current == without_version(before.body, before.offset):
             return self._write(event, row.offset, event.facts, unversioned)

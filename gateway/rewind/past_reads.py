@@ -96,5 +96,5 @@ def _moment(context: RequestContext, definition: Definition) -> Moment:
             raise BadRequest(f"{AT}: must not be combined with {name}: both choose the version")
     sent = context.parameters.all(AT)
     if len(sent) > 1:
-        raise BadRequest(f"{AT}: must be there once")
+        raise BadRequest(f"{AT}: expected exactly one value")
     return parse_moment(sent[0])

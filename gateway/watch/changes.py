@@ -18,7 +18,7 @@ from journal.errors import Compacted
 from journal.log import Journal
 from journal.records import Event
 
-# Kept in memory: enough for every group to process a full burst, and not much more.
+# Held in memory: enough for every group to process a full burst, and not much more.
 KEPT_EVENTS = 2048
 KEPT_BYTES = 4 << 20
 # Read in one step: a few milliseconds of filtering and framing, and no more memory than a few rounds of sends.
@@ -34,12 +34,12 @@ class Changes:
     def __init__(self, journal: Journal, type_id: int, head: int) -> None:
         self._journal = journal
         self._type_id = type_id
-        self._kept: list[Event] = []
+        self._held: list[Event] = []
         self._offsets: list[int] = []
-        self._ends: list[int] = []  # bytes of all events that were kept, up to each of `_kept`
+        self._ends: list[int] = []  # bytes of all events that were held, up to each of `_held`
         self._dropped = 0  # bytes of those that were dropped
-        self._floor = head  # `_kept` holds every event after it
-        # What was looked up for kept events, by offset: the event before it, and what `deselected_body` returns.
+        self._floor = head  # `_held` holds every event after it
+        # What was looked up for held events, by offset: the event before it, and what `deselected_body` returns.
         self._before: dict[int, Event] = {}
         self._deselected: dict[int, bytes] = {}
 
@@ -48,7 +48,7 @@ class Changes:
         offsets = self._offsets
         if offsets and events[0].offset <= offsets[-1]:
             events = [event for event in events if event.offset > offsets[-1]]
-        self._kept += events
+        self._held += events
         ends = self._ends
         if len(events) == 1:
             offsets.append(events[0].offset)
@@ -66,7 +66,7 @@ class Changes:
     def after(self, offset: int, upto: int, size: int = STEP_BYTES) -> tuple[list[Event], int]:
         """Return events after an offset, none beyond `upto`, and the offset up to which they are complete."""
         if offset >= self._floor:
-            return self._kept_after(offset, upto, size)
+            return self._held_after(offset, upto, size)
         with self._journal.read() as view:
             try:
                 events = view.events(offset, type_id=self._type_id)
@@ -74,7 +74,7 @@ class Changes:
                 raise TooOld from None
             return _step(events, upto, size)
 
-    def _kept_after(self, offset: int, upto: int, size: int) -> tuple[list[Event], int]:
+    def _held_after(self, offset: int, upto: int, size: int) -> tuple[list[Event], int]:
         offsets, ends = self._offsets, self._ends
         first = bisect_right(offsets, offset)
         beyond = bisect_right(offsets, upto, first)
@@ -82,18 +82,18 @@ class Changes:
         reached = (ends[first - 1] if first else self._dropped) + size
         full = min(bisect_left(ends, reached, first, beyond) + 1, first + STEP_EVENTS)
         if full > beyond:
-            return self._kept[first:beyond], upto
-        return self._kept[first:full], offsets[full - 1]
+            return self._held[first:beyond], upto
+        return self._held[first:full], offsets[full - 1]
 
     def _drop_older_half(self) -> None:
         """Free memory; groups that still need these events read them from the journal."""
-        half = len(self._kept) // 2 + 1
+        half = len(self._held) // 2 + 1
         self._floor, self._dropped = self._offsets[half - 1], self._ends[half - 1]
         if self._before:
             for offset in self._offsets[:half]:
                 self._before.pop(offset, None)
                 self._deselected.pop(offset, None)
-        del self._kept[:half], self._offsets[:half], self._ends[:half]
+        del self._held[:half], self._offsets[:half], self._ends[:half]
 
     # The events before them.
 

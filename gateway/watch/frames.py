@@ -19,7 +19,7 @@ Frame = tuple[int, bytes]
 
 # Sent in one call: a burst is sent in rounds of this size, about what a socket takes at once.
 ROUND_BYTES = 256 << 10
-# Kept by one group, if its share of ALLOWANCE is that large.
+# Retained by one group, if its share of ALLOWANCE is that large.
 KEPT_FRAMES = 2048
 KEPT_BYTES = 2 << 20
 ALLOWANCE = 16 << 20
@@ -35,7 +35,7 @@ class RecentFrames:
         self._frames: deque[Frame] = _NONE  # until there are some: an empty deque is a tenth of an idle group
         self._bytes = 0
         self._groups = groups  # returns how many groups share the allowance
-        self.floor = head  # every frame after it is kept
+        self.floor = head  # every frame after it is retained
 
     def add(self, frames: list[Frame], size: int) -> None:
         """Add frames of so many bytes."""

@@ -72,7 +72,7 @@ class Member:
         self.ended = False  # it has left its group
         self.end_reason: EndReason | None = None  # why its group removed it
         self.error: RequestError | None = (
-            None  # which the client gets with FAILED; None: that of the server's own
+            None  # which the client gets with FAILED; None: the server's default
         )
         self.catch_up_done: trio.Event | None = None  # set when its catch-up task has ended
         pipe.deadline = ends_at

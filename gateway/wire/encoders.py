@@ -146,7 +146,7 @@ class VersionEncoder:
 
 
 def object_encoder(definition: Definition) -> ObjectEncoder:
-    """Kept by the definition, because custom kinds come and go."""
+    """Cached by the definition, because custom kinds come and go."""
     kept: ObjectEncoder | None = definition.__dict__.get(_ENCODER)
     if kept is None:
         kept = definition.__dict__[_ENCODER] = ObjectEncoder(definition)

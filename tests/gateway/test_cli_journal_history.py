@@ -71,7 +71,7 @@ def test_history_says_when_the_content_before_is_not_kept(folder: Path) -> None:
         pass
     journal.close()
     result = run_journal("history", "cm", "default/web", f"--data-dir={folder}")
-    assert result.lines[0].endswith("what it changed is no longer kept")
+    assert result.lines[0].endswith("what it changed is no longer in the journal")
     assert [line.split()[0] for line in result.lines] == ["3", "5", "6"]
 
 
@@ -81,7 +81,7 @@ def test_history_says_when_the_content_before_is_not_kept(folder: Path) -> None:
         (["cm", "web"], 2, "configmaps are namespaced; write NAMESPACE/NAME, as in default/web"),
         (["ns", "a/b"], 2, "namespaces are cluster-scoped; write the name alone: b"),
         (["cm", "default/w*"], 2, "'default/w*' is not one object"),
-        (["cm", "default/nobody"], 1, "no version of configmaps default/nobody is kept"),
+        (["cm", "default/nobody"], 1, "no version of configmaps default/nobody is in the journal"),
     ],
 )
 def test_wrong_arguments_are_refused(folder: Path, words: list[str], code: int, why: str) -> None:

@@ -72,7 +72,7 @@ def test_show_as_json_and_yaml(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("offset", "why"),
     [
-        ("3", "event 3 is no longer kept: the journal has all events after 4"),
+        ("3", "event 3 is no longer in the journal, which has all events after 4"),
         ("6", "there is no event 6: nothing was committed under that offset; the next one is 8"),
         ("99", "there is no event 99 yet: the newest is 8"),
     ],
@@ -88,4 +88,6 @@ def test_missing_event_is_explained(tmp_path: Path, offset: str, why: str) -> No
     journal.close()
     result = run_journal("show", offset, f"--data-dir={tmp_path}")
     assert (result.code, result.out, result.err) == (1, "", f"rewound: {why}\n")
-    assert "  follows  3 (no longer kept)" in run_journal("show", "4", f"--data-dir={tmp_path}").lines
+    assert (
+        "  follows  3 (no longer in the journal)" in run_journal("show", "4", f"--data-dir={tmp_path}").lines
+    )

@@ -83,7 +83,7 @@ def test_failing_test_prints_its_story_and_keeps_its_journal(tmp_path: Path) -> 
     assert re.fullmatch(r" +\d+  \d\d:\d\d:\d\d\.\d{3}  admin \(rewound-fixture\)  create  \d+ B", lines[2])
     assert lines[4] == '            ~ data.password: "*** (before)" -> "*** (after)"'
     assert "the marker is rewound(dialect=" in printed
-    kept = {Path(file) for file in re.findall(r"the journal is kept: rewound replay (\S+)", printed)}
+    kept = {Path(file) for file in re.findall(r"the journal is saved: rewound replay (\S+)", printed)}
     assert {file.name for file in kept} == {"test_session_b_.journal", "test_that_fails.journal"}
     for file in kept:
         with file.open("rb") as stream:

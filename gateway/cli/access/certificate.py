@@ -22,7 +22,7 @@ _CONDITIONS = {"approve": "Approved", "deny": "Denied"}
 def add_flags(parser: Parser) -> None:
     parser.add_argument("action", choices=tuple(_CONDITIONS))
     parser.add_argument("names", nargs="+", metavar="NAME", help="of a CertificateSigningRequest")
-    parser.add_argument("--message", default="", metavar="TEXT", help="why; kept in the condition")
+    parser.add_argument("--message", default="", metavar="TEXT", help="why; stored in the condition")
     add_connection(parser)
 
 

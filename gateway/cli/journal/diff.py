@@ -86,7 +86,7 @@ def run(options: Options, output: Output) -> int:
 
 
 def _time(view: View, version: int) -> int:
-    """Of the newest event up to a version; 0 when none is kept."""
+    """Of the newest event up to a version; 0 when the journal has none."""
     offset = next(history.descending(view, history.whole_log(view), version), 0)
     event = view.event(offset)
     return event.time if event is not None else 0

@@ -1,6 +1,6 @@
 """`rewound journal export`: write the journal to one portable file.
 
-All events that are kept, each checked: with offset, time, user and content. A file name that ends in .gz is
+All events of the journal, each checked: with offset, time, user and content. A file name that ends in .gz is
 compressed; - is stdout. `rewound journal import` creates a data folder from the file.
 
     rewound journal export incident.journal.gz

@@ -1,4 +1,4 @@
-"""`rewound journal history`: all versions of one object that are still kept.
+"""`rewound journal history`: all versions of one object that the journal still has.
 
 Who wrote each version, when, and what changed, field by field; also across deletions.
 
@@ -53,7 +53,7 @@ def run(options: Options, output: Output) -> int:
         if first is None:
             where = object_name(namespace, name)
             raise Failure(
-                f"no version of {kind.type_name} {where} is kept; `rewound journal log` shows what is"
+                f"no version of {kind.type_name} {where} is in the journal; `rewound journal log` shows what is"
             )
         if options.output == "json":
             _print_document(output, kind, (namespace, name), [first, *entries], options)
@@ -97,7 +97,7 @@ def _outcome(entry: Entry) -> str:
     if entry.event.removed:
         return "removed"
     if entry.event.previous and not entry.follows:
-        return f"{size(len(entry.event.body))}; what it changed is no longer kept"
+        return f"{size(len(entry.event.body))}; what it changed is no longer in the journal"
     if not entry.event.previous:
         return f"created, {size(len(entry.event.body))}"
     return effect(entry) if not entry.changes else f"{len(entry.changes)} changed"

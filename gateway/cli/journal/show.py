@@ -69,7 +69,7 @@ def _missing(view: View, wanted: int) -> str:
     if wanted > head:
         return f"there is no event {wanted} yet: the newest is {head}"
     if wanted <= floor:
-        return f"event {wanted} is no longer kept: the journal has all events after {floor}"
+        return f"event {wanted} is no longer in the journal, which has all events after {floor}"
     near = next(history.ascending(view, history.whole_log(view), wanted))
     return f"there is no event {wanted}: nothing was committed under that offset; the next one is {near}"
 
@@ -77,7 +77,7 @@ def _missing(view: View, wanted: int) -> str:
 def _print(output: Output, entry: Entry, kind: Kind, *, managed_fields: bool) -> None:
     event = entry.event
     output.line(output.paint(f"event {event.offset}", "bold"))
-    removed = "" if entry.follows or not event.previous else " (no longer kept)"
+    removed = "" if entry.follows or not event.previous else " (no longer in the journal)"
     fields = {
         "time": exact(event.time),
         "user": event.user,

@@ -37,7 +37,7 @@ SLICE = 500  # objects read in one view
 class Stored:
     kind: Kind
     body: bytes
-    time: int = 0  # of the event that wrote it; 0 when not requested or not kept
+    time: int = 0  # of the event that wrote it; 0 when not requested or compacted
     masked: bool = False  # a Secret whose values are not printed
 
     @cached_property

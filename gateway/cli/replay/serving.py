@@ -226,7 +226,7 @@ def _print(options: Options, comparison: Comparison) -> None:
     print("\n".join(report(comparison)), flush=True)
     if options.keep is not None:
         print(
-            f"kept in {options.keep}: rewound serve --data-dir {shlex.quote(str(options.keep))}", flush=True
+            f"saved in {options.keep}: rewound serve --data-dir {shlex.quote(str(options.keep))}", flush=True
         )
 
 

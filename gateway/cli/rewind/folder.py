@@ -141,7 +141,7 @@ def _typed(kind: Kind, body: bytes) -> Document:
 
 def _not_found(wanted: Wanted) -> Failure:
     return Failure(
-        f"no version of {wanted.kind} {wanted.name} is kept there; `rewound journal log` shows what is"
+        f"no version of {wanted.kind} {wanted.name} is in its journal; `rewound journal log` shows what is"
     )
 
 

@@ -58,6 +58,6 @@ def _masked(document: Document, mask: bool) -> Document:
 def _title(item: Document) -> str:
     manager = f" with {item['fieldManager']}" if item["fieldManager"] else ""
     reason = f" ({item['reason']})" if item.get("reason") else ""
-    gone = "; what it changed is no longer kept" if item.get("compacted") else ""
+    gone = "; what it changed is no longer in the journal" if item.get("compacted") else ""
     when = item["time"].replace("T", " ")[:23]
     return f"{item['version']:>6}  {when}  {item['user']}  {item['verb']}{manager}{reason}{gone}"

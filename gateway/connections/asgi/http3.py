@@ -59,7 +59,7 @@ Datagram = tuple[bytes, Any]  # and where it came from
 
 
 class _Streams(QuicLoggerTrace):
-    """aioquic's log of one connection, of which only the ends of what was sent of each stream are kept."""
+    """aioquic's log of one connection, which holds only the end of what was sent of each stream."""
 
     def __init__(self, *, is_client: bool, odcid: bytes) -> None:
         super().__init__(is_client=is_client, odcid=odcid)

@@ -10,7 +10,7 @@ A request whose body does not arrive together with its head is handled at once: 
 
 While a forwarded body arrives, one task of the forwarding reads it and another one sends; after it, `wait_disconnected`
 reads, so that a client that disconnects ends the forwarding. What a client sends ahead of the end of a watch or of a
-forwarded response is kept for after it, up to a limit.
+forwarded response is buffered until it has ended, up to a limit.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Parser:
             self.parse(data)
 
     def parse(self, data: bytes) -> None:
-        """Parse bytes that are not a whole request with one of the kept `heads`."""
+        """Parse bytes that are not a whole request with one of the cached `heads`."""
         if self.mid_message:
             self._continue(data)
             return

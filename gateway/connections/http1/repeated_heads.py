@@ -1,7 +1,7 @@
 """The last header blocks of a connection: a request that repeats one needs no parsing.
 
 Clients send the same header block with every request, to the byte, except the number in Content-Length. `Parser` asks
-`find` first, and passes to `keep` what llhttp has accepted. Kept are the block of the last request without a body and
+`find` first, and passes to `keep` what llhttp has accepted. Cached are the block of the last request without a body and
 that of the last one whose body has a Content-Length; never one with another header that defines how the message is
 framed or what follows it. A request found here is exactly what llhttp would make of the same bytes
 (docs/decisions/0004-http1.md); bytes that are not one whole request are never found.
@@ -15,7 +15,7 @@ from typing import Final
 from gateway.connections.limits import KIB, Limits
 from gateway.message import Peer, Request
 
-# Both blocks together, and each request line: strangers may have many idle connections.
+# Both blocks together, and each request line: unauthenticated clients may have many idle connections.
 _MAX_KEPT: Final = 8 * KIB
 _MAX_LINE: Final = KIB
 _LENGTH: Final = b"content-length"
@@ -93,7 +93,7 @@ class RepeatedHeads:
         self._with_body: _Head | None = None
 
     def find(self, data: bytes) -> Request | None:
-        """The request if these bytes are one whole request with a kept header block. The hot path: no calls."""
+        """The request if these bytes are one whole request with a cached header block. The hot path: no calls."""
         line, _, block = data.partition(b"\r\n")
         head, body = self._plain, b""
         if head is None or block != head.block:

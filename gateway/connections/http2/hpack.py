@@ -24,7 +24,7 @@ from hpack.table import HeaderTable
 
 # Huffman strings are decoded byte by byte, where the hpack package goes by half bytes. The states are those of its
 # table; a list for each maps a byte to the next state and the bytes decoded. A step is computed when it first occurs,
-# and kept: usual text takes some hundred steps in 100 kB, and all that hostile peers can cause, 65,536 steps, take
+# and cached: usual text takes some hundred steps in 100 kB, and all that hostile peers can cause, 65,536 steps, take
 # 7 MB, once in a process. That makes a string five times cheaper, so that decoded strings need no cache, which would
 # hold clients' secrets.
 _State = list[Union["_Step", None]]

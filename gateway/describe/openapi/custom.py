@@ -70,7 +70,7 @@ class CustomDocument:
 
 
 class CustomDocuments:
-    """Kept as long as the server runs: custom kinds refer to types of the server only, which do not change."""
+    """Cached as long as the server runs: custom kinds refer to types of the server only, which do not change."""
 
     def __init__(self, built_in: Catalog, names: Names, verbs: frozenset[str], version: str) -> None:
         self._info, self._prefix = document_info(version), names.extension_prefix
@@ -206,7 +206,7 @@ class Fragment:
     template: Template  # of the paths
     names: TemplateNames
     definitions: Mapping[str, EncodedDefinition]  # of the kind and of its list
-    source_size: int  # bytes of the CustomResourceDefinition, which a kept fragment keeps too
+    source_size: int  # bytes of the CustomResourceDefinition, which a cached fragment holds too
 
     @property
     def paths(self) -> bytes:
@@ -222,7 +222,7 @@ class FragmentCache:
     """The fragments that were used last: what one version of a custom kind adds to the document of its group
     version, encoded.
 
-    A change of one kind makes its own fragment again and no other. Kept up to a bound of memory: a server may
+    A change of one kind makes its own fragment again and no other. Cached up to a bound of memory: a server may
     have thousands of custom kinds, and clients read few of their documents.
     """
 

@@ -1,4 +1,4 @@
-// Requests to the server. The token is kept for this tab and sent in a header, never in a URL.
+// Requests to the server. The token is stored for this tab and sent in a header, never in a URL.
 
 const KEY = "journal-token";
 export const GROUP = "/apis/rewound.cluster.io/v1";

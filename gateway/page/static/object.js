@@ -194,7 +194,7 @@ const label = ({ type, namespace, name }) => `${type} ${namespace ? `${namespace
 
 function summary(version) {
   if (version.deleted) return "deleted";
-  if (version.compacted) return "the version before is not kept";
+  if (version.compacted) return "the version before is no longer in the journal";
   const paths = version.patch.map((one) => `${{ add: "+", remove: "−" }[one.op] ?? "~"} ${one.path || "the object"}`);
   return paths.length > 3 ? `${paths.slice(0, 3).join("  ")}  and ${paths.length - 3} more` : paths.join("  ");
 }

@@ -205,7 +205,7 @@ def _setter(field: Field) -> Setter:
 
 
 def _json_setter(name: str, read: Read) -> Setter:
-    """For a value that may be any JSON: all but null is kept."""
+    """For a value that may be any JSON: all but null is accepted."""
 
     def set_json(into: Object, raw: Any, unknown: UnknownFieldNumbers) -> None:
         value = read(raw, unknown)

@@ -20,10 +20,10 @@ from tests.gateway.outgoing.https_peer import Received, Reply, https_peer, pki
 LARGEST = 1 << 20
 
 
-def client(*, proxy_url: str = "", server_name: str = "", kept: int = 10) -> HttpsClient:
+def client(*, proxy_url: str = "", server_name: str = "", max_idle: int = 10) -> HttpsClient:
     context = ssl.create_default_context(cafile=str(pki() / "ca.pem"))
     context.load_cert_chain(pki() / "client.pem", pki() / "client.key")
-    return HttpsClient(context, server_name=server_name, proxy_url=proxy_url, kept=kept)
+    return HttpsClient(context, server_name=server_name, proxy_url=proxy_url, max_idle=max_idle)
 
 
 @asynccontextmanager
@@ -48,7 +48,7 @@ async def closing_server(requests: list[bytes], *, after: int) -> AsyncIterator[
         nursery.cancel_scope.cancel()
 
 
-async def test_request_on_a_kept_connection_that_is_closed_goes_over_a_new_one() -> None:
+async def test_request_on_a_pooled_connection_that_is_closed_goes_over_a_new_one() -> None:
     requests: list[bytes] = []
     async with closing_server(requests, after=1) as port:
         calls = client()
@@ -84,7 +84,7 @@ async def test_connections_that_were_idle_for_long_are_closed(
         calls.close()
 
 
-async def test_no_more_connections_are_kept_than_asked_for() -> None:
+async def test_no_more_connections_are_pooled_than_asked_for() -> None:
     both = trio.Event()
 
     async def respond(received: Received) -> object:
@@ -94,7 +94,7 @@ async def test_no_more_connections_are_kept_than_asked_for() -> None:
         return {}
 
     async with https_peer(respond) as peer:
-        calls, url = client(kept=1), f"https://127.0.0.1:{peer.port}/"
+        calls, url = client(max_idle=1), f"https://127.0.0.1:{peer.port}/"
         async with trio.open_nursery() as nursery:
             for _ in range(2):
                 nursery.start_soon(calls.request, url, {}, b"{}", LARGEST)
@@ -106,7 +106,7 @@ async def test_no_more_connections_are_kept_than_asked_for() -> None:
 
 async def test_client_may_keep_no_connections() -> None:
     async with https_peer(lambda received: {}) as peer:
-        calls, url = client(kept=0), f"https://127.0.0.1:{peer.port}/"
+        calls, url = client(max_idle=0), f"https://127.0.0.1:{peer.port}/"
         for _ in range(2):
             await calls.request(url, {}, b"{}", LARGEST)
         assert peer.connections == 2
@@ -227,11 +227,11 @@ async def test_calls_need_https() -> None:
         await client().request("http://127.0.0.1:1/", {}, b"", LARGEST)
 
 
-@pytest.mark.parametrize("kept", [100, 1])
-async def test_large_bodies_at_once_take_turns(kept: int) -> None:
+@pytest.mark.parametrize("max_idle", [100, 1])
+async def test_large_bodies_at_once_take_turns(max_idle: int) -> None:
     body = b"x" * (LARGE_BODY + 1)
     async with https_peer(lambda _: Reply(body=body)) as peer:
-        calls, url = client(kept=kept), f"https://127.0.0.1:{peer.port}/"
+        calls, url = client(max_idle=max_idle), f"https://127.0.0.1:{peer.port}/"
         bodies: list[bytes] = []
 
         async def call() -> None:
@@ -239,7 +239,7 @@ async def test_large_bodies_at_once_take_turns(kept: int) -> None:
 
         with pytest.raises(ResponseTooLarge):
             await calls.request(url, {}, b"", LARGE_BODY)
-        for _ in range(2):  # the second time over kept connections
+        for _ in range(2):  # the second time over pooled connections
             async with trio.open_nursery() as nursery:
                 for _ in range(MAX_LARGE_BODIES + 2):
                     nursery.start_soon(call)

@@ -20,7 +20,7 @@ HOUR = 3600.0
 def client() -> HttpsClient:
     context = ssl.create_default_context(cafile=str(pki() / "ca.pem"))
     context.load_cert_chain(pki() / "client.pem", pki() / "client.key")
-    return HttpsClient(context, kept=10)
+    return HttpsClient(context, max_idle=10)
 
 
 @pytest.mark.parametrize("dripping", [False, True])

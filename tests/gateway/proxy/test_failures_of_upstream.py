@@ -77,7 +77,7 @@ async def test_request_that_cannot_be_sent() -> None:
 
 async def failure_of(target: Target) -> str:
     with pytest.raises(Unreachable) as raised:
-        await connect(Connections(kept=0), target)
+        await connect(Connections(max_idle=0), target)
     return str(raised.value)
 
 
@@ -91,7 +91,7 @@ async def test_connection_that_is_refused() -> None:
 async def test_address_that_is_not_allowed() -> None:
     for host in (LOOPBACK, "::1", "localhost"):
         with pytest.raises(BadRequest, match=r"^address not allowed$"):
-            await connect(Connections(kept=0), Target(host=host, port=1, path="/"))
+            await connect(Connections(max_idle=0), Target(host=host, port=1, path="/"))
 
 
 async def test_certificate_that_is_not_trusted() -> None:

@@ -222,7 +222,7 @@ REFUSED = [
     ("DELETE", PATH, "x=y", "at: only get and list have it, not deletecollection"),
     ("DELETE", f"{PATH}/a", "x=y", "at: only get and list have it, not delete"),
     ("PUT", f"{PATH}/a", "x=y", "at: only get and list have it, not update"),
-    ("GET", PATH, "at=2", "at: must be there once"),
+    ("GET", PATH, "at=2", "at: expected exactly one value"),
     ("GET", "/api/v1/componentstatuses", "x=y", "at: componentstatuses are never stored"),
     *(
         ("GET", f"/api/v1/namespaces/default/pods/a/{name}", "x=y", f"at: pods/{name} is never stored")

@@ -137,7 +137,7 @@ def test_help_has_an_example(run: Run, capsys: pytest.CaptureFixture[str], comma
     [
         (["history", "cm"], 2, "required: NAME"),
         (["history", "nonsense", "x"], 2, "'nonsense' is not a kind of this journal"),
-        (["history", "cm", "nobody"], 1, "no version of cm nobody is kept"),
+        (["history", "cm", "nobody"], 1, "no version of cm nobody is in its journal"),
         (["blame", "cm", "web", "--at", "yesterday"], 2, "is not a moment"),
         (["rollback", "cm", "web"], 2, "required: --to"),
         (["rollback", "cm", "web", "--to", "1", "--field", "metadata.uid"], 1, "the server maintains it"),

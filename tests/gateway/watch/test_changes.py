@@ -41,7 +41,7 @@ async def test_changes_from_memory_and_journal_are_equal() -> None:
             assert walked(source, after, 50) == walked(fresh, after, 50) == list(range(after + 1, 51))
 
 
-async def test_batches_are_kept_like_single_events(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batches_are_held_like_single_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "KEPT_EVENTS", 60)
     async with memory_hub() as base:
         events = []
@@ -54,7 +54,7 @@ async def test_batches_are_kept_like_single_events(monkeypatch: pytest.MonkeyPat
         for begin in range(0, 100, 20):
             in_batches.add(events[begin : begin + 20])
             in_batches.add(events[begin : begin + 20])  # as after an error
-        assert len(one_by_one._kept) <= 60 and len(in_batches._kept) <= 60
+        assert len(one_by_one._held) <= 60 and len(in_batches._held) <= 60
         for after in range(0, 100, 3):
             for size in (1, 2000, 1 << 20):
                 expected = Changes(base.journal, base.type_id, 100).after(after, 97, size)
@@ -96,7 +96,7 @@ async def test_memory_is_bounded_and_the_journal_has_the_rest(monkeypatch: pytes
     monkeypatch.setattr(changes, "KEPT_EVENTS", 10)
     async with memory_hub() as base:
         source = written(base, 95)
-        assert len(source._kept) <= 10
+        assert len(source._held) <= 10
         for after in range(0, 96, 5):
             assert walked(source, after, 95) == list(range(after + 1, 96))
 
@@ -104,7 +104,7 @@ async def test_memory_is_bounded_and_the_journal_has_the_rest(monkeypatch: pytes
 async def test_memory_of_large_objects_is_bounded() -> None:
     async with memory_hub() as base:
         source = written(base, 12, size=changes.KEPT_BYTES // 4)
-        assert len(source._kept) <= 5
+        assert len(source._held) <= 5
         assert walked(source, 0, 12) == list(range(1, 13))
 
 
