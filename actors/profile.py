@@ -87,6 +87,59 @@ class Rules:
         ("published", "it runs: every namespace has a ConfigMap with the CA certificate"),
         "document 2 has the CA in token Secrets alone; controllers of v1.25",
     )
+    item_watch: Literal["stream", "ignored"] = _rule(
+        ("stream", "a GET of one object with `watch` is a watch of that object"),
+        ("ignored", "it is a get; `fieldSelector=metadata.name=...` of the collection watches one object"),
+        "document 1, verbs; v1.25 takes the verb of a path with a name from the method",
+    )
+    bookmark: Literal["version", "zero-values"] = _rule(
+        ("version", "a BOOKMARK event has the type and `metadata.resourceVersion`, nothing else"),
+        (
+            "zero-values",
+            "it also has what Go writes of an empty object, such as `creationTimestamp: null`; custom kinds have no "
+            "more than the version",
+        ),
+        "document 1, events; v1.25 recorded",
+    )
+    zero_version_limit: Literal["paged", "whole"] = _rule(
+        ("paged", "a list with `resourceVersion=0` and a limit has pages"),
+        ("whole", "it has all objects, except Events"),
+        "document 1, list semantics; v1.25 serves such lists from its watch cache",
+    )
+    held_delete: Literal["by-kind", "object"] = _rule(
+        (
+            "by-kind",
+            "a DELETE that only marks the object, because of finalizers, responds as every DELETE of the kind: with "
+            "a Status or the object",
+        ),
+        ("object", "it responds with the object"),
+        "document 1, verbs; v1.25 recorded",
+    )
+    collection_delete: Literal["status", "list"] = _rule(
+        ("status", "a DELETE of a collection responds with a Status"),
+        ("list", "it responds with the list of the objects as they were before"),
+        "document 1, verbs; v1.25 recorded",
+    )
+    unknown_and_invalid: Literal["400", "422"] = _rule(
+        ("400", "a built-in object with an unknown field that is also invalid is refused with 400"),
+        ("422", "it is refused as without the unknown field, with a warning about that"),
+        "document 1, field validation; v1.25 recorded",
+    )
+    bare_dry_run: Literal["write", "refused"] = _rule(
+        ("write", "`?dryRun` without a value is an ordinary write"),
+        ("refused", "it is refused with 422"),
+        "document 1, query parameters; v1.25 recorded",
+    )
+    custom_columns: Literal["created-at", "age"] = _rule(
+        ("created-at", "a Table of a custom kind without printer columns has Name and Created At"),
+        ("age", "it has Name and Age"),
+        "document 1, Table representation; v1.25 recorded",
+    )
+    account_impersonation: Literal["cluster", "namespace"] = _rule(
+        ("cluster", "impersonating a service account needs a cluster-wide right"),
+        ("namespace", "a right in the namespace of the account is enough"),
+        "document 2, impersonation; v1.25 recorded",
+    )
     health: Literal["rewound", "kubernetes"] = _rule(
         (
             "rewound",

@@ -1,9 +1,9 @@
 """Impersonation: a caller acts as another user, if it may impersonate every part of that identity.
 
 Each part is authorized by itself, as the verb `impersonate` on a resource whose name is the value: the user (or the
-service account that its name stands for), every group, every value of every extra key, and the uid. The right is never
-bound to a namespace: a service account needs a cluster-wide one too, by the document; Kubernetes would ask in the
-account's namespace. A service account without groups gets those of every account.
+service account that its name stands for), every group, every value of every extra key, and the uid. The right is not
+bound to a namespace, except that of a service account by the rule `account-impersonation`. A service account without
+groups gets those of every account.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from actors.access.authorize import Attributes, Authorizer, Decision, refusal
 from actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 from actors.kinds.validation import dns_label, dns_subdomain
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 
 ACCOUNT_PREFIX = "system:serviceaccount:"
 _VERB = "impersonate"
@@ -30,9 +31,11 @@ class WantedIdentity:
     uid: str = ""
 
 
-async def impersonate(caller: User, wanted: WantedIdentity, authorizer: Authorizer, names: Names) -> User:
+async def impersonate(
+    caller: User, wanted: WantedIdentity, authorizer: Authorizer, names: Names, rules: Rules = DOCUMENTED
+) -> User:
     """The wanted user. Raises Forbidden for the first part that the caller may not impersonate."""
-    for attributes in _parts(caller, wanted, names.group("authentication")):
+    for attributes in _parts(caller, wanted, names.group("authentication"), rules):
         decision = authorizer.authorize(attributes)
         if not isinstance(decision, Decision):
             decision = await decision
@@ -41,12 +44,15 @@ async def impersonate(caller: User, wanted: WantedIdentity, authorizer: Authoriz
     return User(wanted.name, wanted.uid, _groups(wanted), wanted.extra)
 
 
-def _parts(caller: User, wanted: WantedIdentity, group: str) -> Iterator[Attributes]:
+def _parts(caller: User, wanted: WantedIdentity, group: str, rules: Rules) -> Iterator[Attributes]:
     account = account_of(wanted.name)
     if account is None:
         yield Attributes(caller, _VERB, resource="users", version="v1", name=wanted.name)
     else:
-        yield Attributes(caller, _VERB, resource="serviceaccounts", version="v1", name=account[1])
+        namespace = account[0] if rules.account_impersonation == "namespace" else ""
+        yield Attributes(
+            caller, _VERB, resource="serviceaccounts", version="v1", namespace=namespace, name=account[1]
+        )
     for one in wanted.groups:
         yield Attributes(caller, _VERB, resource="groups", version="v1", name=one)
     for key, values in wanted.extra:

@@ -23,6 +23,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.messages import Object
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 from actors.runtime.large_work import LARGE_BYTES
 from actors.store.feed import Feed
 from journal.log import Journal
@@ -74,10 +75,11 @@ class Publication:
         journal: Journal,
         feed: Feed,
         next_offset: Callable[[], int],
+        rules: Rules = DOCUMENTED,
     ) -> None:
         """`next_offset`: the first offset that no write can get which was decided before now."""
         self._names, self._registry, self._journal = names, registry, journal
-        self._next_offset = next_offset
+        self._next_offset, self._rules = next_offset, rules
         self._type_id = journal.type_id(definition_type(names))
         self._known: dict[str, Known] = {}
         self._by_group: dict[str, dict[str, Known]] = {}
@@ -191,7 +193,7 @@ class Publication:
         name = stored["metadata"]["name"]
         if not is_served(stored) or self.overlaps_built_in(name) or not self._journal.type_id(name):
             return DeclaredKind()
-        kind = definitions_of(stored, body, since, self._names)
+        kind = definitions_of(stored, body, since, self._names, self._rules)
         recorded = ADDED_BY_RECORDER in stored["metadata"].get("annotations", ())
         reachable = [one for one in kind.served if self._is_reachable(one, recorded)]
         hidden = [one for one in kind.definitions if one not in reachable and not one.storage.stored_as]

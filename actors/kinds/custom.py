@@ -56,6 +56,7 @@ from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
 from actors.kinds.values.times import canonical_seconds
 from actors.messages import Object
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 from actors.runtime.background_import import is_imported
 
 if TYPE_CHECKING:
@@ -439,13 +440,20 @@ def _content(one: Object) -> Object:
 LONGEST_CELL: Final = 64 * 1024
 _HTML: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
+_AGE: Final = {
+    "name": "Age",
+    "type": "date",
+    "jsonPath": ".metadata.creationTimestamp",
+    "description": "Time since the object was created.",
+}
+
 Convert = Callable[[Any, int], Any]  # value and now, to what the cell shows
 
 
-def table_of(declared: list[Object]) -> Table:
+def table_of(declared: list[Object], rules: Rules = DOCUMENTED) -> Table:
     """Columns behind one whose path cannot be parsed are left out, and it as well."""
     if not declared:
-        return Table(DEFAULT_COLUMNS)
+        return Table((NAME, _column(_AGE)) if rules.custom_columns == "age" else DEFAULT_COLUMNS)
     columns = [NAME]
     for one in declared:
         try:
@@ -541,12 +549,14 @@ def is_served(stored: Object) -> bool:
     return is_true(stored, NAMES_ACCEPTED) or is_true(stored, ESTABLISHED)
 
 
-def definitions_of(stored: Object, body: bytes, since: int, names: Names) -> DeclaredKind:
+def definitions_of(
+    stored: Object, body: bytes, since: int, names: Names, rules: Rules = DOCUMENTED
+) -> DeclaredKind:
     """`since` is the offset from which on all objects are written in the form of these schemas.
 
     A version that is neither served nor stored has no definition.
     """
-    maker = _Maker(stored, body, since, names)
+    maker = _Maker(stored, body, since, names, rules)
     versions = stored["spec"]["versions"]
     served = tuple(maker.definition(one) for one in versions if one["served"])
     unserved = tuple(maker.definition(one) for one in versions if one["storage"] and not one["served"])
@@ -554,8 +564,9 @@ def definitions_of(stored: Object, body: bytes, since: int, names: Names) -> Dec
 
 
 class _Maker:
-    def __init__(self, stored: Object, body: bytes, since: int, names: Names) -> None:
+    def __init__(self, stored: Object, body: bytes, since: int, names: Names, rules: Rules) -> None:
         self._stored, self._body, self._since, self._names = stored, body, since, names
+        self._rules = rules
         self._spec = spec = stored["spec"]
         self._accepted = accepted = stored["status"]["acceptedNames"]
         self._storage = next(one for one in spec["versions"] if one["storage"])
@@ -600,7 +611,7 @@ class _Maker:
             storage=Storage(stored_as=stored_as, versions=self._versions),
             deletion=Deletion(only_known_finalizers=False),
             selection=Selection(own_label_conversion=True),
-            table=table_of(version.get("additionalPrinterColumns", [])),
+            table=table_of(version.get("additionalPrinterColumns", []), self._rules),
             strategy=custom.strategy(),
         )
 

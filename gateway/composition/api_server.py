@@ -148,6 +148,7 @@ class ApiServer:
         )
         services = PipelineServices(
             names=store.names,
+            rules=store.rules,
             clock=store.clock,
             registry=store.registry,
             authenticator=store.access.authenticator,

@@ -149,7 +149,7 @@ def _build_store(
     feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
-    publication = Publication(names, registry, journal, feed, committer.next_offset)
+    publication = Publication(names, registry, journal, feed, committer.next_offset, rules)
     committer.commits_on_loop = publication.establishes
     access = build_access(settings, names, journal, feed, clock, extensions)
     calls_out = writes and not extensions.isolated

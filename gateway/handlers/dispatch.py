@@ -7,6 +7,7 @@ becomes: the actor does.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from actors.access.reviews import Reviews
@@ -16,7 +17,7 @@ from actors.kinds.declaration.definition import Definition, Subresource
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
 from actors.resource.collection import delete_collection
 from actors.store.addressing import check_name, check_namespace
-from actors.store.reads import ListOptions
+from actors.store.reads import Listing, ListOptions
 from gateway.handlers.bodies import Bodies
 from gateway.handlers.computed_kinds import ComputedObjects, Source
 from gateway.handlers.encoders import LARGE, Encoder, encode_document
@@ -53,7 +54,7 @@ class Dispatch:
         connect: Connect,
     ) -> None:
         access, directory = store.access, store.directory
-        self._names = store.names
+        self._names, self._rules = store.names, store.rules
         self._registry = store.registry
         self._directory = directory
         self._reads = store.reads
@@ -294,7 +295,7 @@ class Dispatch:
         try:
             outcome = await self._directory.ask_served(definition, command)
         except Invalid as error:
-            if problems and not definition.is_custom:
+            if problems and not definition.is_custom and self._rules.unknown_and_invalid == "400":
                 raise BadRequest(f"{error}; besides: {', '.join(problems)}") from None
             raise
         assert isinstance(outcome, Written)
@@ -323,7 +324,8 @@ class Dispatch:
         assert isinstance(outcome, Deleted)
         context.warnings.extend(outcome.warnings)
         status = 202 if orphaned is False and not outcome.removed else 200
-        if definition.deletion.returns_object:
+        held = not outcome.removed and self._rules.held_delete == "object"
+        if definition.deletion.returns_object or held:
             return await render.respond(context, await encode_document(encoder, outcome.body), status)
         return await render.document(context, render.deleted_status(definition, outcome), status)
 
@@ -332,8 +334,13 @@ class Dispatch:
         listed = await self._list_options(context, definition)
         chosen, _ = await self._delete_options(context, definition)
         write_context = new_write_context(self._write_contexts, context)
+        before: Listing | None = None
         try:
             with Deadline(context):
+                if self._rules.collection_delete == "list":
+                    before = await self._reads.listing(definition, context.route.namespace or None, listed)
+                    if not listed.token:  # which has its version
+                        listed = replace(listed, resource_version=str(before.version), match="Exact")
                 listing = await delete_collection(
                     self._reads,
                     self._directory,
@@ -346,6 +353,8 @@ class Dispatch:
         except TimedOut:
             self._reads.check_reached(listed)
             raise
+        if before is not None:
+            return await self._lists.respond_whole(context, definition, before)
         details = {"group": definition.group} if definition.group else {}
         status = render.success({**details, "kind": definition.plural})
         if listing.token:
@@ -361,6 +370,9 @@ class Dispatch:
             options.list_options(
                 self._names, version, match, limit, token, watch=context.route.verb == "watch"
             )
+        if version == "0" and not token and self._rules.zero_version_limit == "whole":
+            # v1.25 has no watch cache for Events.
+            limit = limit if definition.plural == "events" else 0
         labels, fields = await parse_selectors(context, definition)
         return ListOptions(version, match, limit, token, labels, fields)
 
@@ -374,6 +386,7 @@ class Dispatch:
             parameters.all("dryRun"),
             parameters.first("fieldValidation") or "",
             parameters.first("fieldManager") or "",
+            self._rules,
         )
 
     async def _delete_options(
@@ -382,7 +395,9 @@ class Dispatch:
         """The options, and orphanDependents as the client sent it."""
         body = await self._bodies.delete_options(context)
         many = not context.route.name
-        chosen = options.delete_options(self._names, body, context.parameters.values(), many=many)
+        chosen = options.delete_options(
+            self._names, body, context.parameters.values(), many=many, rules=self._rules
+        )
         if definition.deletion.default_policy_warning and not chosen.propagation_policy:
             context.warnings.append(definition.deletion.default_policy_warning)
         return chosen, options.orphan_dependents(body, context.parameters.values())

@@ -150,6 +150,17 @@ class ListHandler:
         finally:
             self._memory.release(context.request, size)
 
+    async def respond_whole(
+        self, context: RequestContext, definition: Definition, listing: Listing
+    ) -> Response:
+        """The response with a list that has been read. TooManyRequests."""
+        encoder = self.encoders.of(context, definition)
+        if converts(definition):
+            listing = replace(listing, bodies=await self._show(context, definition, listing.bodies))
+        response = await _whole(context, encoder, listing)
+        self._count(context, response)
+        return response
+
     async def respond_object(self, context: RequestContext, encoder: Encoder, body: bytes) -> Response:
         """The response to a get of a large object. TooManyRequests."""
         response = await render.respond(context, await encode_document(encoder, body))

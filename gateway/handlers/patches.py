@@ -29,7 +29,7 @@ class PatchDecoder:
     def __init__(
         self, store: Store, bodies: Bodies, may_create: Callable[[RequestContext], Awaitable[bool]]
     ) -> None:
-        self._names = store.names
+        self._names, self._rules = store.names, store.rules
         self._bodies = bodies
         self._write_contexts = store.write_contexts
         self._reads = store.reads
@@ -97,4 +97,5 @@ class PatchDecoder:
             parameters.first("fieldManager") or "",
             parameters.first("force"),
             applies=format_ == "apply",
+            rules=self._rules,
         )

@@ -47,7 +47,7 @@ def checked_view(definition: Definition, subresource: str, body: bytes) -> bytes
 
 class SubresourceHandler:
     def __init__(self, store: Store, bodies: Bodies) -> None:
-        self._names = store.names
+        self._names, self._rules = store.names, store.rules
         self._bodies = bodies
         self._directory = directory = store.directory
         catalog, issuer = store.registry.current, store.access.accounts.issuer
@@ -131,7 +131,7 @@ class SubresourceHandler:
     async def _evict(self, request: AdmissionRequest, admitted: Object, write_context: WriteContext) -> None:
         requested: dict[str, Any] = dict(admitted.get("deleteOptions", {}))
         query = {"dryRun": ["All"]} if request.dry_run else {}
-        chosen = options.delete_options(self._names, requested, query)
+        chosen = options.delete_options(self._names, requested, query, rules=self._rules)
         await self._evictions.evict(
             request.definition, request.namespace, request.name, chosen, write_context
         )

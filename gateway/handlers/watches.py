@@ -6,8 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+import orjson
 import trio
 
 from actors.conversion.reads import RecentConversions, ShownObjects, converts
@@ -40,7 +41,7 @@ class WatchOpener:
 
     def __init__(self, store: Store, hub: Hub, shown: ShownObjects) -> None:
         self._conversions = RecentConversions(shown)
-        self._names = store.names
+        self._names, self._rules = store.names, store.rules
         self._registry = store.registry
         self._hub = hub
         self._reads = store.reads
@@ -114,7 +115,9 @@ class WatchOpener:
                 or encoder(wrap, partial(shown.item, columns=False) if tabular else shown.item),
                 encoder(wrap, shown.item) if tabular else None,
                 wrap,
-                bookmarker(wrap, prefix) if bookmarks else None,
+                bookmarker(wrap, self._bookmark(definition, prefix, representation.as_kind))
+                if bookmarks
+                else None,
                 binary=context.protobuf is not None,
                 definition=definition,
                 account=account(context.request.user, labels, fields),
@@ -123,6 +126,14 @@ class WatchOpener:
             )
 
         return self._hub.interest(key, make)
+
+    def _bookmark(self, definition: Definition, prefix: bytes, as_kind: str) -> BookmarkParts:
+        """What stands before and after the version in bookmarks."""
+        if self._rules.bookmark == "version" or as_kind == "Table" or definition.is_custom:
+            return BookmarkParts(prefix)
+        rest = definition.schema.decode_object({}, defaults=False).object if not as_kind else {}
+        fields = orjson.dumps({name: value for name, value in rest.items() if name != "metadata"})[1:-1]
+        return BookmarkParts(prefix, b',"creationTimestamp":null', b"," + fields if fields else b"")
 
 
 class FollowingEncoder:
@@ -197,10 +208,21 @@ def _stored_objects(wrap: Wrap, shown: object) -> StoredObjects | None:
     return StoredObjects(shown.stored_prefix)
 
 
-def bookmarker(wrap: Wrap, prefix: bytes) -> Callable[[int], bytes]:
-    """Return the function that encodes a bookmark: the object's type and a version, and nothing else."""
+class BookmarkParts(NamedTuple):
+    """What a bookmark has besides the version: the type, and further fields of metadata and of the object."""
+
+    prefix: bytes
+    metadata: bytes = b""
+    rest: bytes = b""
+
+
+def bookmarker(wrap: Wrap, parts: BookmarkParts) -> Callable[[int], bytes]:
+    """Return the function that encodes a bookmark."""
+    template = b'%b"metadata":{"resourceVersion":"%%d"%b}%b}' % tuple(
+        part.replace(b"%", b"%%") for part in parts
+    )
 
     def bookmark(version: int) -> bytes:
-        return wrap("BOOKMARK", b'%b"metadata":{"resourceVersion":"%d"}}' % (prefix, version))
+        return wrap("BOOKMARK", template % version)
 
     return bookmark

@@ -28,6 +28,7 @@ from actors.kinds.validation import (
 )
 from actors.messages import DeleteOptions
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 
 MANAGER_BYTES = 128  # of the name of a field manager
 
@@ -96,10 +97,15 @@ def _validate_match(errors: FieldErrors, resource_version: str, match: str, toke
 
 
 def write_options(
-    names: Names, kind: str, dry_run: Sequence[str], field_validation: str, field_manager: str
+    names: Names,
+    kind: str,
+    dry_run: Sequence[str],
+    field_validation: str,
+    field_manager: str,
+    rules: Rules = DOCUMENTED,
 ) -> WriteOptions:
     """`kind` (CreateOptions, UpdateOptions) is the kind that an error names as invalid."""
-    errors = collect(_validate_write, dry_run, field_validation, field_manager)
+    errors = collect(_validate_write, dry_run, field_validation, field_manager, rules)
     _raise_invalid(names, kind, errors)
     return WriteOptions("All" in dry_run, field_validation or "Warn")
 
@@ -112,9 +118,10 @@ def patch_options(
     force: str | None,
     *,
     applies: bool,
+    rules: Rules = DOCUMENTED,
 ) -> WriteOptions:
     """Options of a patch. A server-side apply requires a field manager and may be forced; others may not."""
-    errors = collect(_validate_patch, dry_run, field_validation, field_manager, force, applies)
+    errors = collect(_validate_patch, dry_run, field_validation, field_manager, force, applies, rules)
     _raise_invalid(names, "PatchOptions", errors)
     forced = force is not None and boolean(force)
     return WriteOptions("All" in dry_run, field_validation or "Warn", forced)
@@ -127,19 +134,20 @@ def _validate_patch(
     field_manager: str,
     force: str | None,
     applies: bool,
+    rules: Rules,
 ) -> None:
     if force is not None and not applies:
         errors.add(forbidden("force", "may not be specified for non-apply patch"))
     if applies and not field_manager:
         errors.add(required("fieldManager", "is required for apply patch"))
-    _validate_write(errors, dry_run, field_validation, field_manager)
+    _validate_write(errors, dry_run, field_validation, field_manager, rules)
 
 
 def _validate_write(
-    errors: FieldErrors, dry_run: Sequence[str], field_validation: str, field_manager: str
+    errors: FieldErrors, dry_run: Sequence[str], field_validation: str, field_manager: str, rules: Rules
 ) -> None:
     _validate_manager(errors, field_manager)
-    _validate_dry_run(errors, dry_run)
+    _validate_dry_run(errors, dry_run, rules)
     if field_validation not in _VALIDATIONS:
         errors.add(not_supported("fieldValidation", field_validation, _VALIDATIONS))
 
@@ -157,9 +165,10 @@ def _validate_manager(errors: FieldErrors, manager: str) -> None:
         position += size(letter)
 
 
-def _validate_dry_run(errors: FieldErrors, values: Sequence[str]) -> None:
-    """`?dryRun` without a value has the value "" and means a persisted write."""
-    if all(value in ("", "All") for value in values):
+def _validate_dry_run(errors: FieldErrors, values: Sequence[str], rules: Rules) -> None:
+    """`?dryRun` without a value has the value "" and means a persisted write, where that is accepted."""
+    allowed = ("", "All") if rules.bare_dry_run == "write" else ("All",)
+    if all(value in allowed for value in values):
         return
     text = f'Unsupported value: {format_value(list(values))}: supported values: "All"'
     errors.add(FieldError("FieldValueNotSupported", "dryRun", text))
@@ -188,7 +197,12 @@ class _DeleteParameters:
 
 
 def delete_options(
-    names: Names, body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]], *, many: bool = False
+    names: Names,
+    body: Mapping[str, Any] | None,
+    query: Mapping[str, Sequence[str]],
+    *,
+    many: bool = False,
+    rules: Rules = DOCUMENTED,
 ) -> DeleteOptions:
     """Options come from the body or, without one, from the query; `dryRun` counts in either.
 
@@ -201,7 +215,7 @@ def delete_options(
     else:
         sent = _parameters_in_body(body)
         sent = replace(sent, dry_run=(*sent.dry_run, *query.get("dryRun", ())))
-    _raise_invalid(names, "DeleteOptions", collect(_validate_delete, sent))
+    _raise_invalid(names, "DeleteOptions", collect(_validate_delete, sent, rules))
     policy = sent.policy or ""
     if sent.orphan is not None:
         policy = "Orphan" if sent.orphan else "Background"
@@ -226,13 +240,13 @@ def delete_options_document(names: Names, body: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _validate_delete(errors: FieldErrors, sent: _DeleteParameters) -> None:
+def _validate_delete(errors: FieldErrors, sent: _DeleteParameters, rules: Rules) -> None:
     if sent.policy is not None and sent.orphan is not None:
         why = "orphanDependents and deletionPropagation cannot be both set"
         errors.add(invalid("propagationPolicy", sent.policy, why))
     if sent.policy is not None and sent.policy not in _PROPAGATIONS:
         errors.add(not_supported("propagationPolicy", sent.policy, (*_PROPAGATIONS, "nil")))
-    _validate_dry_run(errors, sent.dry_run)
+    _validate_dry_run(errors, sent.dry_run, rules)
 
 
 def _parameters_in_query(query: Mapping[str, Sequence[str]]) -> _DeleteParameters:

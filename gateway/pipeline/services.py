@@ -15,6 +15,7 @@ from actors.access.authorize import Authorizer, Rights, rights_of
 from actors.aggregation.api_services import ApiService, ApiServices
 from actors.kinds.registry import Registry
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 from actors.runtime.clock import Clock
 from gateway.memory.budget import MemoryBudget
 from gateway.message import Request, Response
@@ -128,13 +129,16 @@ class PipelineServices:
     slow_requests: SlowRequests
     protobuf: ProtobufEncoder
     memory: MemoryBudget
+    rules: Rules = DOCUMENTED
     faults: FaultHook = field(default_factory=FaultHook)
     # Another one for each pipeline of the process: a connection may outlive the pipeline that it called first.
     number: int = field(init=False, default_factory=_numbers.__next__)
     # What decisions depend on besides the attributes; None if that is more than one authorizer knows.
     rights: Rights | None = field(init=False)
     bearer_prefix: bytes = field(init=False)
+    watches_items: bool = field(init=False)  # whether a GET of one object may be a watch
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rights", rights_of(self.authorizer, ANONYMOUS_USER))
         object.__setattr__(self, "bearer_prefix", bearer_prefix(self.names))
+        object.__setattr__(self, "watches_items", self.rules.item_watch == "stream")

@@ -72,7 +72,7 @@ def _read_query(context: RequestContext, services: PipelineServices) -> bool:
         return False
     context.parameters = parse(request.query)
     if context.parameters.boolean("watch"):
-        return True
+        return services.watches_items or not find_route(request.method, request.path).name
     if (seconds := context.parameters.timeout()) < inf:
         context.deadline = trio.current_time() + seconds
     return False
@@ -153,7 +153,9 @@ async def impersonate(context: RequestContext, services: PipelineServices) -> No
     """The request goes on as the user that its headers name, if the caller may impersonate it."""
     wanted = take_wanted_identity(context.request)
     if wanted is not None:
-        context.user = await authorized_identity(context.user, wanted, services.authorizer, services.names)
+        context.user = await authorized_identity(
+            context.user, wanted, services.authorizer, services.names, services.rules
+        )
         if context.exchange is not None:
             context.exchange.impersonated = context.user
     context.attributes = attributes_of(context)

@@ -297,7 +297,7 @@ class PastWrites:
     """
 
     def __init__(self, store: Store, encoders: Encoders) -> None:
-        self._names = store.names
+        self._names, self._rules = store.names, store.rules
         self._registry = store.registry
         self._directory = store.directory
         self._reads = store.reads
@@ -384,6 +384,7 @@ class PastWrites:
             parameters.all("dryRun"),
             parameters.first("fieldValidation") or "",
             parameters.first("fieldManager") or "",
+            self._rules,
         )
 
     def _drop_gone_owners(self, context: RequestContext, wanted: Object, namespace: str) -> None:

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
 import pytest
 import trio
 
 from actors.profile import DOCUMENTS, PROFILES, TABLE, V1_25, choose_rules
-from tests.gateway.api import Api, served
+from tests.gateway.api import ALICE, Api, names, served
 from tests.gateway.shared_server import ServerThread
 
 Probe = Callable[[Api], Awaitable[str]]  # asks a server; returns the word of the rule that it follows
@@ -77,6 +78,145 @@ async def health(api: Api) -> str:
         return "rewound"
     assert lines[-1] == "readyz check passed" and "[+]etcd ok" in lines
     return "kubernetes"
+
+
+@probe
+async def item_watch(api: Api) -> str:
+    path = api.path("namespaces", None, "default")
+    response = await api.ask("GET", path, watch="1", timeoutSeconds="1")
+    if response.document.get("type") == "ADDED":
+        return "stream"
+    assert response.expect(200)["kind"] == "Namespace"
+    return "ignored"
+
+
+@probe
+async def bookmark(api: Api) -> str:
+    last = await last_event(api, api.path("pods", "cluster-public"))
+    assert last["type"] == "BOOKMARK"
+    version = last["object"]["metadata"].pop("resourceVersion")
+    assert int(version)
+    assert (last["object"].pop("kind"), last["object"].pop("apiVersion")) == ("Pod", "v1")
+    if last["object"] == {"metadata": {}}:
+        return "version"
+    empty = {"metadata": {"creationTimestamp": None}, "spec": {"containers": None}, "status": {}}
+    assert last["object"] == empty
+    accept = "application/json;as=PartialObjectMetadata;g=meta.cluster.io;v=v1"
+    partial = (await last_event(api, api.path("pods", "cluster-public"), accept))["object"]
+    assert {**partial["metadata"], "resourceVersion": ""} == {
+        "resourceVersion": "",
+        "creationTimestamp": None,
+    }
+    return "zero-values"
+
+
+async def last_event(api: Api, path: str, accept: str = "application/json") -> Any:
+    query = {"watch": "1", "allowWatchBookmarks": "1", "timeoutSeconds": "1"}
+    response = await api.ask("GET", path, headers={"accept": accept}, **query)
+    return orjson.loads(response.body.splitlines()[-1])
+
+
+@probe
+async def zero_version_limit(api: Api) -> str:
+    found = await api.list("clusterroles", None, resourceVersion="0", limit="2")
+    assert ("continue" in found["metadata"]) == (len(found["items"]) == 2)
+    assert len((await api.list("clusterroles", None, limit="2"))["items"]) == 2
+    return "paged" if len(found["items"]) == 2 else "whole"
+
+
+@probe
+async def held_delete(api: Api) -> str:
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/a"]}}
+    await api.create("configmaps", held)
+    deleted = await api.delete("configmaps", "held")
+    free = {"content-type": "application/merge-patch+json"}
+    path = api.path("configmaps", name="held")
+    (await api.ask("PATCH", path, {"metadata": {"finalizers": None}}, headers=free)).expect(200)
+    await api.create("configmaps", {"metadata": {"name": "free"}})
+    assert (await api.delete("configmaps", "free"))["kind"] == "Status"
+    if deleted["kind"] == "Status":
+        return "by-kind"
+    assert deleted["kind"] == "ConfigMap" and deleted["metadata"]["deletionTimestamp"]
+    return "object"
+
+
+@probe
+async def collection_delete(api: Api) -> str:
+    for name in ("a", "b", "c"):
+        await api.create("secrets", {"metadata": {"name": name, "labels": LABELS}})
+    path = api.path("secrets")
+    found = (await api.ask("DELETE", path, labelSelector="app=web", limit="2")).expect(200)
+    token = found["metadata"]["continue"]
+    rest = (await api.ask("DELETE", path, **{"labelSelector": "app=web", "continue": token})).expect(200)
+    assert not (await api.list("secrets", labelSelector="app=web"))["items"]
+    if found["kind"] == "Status":
+        return "status"
+    assert (found["kind"], names(found), names(rest)) == ("SecretList", ["a", "b"], ["c"])
+    return "list"
+
+
+@probe
+async def unknown_and_invalid(api: Api) -> str:
+    body = {"metadata": {"name": "NO"}, "oddity": 1}
+    response = await api.ask("POST", api.path("configmaps"), body)
+    if response.status == 422:
+        assert response.warnings == ['299 - "unknown field \\"oddity\\""']
+        assert "oddity" not in response.text
+    return str(response.status)
+
+
+@probe
+async def bare_dry_run(api: Api) -> str:
+    body = {"metadata": {"name": "dry"}}
+    made = await api.ask("POST", api.path("configmaps") + "?dryRun", body)
+    removed = await api.ask("DELETE", api.path("configmaps", name="dry") + "?dryRun")
+    if made.status == 201:
+        removed.expect(200)
+        (await api.ask("GET", api.path("configmaps", name="dry"))).expect(404)
+        return "write"
+    for refused in (made, removed):
+        cause = refused.expect(422)["details"]["causes"][0]
+        assert cause["message"] == 'Unsupported value: []string{""}: supported values: "All"'
+    return "refused"
+
+
+@probe
+async def custom_columns(api: Api) -> str:
+    await register(api)
+    accept = {"accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
+    table = (await api.ask("GET", "/apis/example.com/v1/boats", headers=accept)).expect(200)
+    columns = [(one["name"], one["type"]) for one in table["columnDefinitions"]]
+    assert columns[0] == ("Name", "string") and columns[1][1] == "date"
+    return columns[1][0].lower().replace(" ", "-")
+
+
+async def register(api: Api) -> None:
+    """The custom kind Boat, served."""
+    schema = {"type": "object", "x-cluster-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    kind = {"plural": "boats", "kind": "Boat"}
+    spec = {"group": "example.com", "scope": "Cluster", "names": kind, "versions": [version]}
+    await api.create("customresourcedefinitions", {"metadata": {"name": "boats.example.com"}, "spec": spec})
+    with trio.fail_after(30):
+        while (await api.ask("GET", "/apis/example.com/v1/boats")).status != 200:
+            await trio.lowlevel.checkpoint()
+
+
+@probe
+async def account_impersonation(api: Api) -> str:
+    group = "rbac.authorization.cluster.io"
+    rule = {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]}
+    await api.create("roles", {"metadata": {"name": "act"}, "rules": [rule]})
+    subject = {"kind": "User", "apiGroup": group, "name": "alice"}
+    ref = {"apiGroup": group, "kind": "Role", "name": "act"}
+    await api.create("rolebindings", {"metadata": {"name": "act"}, "roleRef": ref, "subjects": [subject]})
+
+    async def acts_in(namespace: str) -> bool:
+        headers = {"impersonate-user": f"system:serviceaccount:{namespace}:default"}
+        return (await api.ask("GET", "/version", token=ALICE, headers=headers)).status == 200
+
+    assert not await acts_in("cluster-public")
+    return "namespace" if await acts_in("default") else "cluster"
 
 
 SEEN_BELOW_HTTP = {

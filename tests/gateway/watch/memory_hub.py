@@ -20,7 +20,7 @@ import trio
 from actors.selectors import LabelSelector, criteria, matcher
 from actors.selectors.facts import pack_facts
 from actors.store.feed import Feed
-from gateway.handlers.watches import bookmarker, encoder
+from gateway.handlers.watches import BookmarkParts, bookmarker, encoder
 from gateway.watch.broadcast import one_by_one
 from gateway.watch.framing import Framing, as_it_is, document
 from gateway.watch.group import Group
@@ -226,7 +226,7 @@ class MemoryHub:
                 encoder(document, item),
                 encoder(document, lambda body: b'{"columns":1,' + body[1:]) if first_differs else None,
                 document,
-                bookmarker(document, PREFIX) if bookmarks else None,
+                bookmarker(document, BookmarkParts(PREFIX)) if bookmarks else None,
                 definition=THINGS,
             )
 
