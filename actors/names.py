@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-REWIND_GROUP = "rewound.cluster.io"  # the API group of the past, the same in both dialects
+REWIND_GROUP = "rewound.cluster.io"  # the API group of history, blame and rollback, the same in both dialects
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,7 +255,7 @@ _META_KEYS = (keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID, keys.CHECK
 def meta_check(stored: Mapping[bytes, bytes]) -> bytes:
     """What the record `check` has: the checksum of all records, the highest number of a type, and the floor.
 
-    An earlier release does not know the record, and changes only the last two: with them, `meta_problem` can tell.
+    An earlier release does not know the record, and changes only the last two: with them, `meta_problem` detects that.
     """
     return _check_of_sorted(sorted(stored.items()))
 

@@ -357,7 +357,7 @@ class Versions:
         return Replayed(reading, type_id, offset, base)
 
     def _nearest(self, reading: ReadTransaction, type_id: int, offset: int) -> Replayed | None:
-        """The cached replayed version of a type that is nearest to an offset, if all events in between are kept."""
+        """The cached version of a type that is nearest to an offset, if the journal has all events in between."""
         floor = reading.floor
         usable = (
             one

@@ -1,7 +1,7 @@
 """Snapshots: the event that is every object's state at an offset, so that a replay never starts from zero.
 
 This module has their layout and reads them; `snapshot_writer` takes and removes them. A snapshot holds
-references and no contents: the events that are the state at a version are kept as long as that version can be
+references and no contents: the events that are the state at a version are retained as long as that version can be
 read, so contents would be stored twice.
 
     offset:8 chunk:4      -> check:4 zlib(msgpack[key, offset, key, offset, ...])      in key order, all types

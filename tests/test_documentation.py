@@ -103,3 +103,36 @@ def test_changelog_has_unreleased_changes_first_and_then_every_version_down_from
     assert [heading.split(" - ")[0] for heading in headings[1:]] == [f"0.{n}.0" for n in range(newest, 0, -1)]
     dates = [heading.split(" - ")[1] for heading in headings[1:]]
     assert dates == sorted(dates, reverse=True)
+
+
+# Words that said too little here, and what says more.
+INSTEAD_OF = {
+    " tells ": "returns, reports, distinguishes",
+    " told ": "returned, reported",
+    " he ": "it, the user, the client",
+    " his ": "its",
+    " himself": "itself",
+    "stranger": "unauthenticated client",
+    "of the server's own ": "internal, of the server",
+    "must be there once": "expected exactly one value",
+    "group of the past": "group rewound.cluster.io",
+    "kept connection": "pooled connection",
+    "kept decision": "cached decision",
+}
+
+
+def test_words_are_those_of_the_trade() -> None:
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in _sources()}
+    found = {
+        (path, weak, instead)
+        for path, text in texts.items()
+        for weak, instead in INSTEAD_OF.items()
+        if weak in text
+    }
+    assert found == set()
+
+
+def _sources() -> Iterator[Path]:
+    for package in ("gateway", "actors", "journal", "benchmarks"):
+        yield from (ROOT / package).rglob("*.py")
+    yield from (page for page in PAGES if ROOT / "tests" not in page.parents)

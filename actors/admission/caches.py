@@ -1,4 +1,4 @@
-"""What plugins keep in memory of stored objects, so that a write needs no read; the feed keeps it up to date.
+"""What plugins cache of stored objects, so that a write needs no read; the feed updates it.
 
 `Namespaces`: which exist and which are terminating. `NamespaceAnnotations`: what a plugin reads from them.
 `CachedObjects`: all objects of a cluster-scoped type with few objects, such as storage classes.
@@ -102,7 +102,7 @@ class NamespaceAnnotations(Generic[T]):
 
 
 class CachedObjects(Generic[T]):
-    """Caches what plugins need of all objects of a cluster-scoped type: parsed once, and kept up to date by the
+    """Caches what plugins need of all objects of a cluster-scoped type: parsed once, and updated by the
     feed.
 
     For types with few objects that many writes need, such as storage classes.
@@ -111,14 +111,14 @@ class CachedObjects(Generic[T]):
     def __init__(
         self, resource: Resource, journal: Journal, feed: Feed, parse: Callable[[Object], T | None]
     ) -> None:
-        """`parse` returns what is kept of an object; None: nothing."""
+        """`parse` returns what is cached of an object; None: nothing."""
         self._journal, self._feed = journal, feed
         self._parse = parse
         self._type_id = journal.type_id(str(resource))
         self._parsed: dict[str, T] | None = None  # until somebody needs it
 
     def all(self) -> Mapping[str, T]:
-        """By name, of those objects of which something is kept."""
+        """By name, of those objects of which something is cached."""
         if self._parsed is None:
             self._parsed = self._read()
             self._feed.follow(self._committed, frozenset({self._type_id}))

@@ -94,7 +94,7 @@ class CertificateLibrary(AsyncPlugin):
 class SigningRequests(Plugin):
     """What the server itself sets in certificate signing requests: the requesting user, and times of conditions.
 
-    Values that a client sends for the user are dropped; times that a client sends are kept.
+    Values that a client sends for the user are dropped; times that a client sends are taken over.
     """
 
     name = "SigningRequests"

@@ -641,7 +641,7 @@ class MapShape(Shape):
 
 
 class ListShape(Shape):
-    """`list_type` is atomic, set or map; `keys` are the names of the properties that tell items of a map apart."""
+    """`list_type` is atomic, set or map; `keys` are the names of the properties that distinguish the items of a map."""
 
     __slots__ = ("items", "keys", "list_type")
 
@@ -671,7 +671,7 @@ class ListShape(Shape):
 
 
 class UnknownShape(Shape):
-    """A value without a type, kept as it is: expressions can only compare what contains it."""
+    """A value without a type, as it is: expressions can only compare what contains it."""
 
     __slots__ = ()
 

@@ -4,7 +4,7 @@ Problems have the text that cel-go prints: message, line, caret. The parser make
 comprehensions.
 
 Every node has an `id` that is unique in its expression; what the checker finds out about a node (its type, the function
-overloads that a call may mean) and what cost estimates say are kept in dicts by that id. Operators are calls of
+overloads that a call may mean) and what cost estimates say are in dicts by that id. Operators are calls of
 functions with the names that cel-go gives them: `_+_`, `_==_`, `_&&_`, `_?_:_`, `_[_]`, `@in`, `!_`, `-_`.
 """
 

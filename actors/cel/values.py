@@ -23,7 +23,7 @@ MAX_UINT: Final = 2**64 - 1
 
 
 class Uint(int):
-    """An unsigned integer of 64 bits, which CEL tells from an int."""
+    """An unsigned integer of 64 bits, which CEL distinguishes from an int."""
 
     __slots__ = ()
 
@@ -259,7 +259,7 @@ class Building(list[Any]):
 
 
 def key_of(value: Any) -> Any:
-    """A key of a Python dict that tells 1, 1u, 1.0 and true apart. A list or map is the same as itself alone."""
+    """A key of a Python dict that distinguishes 1, 1u, 1.0 and true. A list or map is the same as itself alone."""
     if value.__class__ is str:
         return value
     return (value.__class__, id(value) if isinstance(value, list | ListValue | MapLike) else value)

@@ -85,7 +85,7 @@ class TrustPools:
 def verified_chain(tls: ssl.SSLObject) -> list[bytes] | None:
     """The chain by which a handshake verified the peer's certificate, in DER; empty for a resumed session.
 
-    None before Python 3.13, which cannot tell.
+    None before Python 3.13, which does not say.
     """
     public = getattr(tls, "get_verified_chain", None)
     return None if public is None else list(public())

@@ -42,7 +42,7 @@ class BootstrapSigner:
 
         data:
           kubeconfig: ...                          written by an administrator
-          jws-kubeconfig-<token id>: <signature>   kept by this controller
+          jws-kubeconfig-<token id>: <signature>   written by this controller
 
     It signs again when the kubeconfig or a signature changes, removes the signatures of tokens that are gone,
     expired or not for signing, and never creates the ConfigMap. Every change leads to one key, because all

@@ -142,7 +142,7 @@ Uses = dict[
 
 
 class PodsByClaim:
-    """An index of the pods that use a claim, kept from the bodies of pods."""
+    """An index of the pods that use a claim, made from the bodies of pods."""
 
     def __init__(self) -> None:
         self._claims: dict[Key, Uses] = {}  # by pod
@@ -186,7 +186,7 @@ def _uses(pod: Object) -> Iterator[tuple[str, str]]:
     if not spec.get("nodeName"):
         return
     volumes = spec.get("volumes") or ()
-    # A pod whose node has ended it may be kept by a finalizer that waits for its own claims.
+    # A pod whose node has ended it may be held by a finalizer that waits for its own claims.
     if not ("deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") == 0):
         for volume in volumes:
             if "ephemeral" in volume:

@@ -74,7 +74,7 @@ def _upgraded(versions: Versions, body: bytes) -> bytes:
 
 
 class RecentConversions:
-    """Converted events of watches. The results of the last ones are kept, and none is asked for twice at once."""
+    """Converted events of watches. The results of the last ones are cached, and none is requested twice at once."""
 
     def __init__(self, shown: ShownObjects, limit: int = KEPT_BYTES) -> None:
         self._shown = shown

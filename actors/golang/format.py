@@ -71,7 +71,7 @@ def format_labels(value: Mapping[str, str] | None) -> Formatted:
 
 
 def format_selector(value: Mapping[str, Any]) -> Formatted:
-    """Also for an empty selector, which `format_value` cannot tell from another empty object."""
+    """Also for an empty selector, which `format_value` cannot distinguish from another empty object."""
     wanted = format_labels(value.get("matchLabels"))
     type_, requirements = "[]v1.LabelSelectorRequirement", value.get("matchExpressions")
     listed = f"{type_}(nil)"

@@ -98,7 +98,7 @@ class LazySchema:
         )
 
     def openapi(self) -> Object:
-        """The schema as it was written. It is not kept: documents are made once."""
+        """The schema as it was written. It is not cached: documents are made once."""
         compiled: Compiled | None = self.__dict__.get("compiled")
         return self.source.parse() if compiled is None else compiled.openapi
 

@@ -20,7 +20,7 @@ In a merged list, entries that the patch names keep its order, the others stand 
     server a b,    patch names x       ->  x a b     the server never had x, so nothing says that a stands before it
     server a b c,  patch names b x     ->  a b x c
 
-Both orders are kept as they are; where they meet, an entry that only the server has goes first when the server had it
+Both orders stay as they are; where they meet, an entry that only the server has goes first when the server had it
 before the next one that the patch names. Identities are found by hash: lists as long as a body may be are patched too.
 """
 

@@ -1,6 +1,6 @@
 """Who set each field of an object, when, and with which version and manager.
 
-The versions of the object are read from the oldest one that is kept to the one asked for; `OwnerWalk` keeps the
+The versions of the object are read from the oldest one in the journal to the requested one; `OwnerWalk` has the
 owners of its fields. A version costs about as much as what it changed, because only the fields that change often are
 parsed (`BodyTemplate`).
 
@@ -96,7 +96,7 @@ def _owning(journal: Journal, last: Event, offsets: list[int]) -> LongWork[dict[
 
 
 def _chain(journal: Journal, key: bytes, last: Event) -> LongWork[list[int]]:
-    """The offsets of an object's versions since it was created, or as far back as they are kept, ascending.
+    """The offsets of an object's versions since it was created, or as far back as the journal goes, ascending.
 
     Only the checksum of the oldest index entry is verified here: the events themselves say which one was before each.
     """
@@ -113,7 +113,7 @@ def _chain(journal: Journal, key: bytes, last: Event) -> LongWork[list[int]]:
 
 
 def _add_previous(view: View, type_id: int, chain: list[int], offset: int) -> int:
-    """Add a version and some of those before it; the next one, 0 after the first that is kept."""
+    """Add a version and some of those before it; the next one, 0 after the first of the journal."""
     get, database, packed = view.txn.get, view.databases.by_type, keys.pack_type(type_id)
     for _ in range(LINKS):
         link = get(packed + keys.pack_offset(offset), None, database)

@@ -1,4 +1,4 @@
-"""A moment of the past as clients write it: a resourceVersion, or a time in RFC 3339.
+"""A moment of the history as clients write it: a resourceVersion, or a time in RFC 3339.
 
     1042                     the state right after the event with this version
     2024-05-01T12:03:00Z     the state after every event up to this time

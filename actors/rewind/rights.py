@@ -1,4 +1,4 @@
-"""Which rights the past needs, besides those of today: nobody reads an old version of what he may not read now.
+"""Which rights reads of history need, besides those of today: who may not read an object reads no old version of it.
 
 ?at= on a get or list          what the get or list itself needs
 history, blame                 get on RESOURCE/history or RESOURCE/blame, and get on the object

@@ -126,7 +126,7 @@ _REMEMBERED: Final = 50_000
 class Times:
     """Finds the offsets of many times: times never decrease along the log, so each is a binary search.
 
-    A search of the whole log reads twenty events. The times of some events are kept in memory, one every `STEP`
+    A search of the whole log reads twenty events. The times of some events are cached in memory, one every `STEP`
     offsets, so that a search reads at most the events between two of them. What was found for a time before the
     newest event cannot change any more, and is remembered: a timeline that moves asks for the same times again.
     """

@@ -43,7 +43,9 @@ class Address:
 @dataclass(frozen=True, slots=True)
 class Version:
     event: Event
-    before: bytes | None  # the content before; None if it did not exist, or if that is no longer kept
+    before: (
+        bytes | None
+    )  # the content before; None if it did not exist, or if that is no longer in the journal
 
     @property
     def compacted(self) -> bool:

@@ -10,10 +10,10 @@ from benchmarks.attacks.bodies import BODIES
 from benchmarks.attacks.definitions import DEFINED
 from benchmarks.attacks.lists import LISTS
 from benchmarks.attacks.selectors import SELECTORS
-from benchmarks.attacks.strangers import STRANGERS
 from benchmarks.attacks.target import Target
+from benchmarks.attacks.unauthenticated import UNAUTHENTICATED
 
-ATTACKS = {**STRANGERS, **BODIES, **LISTS, **SELECTORS, **DEFINED}
+ATTACKS = {**UNAUTHENTICATED, **BODIES, **LISTS, **SELECTORS, **DEFINED}
 
 
 def main() -> None:

@@ -7,9 +7,9 @@ conditions looks at nothing.
 The file is read strictly: an unknown field, a wrong type or a value that can never match is an error that names the
 path of the field, because a policy that silently records less is noticed when the record is needed.
 
-Policies are those of Kubernetes, whose authors do not know of the past in this API. So a rule for `secrets` is also one
-for what is read and written below the group of the past: their history, blame, rollback and undelete. A page of the
-timeline has objects of any resource: it has no rule of its own, and is recorded at level Metadata at most.
+Policies are those of Kubernetes, whose authors do not know of history in this API. So a rule for `secrets` is also one
+for what is read and written below the group rewound.cluster.io: their history, blame, rollback and undelete. A page of
+the timeline has objects of any resource: it has no rule of its own, and is recorded at level Metadata at most.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _PAST: Final = f"/apis/{REWIND_GROUP}/"
 
 
 def _is_past(attributes: Attributes) -> bool:
-    """Whether a request is about the past of an object, such as its history."""
+    """Whether a request is about the history of an object."""
     return attributes.is_resource and attributes.path.lstrip("/").startswith(_PAST[1:])
 
 
@@ -221,7 +221,7 @@ class Policy:
     def _has_unknown_objects(self, attributes: Attributes) -> bool:
         """Whether the response may have objects that other rules are for.
 
-        A name in the past may be a uid: then no rule that names objects knows it.
+        A name in such a request may be a uid: then no rule that names objects knows it.
         """
         if attributes.is_resource:
             return self._by_name and looks_like_uid(attributes.name) and _is_past(attributes)

@@ -433,7 +433,7 @@ class TlsTransport(Transport):
                 pass
 
     def send_eof(self) -> None:
-        """Send close_notify, then FIN: the peer can tell a truncated response from a whole one."""
+        """Send close_notify, then FIN: the peer can distinguish a truncated response from a whole one."""
         try:
             self._tls.unwrap()
         except (ssl.SSLError, ValueError):

@@ -48,7 +48,7 @@ class Discovery:
     ) -> None:
         """`address()`: by which clients are to reach this server.
 
-        `serves_past`: whether the group of the past is served.
+        `serves_past`: whether the group rewound.cluster.io is served.
         """
         self._registry = registry
         self._api_services = api_services
@@ -63,7 +63,7 @@ class Discovery:
         return self._registry.current
 
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Versions by group: of the catalog and of other servers, by their priorities, and the group of the past."""
+        """Versions by group: of the catalog and of other servers, by their priorities, and rewound.cluster.io."""
         catalog, changes = self.catalog, self._api_services.changes
         if self._sorted is None or self._sorted[0] is not catalog or self._sorted[1] != changes:
             groups = dict(self._api_services.sorted_groups(catalog.groups()))
@@ -343,7 +343,7 @@ def rewindable(catalog: Catalog) -> Iterator[tuple[str, Definition]]:
 
 
 def rewind_resources(catalog: Catalog) -> list[Document]:
-    """The group of the past in discovery: what every stored resource has below its objects.
+    """The group rewound.cluster.io in discovery: what every stored resource has below its objects.
 
         configmaps/history    deployments.apps/blame    nodes/rollback
 

@@ -306,7 +306,7 @@ def _copied(one: Series) -> Counted:
 
 
 def _shape(route: Route) -> str:
-    """Of a route without one: a path, or the past of an object."""
+    """Of a route without one: a path, or the history of an object."""
     return (
         f"{route.verb} {route.group}/{route.resource}/{route.subresource}"
         if route.is_resource

@@ -5,8 +5,8 @@
     GET /apis/rewound.cluster.io/v1/timeline/events      the events, with `wait` as soon as there are new ones
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
 
-The last three respond to everybody who may read discovery, with what he may list (`visibility.py`). All else that the
-page shows are ordinary requests: lists and objects with `?at=`, history and blame.
+The last three respond to every user who may read discovery, with what that user may list (`visibility.py`). All else
+that the page shows are ordinary requests: lists and objects with `?at=`, history and blame.
 """
 
 from __future__ import annotations
@@ -308,7 +308,7 @@ def files() -> dict[str, _File]:
 def serve_file(context: RequestContext) -> Response:
     """The files of the page: HTML, scripts and a style sheet, read once from the package and sent as they are.
 
-    They hold no data, so everybody who may connect gets them: who opens the page has to load it before he can
+    They hold no data, so every client that can connect gets them: the page must be loaded before its user can
     sign in. A path is looked up among the names of the files, so no path leads anywhere else.
 
     A file, or a redirect to the page. NoSuchPath.

@@ -1,4 +1,4 @@
-"""Which events a caller sees: those of types that he may list, in all namespaces or in those that he names.
+"""Which events a caller sees: those of types that it may list, in all namespaces or in those that it names.
 
 list on the type             its events: version, time, verb, name and contents
 rewind on secrets            also needed for Secrets, as for all of their past

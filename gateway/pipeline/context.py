@@ -1,6 +1,6 @@
 """What the pipeline knows of one request: route, parameters, user, representation, and warnings to send.
 
-And what dispatch needs of the handlers of the past, which are above it: `Rewind`.
+And what dispatch needs of the handlers of history, which are above it: `Rewind`.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _manager_of(agent: bytes) -> str:
 
 class Rewind(Protocol):
     def __call__(self, context: RequestContext) -> Awaitable[Response]:
-        """Serve a path of the group of the past."""
+        """Serve a path of the group rewound.cluster.io."""
 
     def check(self, context: RequestContext) -> object:
         """Raise if such a path or its method is not served."""

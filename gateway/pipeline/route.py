@@ -95,7 +95,9 @@ class Route:
         self.name = name
         self.subresource = subresource
         self.has_extra_segments = has_extra_segments  # more segments than any resource path has
-        self.rewinds = rewinds  # about the past of the object: its path begins with the group of the past
+        self.rewinds = (
+            rewinds  # about the history of the object: its path begins with the group rewound.cluster.io
+        )
         # The method and what a resource's path consists of, without the names; empty for other paths, and about the
         # past.
         self.shape = shape
@@ -182,7 +184,7 @@ def _resource(method: str, path: str, group: str, version: str, parts: list[str]
 
 
 def _rewinding(method: str, path: str, version: str, parts: list[str]) -> Route:
-    """A path about the past of an object. Its group and resource are those of the object: RESOURCE[.GROUP]."""
+    """A path about the history of an object. Its group and resource are those of the object: RESOURCE[.GROUP]."""
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 3:
         namespace, parts = parts[1], parts[2:]

@@ -1,6 +1,6 @@
 """What a page behind pods/proxy, services/proxy and nodes/proxy gets: links and redirects that lead through the proxy.
 
-A backend knows nothing of the path under which it is seen. So the proxy tells it in X-Forwarded-Uri, and puts its own
+A backend knows nothing of the path under which it is seen. So the proxy sends it in X-Forwarded-Uri, and puts its own
 path before the path of redirects and of links in HTML, if they are absolute and lead to the same host.
 
 `HtmlLinks` rewrites the links of a page while it passes: the attributes of start tags that are URLs. The page is never

@@ -64,7 +64,7 @@ class NothingReadable(ClientError):
     def __init__(self, refusal: str) -> None:
         super().__init__(
             f"no kind could be read, so nothing was recorded: 403: {refusal}; grant this user list and watch, choose "
-            "another one with --context or --token, or only what he may read with --kinds and --namespace"
+            "another one with --context or --token, or only what the user may read with --kinds and --namespace"
         )
 
 

@@ -1,1 +1,1 @@
-"""The past of objects in the API: `?at=` on gets and lists, and a group with history, blame, rollback and undelete."""
+"""The history of objects in the API: `?at=` on gets and lists, and the group with history, blame and rollback."""

@@ -1,4 +1,4 @@
-"""Serves the group of the past: history, differences, blame, rollback and undelete of one object.
+"""Serves the group rewound.cluster.io: history, differences, blame, rollback and undelete of one object.
 
     GET  /apis/rewound.cluster.io/v1/namespaces/default/configmaps/web/history?limit=20
     GET  /apis/rewound.cluster.io/v1/namespaces/default/deployments.apps/web/blame

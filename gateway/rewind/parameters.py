@@ -1,4 +1,4 @@
-"""Parameters of requests for the past: pages, the two ends of a difference, and the body of a rollback or undelete."""
+"""Parameters of requests for history: pages, the two ends of a difference, and the body of a rollback or undelete."""
 
 from __future__ import annotations
 

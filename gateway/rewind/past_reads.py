@@ -45,7 +45,7 @@ class PastReads:
         return await self._list(context, definition, moment)
 
     async def read_older(self, context: RequestContext, definition: Definition, version: int) -> Response:
-        """Serve a get or list from a version that its resourceVersion allows: that needs no right to the past."""
+        """Serve a get or list from a version that its resourceVersion allows: that needs no right to history."""
         if context.route.verb == "get":
             return await self._get(context, definition, version)
         return await self._list(context, definition, Moment(version=version))

@@ -273,7 +273,7 @@ class Group:
     def _needs_round(self, pipe: Pipe) -> bool:
         """Whether the member of a pipe needs the current round; one that joined since it began has its events already.
 
-        The pipe alone does not tell: the next watch of a connection has the same one.
+        The pipe alone does not say: the next watch of a connection has the same one.
         """
         member = self.sweeping.get(pipe)
         return member is not None and member.cursor <= self.swept

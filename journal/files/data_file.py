@@ -53,7 +53,7 @@ class DataFile:
         self._lock_can_be_checked = self._locked()
 
     def map_meta_pages(self, pages: MetaPages) -> None:
-        """Keep the meta pages in sight, for `meta_page`: a read of them takes no system call."""
+        """Map the meta pages, for `meta_page`: a read of them takes no system call."""
         self._page_size = pages.newest.page_size
         self._map = mmap.mmap(self.handle, 2 * self._page_size, prot=mmap.PROT_READ)
 

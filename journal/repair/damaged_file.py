@@ -359,7 +359,7 @@ def _nodes(page: bytes) -> Iterator[Node]:
 def _stray_nodes(page: bytes) -> Iterator[Node]:
     """Everything in a page that may be a leaf node, for a page whose header or positions are damaged.
 
-    Most of what this yields is not a node: only a checksum can tell.
+    Most of what this yields is not a node: only a checksum can decide.
     """
     end = len(page)
     for position in range(HEADER, end - NODE_SIZE, 2):

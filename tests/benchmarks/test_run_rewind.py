@@ -1,4 +1,4 @@
-"""The workloads of the past run the functions that they measure."""
+"""The workloads of history run the functions that they measure."""
 
 from __future__ import annotations
 

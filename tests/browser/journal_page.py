@@ -1,4 +1,4 @@
-"""The page at /debug/journal/ of a server under test, and the story that its journal tells."""
+"""The page at /debug/journal/ of a server under test, and the story in its journal."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class Http3Client:
         self._set_timer()
 
     async def close(self) -> None:
-        """Tell the server that nobody waits any more."""
+        """Reset the stream: no task waits for the response any more."""
         self.quic.close()
         with trio.CancelScope(shield=True):
             await self._flush()

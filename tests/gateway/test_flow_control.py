@@ -159,7 +159,7 @@ async def test_flood_of_one_user_does_not_delay_another(slow_disk: type[SlowDisk
         slow_disk.gate.set()
         while len(ended) < 31:
             await trio.lowlevel.checkpoint()
-        # Alice may use six queues, so six of hers start before his, and the one that was running.
+        # Alice may use six queues, so six of hers start before that of Bob, and the one that was running.
         assert ended.index(BOB) <= 10
 
 

@@ -61,7 +61,7 @@ HARMLESS_1 = {"underscores", "one underscore", "as a trailer"}
 HARMLESS_2 = {"underscores"}
 
 
-def strangers() -> dict[str, Path | None]:
+def untrusted_senders() -> dict[str, Path | None]:
     return {
         "system:anonymous": None,
         "mallory": issuer("clients").leaf("mallory"),
@@ -108,9 +108,9 @@ async def send_2(api: Api, certificate: Path | None, fields: tuple[tuple[bytes, 
 
 
 @pytest.mark.parametrize("protocol", ["HTTP/1.1", "HTTP/2"])
-async def test_strangers_become_nobody_else(protocol: str) -> None:
+async def test_untrusted_senders_cannot_name_another_user(protocol: str) -> None:
     async with served_behind_proxy(requestheader_allowed_names=("front",)) as (api, seen):
-        for name, certificate in strangers().items():
+        for name, certificate in untrusted_senders().items():
             attacks = ATTACKS_1 if protocol == "HTTP/1.1" else ATTACKS_2
             for what in attacks if name != "" else WELL_FORMED & attacks.keys():
                 if protocol == "HTTP/1.1":

@@ -1,4 +1,4 @@
-"""Nobody can give himself or others rights that he does not have: by a role, a binding, or an aggregated role."""
+"""Users can give themselves and others no rights that they do not have: by a role, a binding, or an aggregated role."""
 
 from __future__ import annotations
 

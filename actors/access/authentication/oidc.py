@@ -1,8 +1,8 @@
 """OpenID Connect: the bearer token is an ID token that one identity provider has signed.
 
 The issuer is read before anything is verified, so that tokens of others pass on to the next method at once. A verified
-token is kept by its digest until it expires or the keys of the provider change, so that a repeated one costs a hash and
-a lookup. The log has the reason why a token was refused, and never its content; each reason once in ten seconds,
+token is cached by its digest until it expires or the keys of the provider change, so that a repeated one costs a hash
+and a lookup. The log has the reason why a token was refused, and never its content; each reason once in ten seconds,
 because everybody can send tokens. TokenReviews have it too.
 """
 

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 # About 20 MB. A flood of unknown tokens displaces only what is used less often.
 MAX_CACHED: Final = 16_384
-MAX_ERROR: Final = 1000  # characters of status.error that are kept
+MAX_ERROR: Final = 1000  # characters of status.error that are reported
 
 
 class TokenWebhook:

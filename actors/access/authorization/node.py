@@ -285,7 +285,7 @@ class NodeGraph:
     `current` is False and requests of nodes wait (`wait`), because an answer from a part of the graph could be
     wrong.
 
-    Edges are kept where they begin, each once: a pod has its references, a volume its claim and its secrets.
+    Edges are stored where they begin, each once: a pod has its references, a volume its claim and its secrets.
     Once a pod is bound, only ephemeral containers can name more, so most writes of pods cost a look at their
     facts and a search for such containers. Mirror pods, which nodes create themselves, relate their node to
     nothing.

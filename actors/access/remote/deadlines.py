@@ -1,4 +1,4 @@
-"""The time limits of calls that are under way over kept connections, or wait for others.
+"""The time limits of calls that are under way over pooled connections, or wait for others.
 
 A cancel scope with a deadline costs as much as the rest of such a call. Here a call adds its stream with its deadline
 to a dictionary, and one task for all calls expires the streams whose time is over. The task exists while calls are

@@ -75,7 +75,7 @@ class ExpiringCache(Generic[K, V]):
         return entry[1]
 
     def put(self, key: K, value: V, seconds: float) -> None:
-        """Keep the value for this long; without any time it is not kept."""
+        """Cache the value for this long; without any time it is not cached."""
         if seconds <= 0:
             self._entries.pop(key, None)
             return

@@ -37,7 +37,7 @@ class DefaultIngressClass(Plugin):
         return {**ingress, "spec": INGRESS_SPEC.arranged({**spec, "ingressClassName": name})}
 
     def _default(self, stored: Object) -> str | None:
-        """The time at which a default class was created; nothing is kept of the others."""
+        """The time at which a default class was created; nothing is cached of the others."""
         metadata = stored["metadata"]
         if metadata.get("annotations", {}).get(self._default_key) != "true":
             return None

@@ -46,6 +46,6 @@ class DefaultStorageClass(Plugin):
         return {**claim, "spec": PERSISTENT_VOLUME_CLAIM_SPEC.arranged(named)}
 
     def _default(self, stored: Object) -> bool | None:
-        """True for a default class; nothing is kept of the others."""
+        """True for a default class; nothing is cached of the others."""
         annotations = stored["metadata"].get("annotations", {})
         return True if any(annotations.get(key) == "true" for key in self._default_keys) else None

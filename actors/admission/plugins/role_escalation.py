@@ -1,4 +1,4 @@
-"""Nobody grants rights that he does not have: checks every write of a role or binding, after all mutations.
+"""Users grant no rights that they do not have: checks every write of a role or binding, after all mutations.
 
 Who writes a role needs every right in it, or the verb `escalate` on the role; who writes a binding needs every right of
 its role, or the verb `bind` on the role. An aggregation rule can gather any right, so it needs all of them. Members of

@@ -29,13 +29,13 @@ from journal.records import Event
 PODS: Final = Resource("", "pods")
 DEFAULT: Final = "default"
 TOKEN_SECONDS: Final = 3607  # an hour; the extra seconds identify tokens of this volume, as in Kubernetes
-# Accounts that are kept parsed, because every pod needs one: as many, each of up to so many bytes in JSON.
+# Accounts that are cached, parsed, because every pod needs one: as many, each of up to so many bytes in JSON.
 MAX_KEPT, LARGEST_KEPT = 1024, 4096
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Accounts:
-    """Stored service accounts, of which those that were used last are kept parsed until they change."""
+    """Stored service accounts, of which those that were used last are cached, parsed, until they change."""
 
     def __init__(self, journal: Journal, feed: Feed) -> None:
         self._journal = journal

@@ -1,4 +1,4 @@
-"""The HTTPS clients of webhooks: one for each address, CA bundle and user, kept with its connections.
+"""The HTTPS clients of webhooks: one for each address, CA bundle and user, cached with its connections.
 
 The first call creates a client; calls that begin meanwhile wait for it. The number of clients is bounded: the one that
 was idle for longest is closed.

@@ -2,7 +2,7 @@
 
 `Configurations` follows the feed: a configuration is in force with the next request after the reply to its write. For
 each (definition, operation, subresource), and for each namespace if a webhook has a namespaceSelector, the candidates
-are computed once and kept until a configuration, the served kinds or the labels of the namespace change. A write that
+are computed once and cached until a configuration, the served kinds or the labels of the namespace change. A write that
 no rule matches costs one lookup; what is left for others is the objectSelector.
 """
 

@@ -2,7 +2,7 @@
 
 `functools.cached_property` of Python 3.11 has one lock for all instances of a class: while a worker thread computes a
 value that takes long, the event loop would wait for it to read the same property of another instance. Here two threads
-may compute a value at the same time, and one of the two equal results is kept.
+may compute a value at the same time, and one of the two equal results stays.
 """
 
 from __future__ import annotations

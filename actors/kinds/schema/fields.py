@@ -41,7 +41,7 @@ INT_OR_STRING: Final = Scalar(
     "intOrString", "intstr.IntOrString"
 )  # a number, or a name or percentage instead
 FIELDS_V1: Final = Scalar("ownedFields", "v1.FieldsV1")
-ANY_JSON: Final = Scalar("free", "runtime.RawExtension")  # any JSON, kept as it was sent
+ANY_JSON: Final = Scalar("free", "runtime.RawExtension")  # any JSON, stored as it was sent
 DOUBLE: Final = Scalar("double", "float64")
 
 INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 - 1)}
@@ -76,7 +76,7 @@ class Field:
     type: Type
     number: int  # protobuf
     embedded: int = 0  # protobuf: the number of the embedded message that holds this field
-    pointer: bool = False  # present zero values are kept
+    pointer: bool = False  # present zero values are stored
     always: bool = False  # shown even when zero
     required: bool = False  # in OpenAPI; validation enforces it
     default: Any = None
@@ -102,7 +102,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JsonValue(Scalar):
-    """A type of the API whose values may be any JSON, kept as it was sent. `of` is its API type."""
+    """A type of the API whose values may be any JSON, stored as it was sent. `of` is its API type."""
 
     of: str
 

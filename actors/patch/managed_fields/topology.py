@@ -101,7 +101,7 @@ class Record:
         self._plans: dict[tuple[str, ...], Plan] = {}
 
     def declares(self, element: str) -> bool:
-        """Whether this is a field; what is kept besides fields is owned like the keys of a map."""
+        """Whether this is a field; what is stored besides fields is owned like the keys of a map."""
         return self._rest is None or element[2:] in self._elements
 
     @property
@@ -240,7 +240,7 @@ class Entries:
 
 @final
 class Open:
-    """Nothing is said of what is inside, so the values tell: maps have parts, everything else is one value."""
+    """Nothing is said of what is inside, so the values decide: maps have parts, everything else is one value."""
 
     __slots__ = ("_members", "_whole")
 

@@ -1,4 +1,4 @@
-"""What the past costs, in this process: lists at an old version, the history of an object, and blame.
+"""What reads of history cost, in this process: lists at an old version, the history of an object, and blame.
 
 The journals have as many events as `Sizes.missed` says (100,000 in full) after the version that is read, and a tenth of
 that in versions of one object. No figure includes HTTP.

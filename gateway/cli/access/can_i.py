@@ -22,7 +22,7 @@ from gateway.cli.access.flags import Options, Parser, UsageError, add_connection
 if TYPE_CHECKING:
     from gateway.client.session import Session
 
-# Those of Kubernetes, and `rewind` for the past of Secrets.
+# Those of Kubernetes, and `rewind` for the history of Secrets.
 _OBJECT_VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 _VERBS = _OBJECT_VERBS | {"use", "bind", "escalate", "impersonate", "approve", "sign", "rewind", "*"}
 _PATH_VERBS = {"get", "put", "post", "head", "options", "delete", "patch", "*"}

@@ -164,7 +164,7 @@ def add_operation(group: Any) -> None:
     add_switch(
         group,
         "--enable-journal-page",
-        "serve the web page about the journal at /debug/journal/, which shows its user what he may list",
+        "serve the web page about the journal at /debug/journal/, which shows what its user may list",
     )
     add(
         group,

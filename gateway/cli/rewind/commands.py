@@ -1,4 +1,4 @@
-"""The commands about the past: runs one and reports its errors.
+"""The commands about history: runs one and reports its errors.
 
 `gateway.cli.main` calls `run`. Exit codes: 0, 1 for an error, 2 for wrong arguments, 130 after Ctrl-C, 141 when the
 reader of the output has closed the pipe.

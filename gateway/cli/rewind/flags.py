@@ -1,4 +1,4 @@
-"""Flags that the commands about the past share: the object, the source, and the form of the output."""
+"""Flags that the commands about history share: the object, the source, and the form of the output."""
 
 from __future__ import annotations
 

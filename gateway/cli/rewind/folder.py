@@ -1,4 +1,4 @@
-"""The past from a data folder: the same functions that the API uses, without a server.
+"""History from a data folder: the same functions that the API uses, without a server.
 
 A folder is never written to, so a rollback or undelete returns the object that a client would send.
 """

@@ -1,4 +1,4 @@
-"""Documents of the past as text, and without the values of Secrets."""
+"""Documents of history and blame as text, and without the values of Secrets."""
 
 from __future__ import annotations
 

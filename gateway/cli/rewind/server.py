@@ -1,4 +1,4 @@
-"""The past by the API of a server."""
+"""History by the API of a server."""
 
 from __future__ import annotations
 

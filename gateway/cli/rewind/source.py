@@ -1,4 +1,4 @@
-"""Where a command reads the past: a server, or a data folder. Both return the documents of the API."""
+"""Where a command reads history: a server, or a data folder. Both return the documents of the API."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ again. Requests have no client certificate: aioquic does not ask for one.
 aioquic buffers without a limit what a stream is to send. So the connection counts what it was given, its log of packets
 says what was sent, and a body waits until little is left between the two.
 
-Rejected: Hypercorn's own endpoint (`QuicProtocol`): it has no such limit, does not tell an application that its client
-is gone, and ends the server at a frame for a stream that has ended.
+Rejected: Hypercorn's own endpoint (`QuicProtocol`): it has no such limit, does not notify an application that its
+client is gone, and ends the server at a frame for a stream that has ended.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class OpenApi:
         """`remote`: documents of other servers.
 
         `describes_issuer`: whether the server serves the documents about the issuer of account tokens;
-        `describes_past`: whether it serves the group of the past.
+        `describes_past`: whether it serves the group rewound.cluster.io.
         """
         self._registry = registry
         self._names = names

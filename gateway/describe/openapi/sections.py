@@ -1,7 +1,7 @@
 """Sections of the API: each has one document in OpenAPI 3.0; OpenAPI 2.0 has all of them in one document.
 
 Most are group versions with the paths of their kinds. The others have paths that no kind has: discovery, /version,
-the issuer of service account tokens, and the past, whose types are declared here like kinds.
+the issuer of service account tokens, and history, whose types are declared here like kinds.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class DiscoveryPaths:
 
 
 def paths_of_the_past(naming: Naming) -> Iterator[Path]:
-    """The paths below every stored object in the group of the past, and those of the timeline."""
+    """The paths below every stored object in the group rewound.cluster.io, and those of the timeline."""
     root = f"/apis/{REWIND_GROUP}/v1"
     for place, suffix, more in (("", "", ()), ("/namespaces/{namespace}", "Namespaced", (NAMESPACE,))):
         for below, operation in _OF_THE_PAST.items():

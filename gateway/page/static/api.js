@@ -76,7 +76,7 @@ export class Session {
     return this.get(`${root}${where}/${one.resource}${which}`, { parameters, accept, signal });
   }
 
-  // What the group of the past has about one object: history or blame.
+  // What the group rewound.cluster.io has about one object: history or blame.
   past({ type, namespace, name }, what, parameters = null) {
     const where = namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
     return this.get(`${GROUP}${where}/${encodeURIComponent(type)}/${encodeURIComponent(name)}/${what}`, { parameters });

@@ -62,7 +62,7 @@ class FakeServer:
 def fake_server(
     *, plain: bool = False, version: ssl.TLSVersion = ssl.TLSVersion.MAXIMUM_SUPPORTED
 ) -> Iterator[FakeServer]:
-    """`version` is the highest of TLS: up to 1.2 the handshake tells a client whether its certificate is accepted."""
+    """`version` is the highest of TLS: up to 1.2, the handshake fails for a bad client certificate."""
     state = FakeServer()
     httpd = _Server(("127.0.0.1", 0), _Handler)
     httpd.state = state

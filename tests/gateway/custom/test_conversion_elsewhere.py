@@ -1,4 +1,4 @@
-"""Conversion by a webhook where no client asked for another version: admission, the past, metrics."""
+"""Conversion by a webhook where no client asked for another version: admission, history, metrics."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ async def test_delays_add_up(autojump_clock: MockClock) -> None:
 
 
 async def test_delayed_requests_keep_no_seat(autojump_clock: MockClock) -> None:
-    """With one seat for all: who is delayed does not make others wait, and takes it again when he goes on."""
+    """With one seat for all: a delayed request does not make others wait, and takes it again when it continues."""
     delay, everybody = on_config_maps({"delay": {"seconds": 20}}), Extensions(authorizers=[AlwaysAllow()])
     one_seat = {"enable_priority_and_fairness": False, "max_requests_inflight": 1}
     async with injecting(delay, extensions=everybody, **one_seat) as api:

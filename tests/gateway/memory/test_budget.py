@@ -1,4 +1,4 @@
-"""The memory budget: what one user, all users and strangers may hold, who waits, and that everything is given back."""
+"""The memory budget: what one user, all users and unauthenticated clients may hold, and who waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group of the past: history, differences, blame, rollback and undelete of objects, over HTTP."""
+"""The group rewound.cluster.io: history, differences, blame, rollback and undelete of objects, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """RBAC: allows what the roles that are bound to a user, or to one of its groups, allow.
 
-Decisions are kept per user, verb, resource and namespace until a role or binding changes: the first request finds the
+Decisions are cached per user, verb, resource and namespace until a role or binding changes: the first request finds the
 bindings of the user and the rules of their roles, the others need one lookup. The name of an object is not part of what
-is kept; rules with resourceNames are kept with their names. `*` as a user or group of a binding is an ordinary name.
+is cached; rules with resourceNames are cached with them. `*` as a user or group of a binding is an ordinary name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from actors.golang.quoting import quoted_start
 from actors.identity import User
 from actors.messages import Object
 
-# A kept decision takes less than a kilobyte; one with many rules counts as several. What is longer than requests
+# A cached decision takes less than a kilobyte; one with many rules counts as several. What is longer than requests
 # usually are is decided anew each time.
 MAX_KEPT: Final = 8192
 RULES_PER_KEPT: Final = 8
@@ -75,7 +75,7 @@ class Rbac:
     def __init__(self, policy: RbacPolicy) -> None:
         self.policy = policy
         self._kept: dict[tuple[object, ...], Decision | DecisionsByName] = {}
-        self._weight = 0  # of what is kept
+        self._weight = 0  # of what is cached
         self.rights = Rights()  # the policy
         # Deciding holds the interpreter lock: users with thousands of rules wait for each other, not the others.
         self._threads = trio.CapacityLimiter(1)

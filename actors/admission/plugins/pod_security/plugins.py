@@ -253,7 +253,7 @@ class _Candidates:
 class PodSecurityOfExistingPods(AsyncPlugin):
     """PodSecurity for a namespace that gets a stricter level: warns about existing pods that violate it.
 
-    Nothing happens to these pods; the warnings tell an administrator what would not start again. At most 3,000
+    Nothing happens to these pods; the warnings list what would not start again. At most 3,000
     pods are evaluated, and for at most a second: first the pods without a controller and one pod of each
     controller, then the others. The work runs in a task of its own, in turns; the namespace itself is changed
     when it is done.

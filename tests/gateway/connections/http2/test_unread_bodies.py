@@ -215,7 +215,7 @@ async def test_many_complete_small_bodies_count_while_they_are_handled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bodies, "_UNCOUNTED", 20_000)
-    memory, reader = MemoryBudget(160_000), Reader()  # strangers have 20,000 of it
+    memory, reader = MemoryBudget(160_000), Reader()  # unauthenticated clients have 20,000 of it
     async with served(reader, reads=False, memory=memory) as host, raw_client(host) as client:
         streams = [await client.request("/user", method="POST", body=bytes(10_000)) for _ in range(5)]
         assert (await client.response(streams[4])).status == 429

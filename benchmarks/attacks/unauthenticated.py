@@ -91,9 +91,9 @@ def _flood(token: str, connections: int) -> Attack:
     return attack
 
 
-STRANGERS: dict[str, Attack] = {
+UNAUTHENTICATED: dict[str, Attack] = {
     "endless trailers": _repeated(4, _endless_trailers),
-    "300 bodies of 3 MiB by strangers": _repeated(300, _slow_body("")),
+    "300 bodies of 3 MiB by unauthenticated clients": _repeated(300, _slow_body("")),
     "300 bodies of 3 MiB by a user": _repeated(300, _slow_body(ADMIN)),
     "300 bodies of 3 MiB by a user without rights": _repeated(300, _slow_body(NOBODY)),
     "40 HTTP/2 frames of 16 MB": _repeated(40, _large_frame),
