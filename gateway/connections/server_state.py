@@ -101,7 +101,7 @@ class ServerState:
         self.responder = Responder(handle, refuse, observer, memory)
         self.limits = limits
         self._heads: dict[HeadFormat, Heads] = {}
-        self.partial_heads = PartialHeads(self.responder.memory.strangers_share)
+        self.partial_heads = PartialHeads(self.responder.memory.unauthenticated_share)
         self.transports: set[Transport] = set()
         self.now = 0.0
         self.draining = False

@@ -200,7 +200,7 @@ class MemoryBudget:
         )
 
     @property
-    def strangers_share(self) -> int:
+    def unauthenticated_share(self) -> int:
         return self._share("")
 
     def _of_user(self, user: str) -> int:

@@ -283,10 +283,10 @@ async def test_tls_is_as_the_file_says_on_every_address(tmp_path: Path) -> None:
         context = ssl.create_default_context(cafile=str(api.settings.pki / "ca.crt"))
         context.set_alpn_protocols(["h2", "http/1.1"])
         for host, port in (api.addresses.secure, ("::1", int(second))):
-            stranger = trio.SSLStream(await trio.open_tcp_stream(host, port), context, server_hostname=host)
+            untrusted = trio.SSLStream(await trio.open_tcp_stream(host, port), context, server_hostname=host)
             with pytest.raises(trio.BrokenResourceError):
-                await Client(stranger).get("/version")
-            await trio.aclose_forcefully(stranger)
+                await Client(untrusted).get("/version")
+            await trio.aclose_forcefully(untrusted)
         context.load_cert_chain(api.settings.pki / "admin.crt", api.settings.pki / "admin.key")
         for host, port in (api.addresses.secure, ("::1", int(second))):
             admin = trio.SSLStream(await trio.open_tcp_stream(host, port), context, server_hostname=host)

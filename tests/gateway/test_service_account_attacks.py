@@ -81,8 +81,8 @@ async def test_public_key_as_hmac_secret_is_refused() -> None:
 
 async def test_key_in_the_header_of_the_token_is_not_used() -> None:
     async with with_token() as (api, _, claims):
-        stranger = new_key()
-        numbers = stranger.public_key().public_numbers()
+        untrusted = new_key()
+        numbers = untrusted.public_key().public_numbers()
         jwk = {
             "kty": "EC",
             "crv": "P-256",
@@ -93,11 +93,11 @@ async def test_key_in_the_header_of_the_token_is_not_used() -> None:
             {"jwk": jwk},
             {"jku": "https://attacker.example/keys"},
             {"x5u": "https://attacker.example/chain"},
-            {"x5c": [base64.b64encode(public_pem(stranger)).decode()]},
+            {"x5c": [base64.b64encode(public_pem(untrusted)).decode()]},
             {},
         ]
         for header in headers:
-            assert await status_with(api, signed(claims, stranger, **header)) == 401
+            assert await status_with(api, signed(claims, untrusted, **header)) == 401
 
 
 async def test_critical_extension_is_refused() -> None:
@@ -294,16 +294,16 @@ async def test_very_long_token_is_refused_and_the_server_goes_on() -> None:
 async def test_tokens_and_keys_are_in_no_log_and_no_text(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with with_token() as (api, token, claims):
-        stranger = signed(claims, new_key())
-        response = await api.ask("GET", "/api/v1/nodes", token=stranger)
+        untrusted = signed(claims, new_key())
+        response = await api.ask("GET", "/api/v1/nodes", token=untrusted)
         assert response.status == 401
-        assert stranger not in response.text
+        assert untrusted not in response.text
         refused = await api.ask("GET", "/api/v1/nodes", token=token)
         keys = load_keys(KeyFiles(api.settings.pki / "sa.key"))
         pem = (api.settings.pki / "sa.key").read_text().splitlines()[1]
         metrics = (await api.ask("GET", "/metrics")).text
         for text in (caplog.text, refused.text, metrics, repr(keys), str(keys)):
-            for secret in (token, stranger, token.split(".")[2], pem):
+            for secret in (token, untrusted, token.split(".")[2], pem):
                 assert secret not in text
 
 

@@ -59,7 +59,7 @@ async def test_reasons_of_a_service_that_is_not_there_yet() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"caBundle": base64.b64encode((pki() / "stranger-ca.pem").read_bytes()).decode()}, "x509: "),
+        ({"caBundle": base64.b64encode((pki() / "untrusted-ca.pem").read_bytes()).decode()}, "x509: "),
         ({"caBundle": "bm9uZQ=="}, "unable to load root certificates: "),
     ],
     ids=["another CA", "no CA"],

@@ -28,10 +28,10 @@ def certificate(one: pki.Certificate) -> dict[str, Any]:
 
 
 def test_client_certificate_that_the_server_refuses(tmp_path: Path) -> None:
-    stranger = pki.issue("alice", pki.issue("another authority", None, is_ca=True))
+    untrusted = pki.issue("alice", pki.issue("another authority", None, is_ca=True))
     expired = pki.issue("alice", pki.authority(), hours=-1)
     with fake_server(version=ssl.TLSVersion.TLSv1_2) as server:
-        for one, reason in {expired: "it has expired", stranger: "the server does not trust its CA"}.items():
+        for one, reason in {expired: "it has expired", untrusted: "the server does not trust its CA"}.items():
             path = kubeconfig(tmp_path / "config", server.url, certificate(one))
             assert failure(path) == (
                 f"{server.url} does not accept the client certificate: {reason}; get another, such as by `rewound "

@@ -204,8 +204,8 @@ async def test_undeclared_fields_of_a_converted_object_are_pruned() -> None:
 async def test_changed_authority_is_used_for_the_next_call() -> None:
     async with converting() as server:
         await server.create("a")
-        stranger = base64.b64encode((pki() / "stranger-ca.pem").read_bytes()).decode()
-        await server.declare(caBundle=stranger)
+        untrusted = base64.b64encode((pki() / "untrusted-ca.pem").read_bytes()).decode()
+        await server.declare(caBundle=untrusted)
         failed = (await server.api.ask("GET", server.path("v2", "a"))).expect(500)
         assert failed["message"].startswith(f"{SINGLE} failed: ") and "certificate" in failed["message"]
         await server.declare()

@@ -29,7 +29,7 @@ def test_one_user_holds_at_most_half() -> None:
     assert second.reserved == 0
 
 
-def test_strangers_hold_an_eighth_together() -> None:
+def test_unauthenticated_clients_hold_an_eighth_together() -> None:
     budget = MemoryBudget(1000)
     budget.take(request(), 100)
     with pytest.raises(TooManyRequests, match="memory limit"):

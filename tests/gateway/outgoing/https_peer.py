@@ -180,18 +180,18 @@ def _common_name(certificate: dict[str, Any] | None) -> str:
 def pki() -> Path:
     """Certificates and keys in PEM: ca, server (127.0.0.1), other (hook.example), service (hook.default.svc), client.
 
-    `stranger` is signed by another CA.
+    `untrusted` is signed by another CA.
     """
     folder = Path(_folder.name)
     ca = _Signer("hook CA")
-    stranger = _Signer("other CA")
+    untrusted = _Signer("other CA")
     (folder / "ca.pem").write_bytes(_pem(ca.certificate))
-    (folder / "stranger-ca.pem").write_bytes(_pem(stranger.certificate))
+    (folder / "untrusted-ca.pem").write_bytes(_pem(untrusted.certificate))
     ca.issue(folder, "server", x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
     ca.issue(folder, "other", x509.DNSName("hook.example"))
     ca.issue(folder, "service", x509.DNSName("hook.default.svc"))
     ca.issue(folder, "client", None)
-    stranger.issue(folder, "stranger", None)
+    untrusted.issue(folder, "untrusted", None)
     return folder
 
 

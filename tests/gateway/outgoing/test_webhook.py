@@ -112,7 +112,7 @@ async def test_token_file_is_read_again_after_a_minute(
 @pytest.mark.parametrize(
     ("cluster", "certificate"),
     [
-        ({"certificate-authority": str(pki() / "stranger-ca.pem")}, "server"),
+        ({"certificate-authority": str(pki() / "untrusted-ca.pem")}, "server"),
         ({}, "other"),  # a certificate for another name
         ({"tls-server-name": "hook.example"}, "server"),
     ],

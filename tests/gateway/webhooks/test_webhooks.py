@@ -461,8 +461,8 @@ async def test_bundle_may_be_the_serving_certificate_itself() -> None:
         assert (
             refused["message"] == 'admission webhook "a.example.com" denied the request without explanation'
         )
-        stranger = base64.b64encode((pki() / "stranger.pem").read_bytes()).decode()
-        other = {**hook, "clientConfig": {**hook["clientConfig"], "caBundle": stranger}}
+        untrusted = base64.b64encode((pki() / "untrusted.pem").read_bytes()).decode()
+        other = {**hook, "clientConfig": {**hook["clientConfig"], "caBundle": untrusted}}
         await hooks.configure("validating", other, name="other")
         await hooks.remove("validating")
         assert "certificate verify failed" in (await hooks.create("a")).expect(500)["message"]
