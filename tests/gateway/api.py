@@ -42,15 +42,10 @@ from tests.gateway.initial_data import (
     keep_initial_data,
 )
 from tests.gateway.plain_client import PlainClient, is_plain
+from tests.gateway.settling import settled
 
 ADMIN, ALICE = "admin-token", "alice-token"
 TOKENS = f'{ADMIN},admin,1,"system:masters"\n{ALICE},alice,2,"devs"\n'
-SYSTEM_NAMESPACES = (
-    "default",
-    "system",
-    "public",
-    "node lease",
-)  # a controller creates a service account in each
 # Shared, because making a context reads the system's authorities, which takes longer than a whole test.
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -133,52 +128,8 @@ class Api:
         if self.addresses.insecure is not None:
             self._plain = PlainClient(*self.addresses.insecure)
             if not prepared:
-                await self._await_controllers()
-
-    async def _await_controllers(self) -> None:
-        """Wait until controllers have written their objects, so that they change no versions during a test."""
-        for path, written in (
-            ("/api/v1/serviceaccounts", self._has_accounts),
-            ("/api/v1/configmaps", self._has_certificates),
-            (self.path("flowschemas"), self._has_conditions),
-            (self.path("clusterroles"), self._has_aggregated_rules),
-        ):
-            for _ in range(1000):
-                response = await self.ask("GET", path)
-                if response.status != 200 or written(response.document["items"]):
-                    break
-                await trio.lowlevel.checkpoint()
-
-    @staticmethod
-    def _has_accounts(accounts: list[Document]) -> bool:
-        return len(accounts) >= len(SYSTEM_NAMESPACES)
-
-    def _has_certificates(self, config_maps: list[Document]) -> bool:
-        """The CA certificate is in every namespace, if it is published."""
-        names = [one["metadata"]["name"] for one in config_maps]
-        if self.settings.secure_port and "extension-apiserver-authentication" not in names:
-            return False
-        published = [one for one in names if one.endswith("root-ca.crt")]
-        enabled = self.settings.controllers.enabled_controllers(self.settings.rules)
-        publishes = self.settings.secure_port and "root-ca-cert-publisher" in enabled
-        return not publishes or len(published) >= len(SYSTEM_NAMESPACES)
-
-    @staticmethod
-    def _has_conditions(flow_schemas: list[Document]) -> bool:
-        return all("conditions" in schema["status"] for schema in flow_schemas)
-
-    @staticmethod
-    def _has_aggregated_rules(roles: list[Document]) -> bool:
-        """Every aggregated role has the rules of all roles that its selectors select."""
-        labels = [(set(role["metadata"].get("labels", {}).items()), role) for role in roles]
-        return all(
-            rule in (role["rules"] or [])
-            for role in roles
-            for selector in role.get("aggregationRule", {}).get("clusterRoleSelectors", [])
-            for own, source in labels
-            if set(selector["matchLabels"].items()) <= own
-            for rule in source["rules"] or []
-        )
+                # Controllers write their objects now: they change no versions during a test.
+                await settled()
 
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         def announce(addresses: Addresses) -> None:
