@@ -15,7 +15,9 @@ from tests.current_folder import ROOT, EmptyFolder
 def test_current_folder_is_empty_and_children_find_our_packages() -> None:
     assert os.listdir() == []
     program = "import os, gateway, tests; print(os.listdir(), gateway.__path__[0])"
-    found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    found = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+    )
     assert found.stdout == f"[] {ROOT / 'gateway'}\n"
 
 

@@ -24,6 +24,7 @@ def serve_once(folder: Path, command: str, *flags: str) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        timeout=120,
     )
     return done.returncode, done.stdout
 

@@ -106,6 +106,7 @@ def test_tests_after_one_that_hangs_pass(tmp_path: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        timeout=120,
     )
     printed = run.stdout
     outcomes = set(re.findall(r"^(PASSED|FAILED) test_it\.py::(\w+)", printed, re.MULTILINE))

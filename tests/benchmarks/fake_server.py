@@ -164,4 +164,4 @@ def fake_server() -> Iterator[FakeServer]:
             yield server
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(60)

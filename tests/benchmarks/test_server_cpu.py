@@ -26,7 +26,7 @@ def test_child_process_counts_with_its_parent() -> None:
         assert child.pid in with_children([os.getpid()])
         assert memory([os.getpid()]).pss_mb >= memory([child.pid]).pss_mb
     finally:
-        child.communicate(b"\n")
+        child.communicate(b"\n", timeout=60)
 
 
 def test_ended_process_counts_as_zero() -> None:

@@ -75,7 +75,7 @@ def running_chromium(program: str, folder: Path, home: Path | None = None) -> It
             raise AssertionError(f"{program} did not start: {''.join(said)[-2000:]}")
     finally:
         process.kill()
-        process.wait()
+        process.wait(60)
         assert process.stderr is not None
         process.stderr.close()
 

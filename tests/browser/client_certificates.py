@@ -50,5 +50,5 @@ def _pkcs12(certificate: bytes, key: bytes) -> bytes:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"

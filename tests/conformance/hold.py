@@ -22,6 +22,7 @@ SERVE = "env PYTHONPATH={root} {python} -m tests.conformance.through {transport}
 # The rules of the documents, to which the recordings were brought where the two differ, whatever the dialect. They were
 # made on a server without these controllers: clients in them remove the finalizers of claims and volumes themselves.
 RULES = " --profile documents --controllers=*,-pv-protection,-pvc-protection"
+LONGEST = 3600  # seconds of all scenarios, on a busy machine
 TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3")
 
 
@@ -37,7 +38,7 @@ def replay(folder: pathlib.Path, scenarios: list[str], dialect: str, transport: 
     with tempfile.NamedTemporaryFile("r") as exact:
         call = [sys.executable, str(folder / "replay.py"), "--serve", command, "--passing", exact.name]
         result = subprocess.run(
-            [*call, "--dialect", dialect, "-j", "4", *paths], capture_output=True, text=True
+            [*call, "--dialect", dialect, "-j", "4", *paths], capture_output=True, text=True, timeout=LONGEST
         )
         if not result.stdout.strip():
             sys.exit(f"replay.py printed no result:\n{result.stderr[-4000:]}")

@@ -71,7 +71,7 @@ async def _translate(transport: str, port: int, command: list[str]) -> None:
             nursery.cancel_scope.cancel()
     finally:
         server.terminate()
-        server.wait()
+        server.wait(60)
 
 
 def free_port() -> int:

@@ -73,8 +73,9 @@ async def _keep_widgets() -> None:
     async with served() as api:
         await define(api, definition(VERSION))
         path = api.path("apiservices", name=f"v1.{GROUP}")  # a controller writes it, the last of all objects
-        while (await api.ask("GET", path)).status == 404:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while (await api.ask("GET", path)).status == 404:
+                await trio.lowlevel.checkpoint()
         await api.finish()
         keep_initial_data(WITH_WIDGETS, api.settings.data_dir)
 

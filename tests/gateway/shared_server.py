@@ -22,7 +22,7 @@ from tests.actors.object_store import ManualClock
 from tests.gateway.api import Api, served
 from tests.gateway.plain_client import PlainClient
 
-STOPS_WITHIN = 60.0  # seconds, on a busy machine
+STARTS_WITHIN = STOPS_WITHIN = 60.0  # seconds, on a busy machine
 
 
 class ServerThread:
@@ -39,7 +39,7 @@ class ServerThread:
         # A server that does not stop must not keep the process from ending.
         self._thread = threading.Thread(target=trio.run, args=(self._run,), name="shared server", daemon=True)
         self._thread.start()
-        self._started.wait()
+        assert self._started.wait(STARTS_WITHIN), "the shared server does not start"
         _threads.append(self)
 
     async def _run(self) -> None:

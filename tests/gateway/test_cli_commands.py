@@ -53,7 +53,7 @@ def test_version_imports_little() -> None:
         "heavy = {'trio', 'argparse', 'ssl', 'lmdb', 'orjson', 'cryptography'} & set(sys.modules)\n"
         "sys.exit(', '.join(heavy) or None)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=120)
 
 
 JOURNAL_COMMANDS = "log show history state diff stats verify recover export import"

@@ -77,13 +77,17 @@ def test_existing_file_is_replaced_only_with_force(folder: Path, tmp_path: Path)
 def test_export_and_import_through_a_pipe(folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gateway.cli.main", "journal"]
     exported = subprocess.run(
-        [*command, "export", "-", f"--data-dir={folder}"], check=True, capture_output=True
+        [*command, "export", "-", f"--data-dir={folder}"], check=True, capture_output=True, timeout=120
     )
     assert exported.stderr == b""
     for number, piped in enumerate((exported.stdout, gzip.compress(exported.stdout))):
         copy = tmp_path / f"copy{number}"
         subprocess.run(
-            [*command, "import", "-", f"--data-dir={copy}"], input=piped, check=True, capture_output=True
+            [*command, "import", "-", f"--data-dir={copy}"],
+            input=piped,
+            check=True,
+            capture_output=True,
+            timeout=120,
         )
         assert answers(copy) == answers(folder)
 

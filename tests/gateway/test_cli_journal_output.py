@@ -50,7 +50,7 @@ def on_a_terminal(folder: Path, environ: dict[str, str]) -> str:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "gateway.cli.main", "journal", "log", f"--data-dir={folder}"]
     inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
-    subprocess.run(command, stdout=theirs, env={**inherited, **environ}, check=True)
+    subprocess.run(command, stdout=theirs, env={**inherited, **environ}, check=True, timeout=120)
     os.close(theirs)
     result = b""
     try:

@@ -25,7 +25,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def faults(how: str) -> int:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True, timeout=120
+    )
     return int(done.stdout)
 
 

@@ -100,7 +100,9 @@ def test_flags_are_parsed_before_the_event_loop_is_imported() -> None:
         "import sys; from gateway.cli.serve import parse_flags; parse_flags(['--secure-port=6443'])\n"
         "print(*sys.modules)"
     )
-    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+    )
     imported = run.stdout.split()
     assert "gateway.settings.settings" in imported
     assert [name for name in imported if _is_below(name, NOT_BEFORE_THE_FLAGS)] == []
@@ -114,7 +116,7 @@ def test_commands_about_a_data_folder_import_no_event_loop(tmp_path: Path) -> No
         f"assert main(['journal', 'state', '--data-dir', {str(tmp_path)!r}]) == 0\n"
         "sys.exit('trio was imported' if 'trio' in sys.modules else None)"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, timeout=120)
 
 
 def _is_below(name: str, modules: tuple[str, ...]) -> bool:

@@ -52,8 +52,9 @@ async def level_state(api: Api, level: str) -> dict[str, str]:
 
 
 async def until(api: Api, level: str, column: str, number: int) -> None:
-    while (await level_state(api, level))[column] != str(number):
-        await trio.lowlevel.checkpoint()
+    with trio.fail_after(60):
+        while (await level_state(api, level))[column] != str(number):
+            await trio.lowlevel.checkpoint()
 
 
 async def until_queued(api: Api, level: str, number: int) -> None:
@@ -136,8 +137,9 @@ async def test_exempt_users_pass_while_others_wait(slow_disk: type[SlowDisk]) ->
         assert (await api.ask("GET", "/livez", token=ALICE)).status == 200  # and probes are exempt
         assert statuses == []
         slow_disk.gate.set()
-        while not statuses:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while not statuses:
+                await trio.lowlevel.checkpoint()
         assert statuses == [200]
 
 
@@ -157,8 +159,9 @@ async def test_flood_of_one_user_does_not_delay_another(slow_disk: type[SlowDisk
         nursery.start_soon(create, BOB, "b")
         await until_queued(api, "global-default", 30)
         slow_disk.gate.set()
-        while len(ended) < 31:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while len(ended) < 31:
+                await trio.lowlevel.checkpoint()
         # Alice may use six queues, so six of hers start before that of Bob, and the one that was running.
         assert ended.index(BOB) <= 10
 
@@ -236,8 +239,9 @@ async def test_without_fairness_changing_requests_beyond_the_limit_get_429(slow_
         assert (await api.ask("GET", MAPS, token=BOB)).status == 200
         nursery.start_soon(lambda: api.ask("POST", MAPS, config_map("c")))  # masters are not limited
         slow_disk.gate.set()
-        while (await api.ask("GET", f"{MAPS}/c")).status != 200:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while (await api.ask("GET", f"{MAPS}/c")).status != 200:
+                await trio.lowlevel.checkpoint()
         assert flow_headers(await api.ask("GET", MAPS), "cluster") == (None, None)
 
 

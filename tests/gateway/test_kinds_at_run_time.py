@@ -148,8 +148,9 @@ async def test_reads_and_watches_never_write(monkeypatch: pytest.MonkeyPatch) ->
     async with registering() as (api, registry):
         await registry.register(crontabs())
         service = f"/apis/apiregistration.cluster.io/v1/apiservices/v1.{GROUP}"
-        while (await api.ask("GET", service)).status != 200:  # a controller creates it
-            pass
+        with trio.fail_after(60):
+            while (await api.ask("GET", service)).status != 200:  # a controller creates it
+                pass
         before = journals[-1].statistics()["transactions"]
         for definition in registry.current.definitions:
             if "list" in definition.verbs:
@@ -168,8 +169,9 @@ async def test_namespace_deletion_includes_objects_of_removed_kinds() -> None:
         (await api.ask("POST", PATH.replace("default", "doomed"), crontab("a"))).expect(201)
         registry.retire(TYPE)
         (await api.ask("DELETE", "/api/v1/namespaces/doomed")).expect(200)
-        while (await api.ask("GET", "/api/v1/namespaces/doomed")).status != 404:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while (await api.ask("GET", "/api/v1/namespaces/doomed")).status != 404:
+                await trio.lowlevel.checkpoint()
         await registry.register(crontabs())
         assert (await api.ask("GET", f"{GROUP_PATH}/crontabs")).expect(200)["items"] == []
 
@@ -181,10 +183,11 @@ async def test_request_is_not_found_if_its_kind_is_removed_meanwhile() -> None:
         async def body() -> AsyncIterator[bytes]:
             content = orjson.dumps(crontab("late"))
             yield content[:10]
-            while (
-                await api.ask("GET", PATH)
-            ).status == 200:  # the head has been read when this has a response
-                registry.retire(TYPE)
+            with trio.fail_after(60):
+                while (
+                    await api.ask("GET", PATH)
+                ).status == 200:  # the head has been read when this has a response
+                    registry.retire(TYPE)
             yield content[10:]
 
         response = await api.client.post(

@@ -190,8 +190,9 @@ async def test_tokens_in_secrets_need_no_end() -> None:
             "type": "cluster.io/service-account-token",
         }
         await api.create("secrets", secret)
-        while "token" not in (found := await api.get("secrets", name)).get("data", {}):
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while "token" not in (found := await api.get("secrets", name)).get("data", {}):
+                await trio.lowlevel.checkpoint()
         token = base64.b64decode(found["data"]["token"]).decode()
         assert "exp" not in claims_of(token)
         assert await status_with(api, token) == 403

@@ -28,11 +28,12 @@ async def write(server: Server, name: str) -> tuple[int, dict]:
 async def controllers_have_written(server: Server) -> None:
     """Wait for the conditions of all FlowSchemas: later, a small write of a controller might find room."""
     schemas = "/apis/flowcontrol.apiserver.cluster.io/v1beta2/flowschemas"
-    while True:
-        listed = (await server.client.get(schemas)).json()["items"]
-        if listed and all("conditions" in one.get("status", {}) for one in listed):
-            return
-        await trio.sleep(0.02)
+    with trio.fail_after(60):
+        while True:
+            listed = (await server.client.get(schemas)).json()["items"]
+            if listed and all("conditions" in one.get("status", {}) for one in listed):
+                return
+            await trio.sleep(0.02)
 
 
 async def test_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> None:

@@ -84,8 +84,9 @@ async def test_acknowledged_writes_survive_and_no_response_is_cut_off(tmp_path: 
 async def test_during_the_shutdown_delay_readyz_fails_and_requests_are_served(tmp_path: Path) -> None:
     async with process(tmp_path, "--shutdown-delay-duration", "60s") as server:
         server.signal(signal.SIGINT)
-        while (await server.client.get("/readyz")).status_code == 200:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while (await server.client.get("/readyz")).status_code == 200:
+                await trio.lowlevel.checkpoint()
         assert (await server.client.get("/livez")).status_code == 200
         made = await server.client.post(PATH, json={"metadata": {"name": "late"}})
         assert made.status_code == 201

@@ -50,7 +50,7 @@ async def test_waits_for_threads() -> None:
     may_end, done = threading.Event(), list[str]()
 
     async def work() -> None:
-        await trio.to_thread.run_sync(may_end.wait)
+        await trio.to_thread.run_sync(may_end.wait, 60)
         done.append("work")
 
     async with trio.open_nursery() as nursery:

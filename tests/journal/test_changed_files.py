@@ -39,7 +39,9 @@ def filled(monkeypatch: pytest.MonkeyPatch, journal: Journal, model: Model) -> J
 def run(function: Callable[[str], None], path: Path) -> subprocess.CompletedProcess[str]:
     """Run a function of this module in another process, with a path."""
     script = f"from {__name__} import {function.__name__} as f; f({str(path)!r})"
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+    )
 
 
 def test_deleted_lock_file_lets_no_second_writer_in(filled: Journal) -> None:
@@ -50,7 +52,7 @@ def test_deleted_lock_file_lets_no_second_writer_in(filled: Journal) -> None:
 
 
 def test_second_writer_is_found_inside_the_next_transaction(filled: Journal, model: Model) -> None:
-    subprocess.run([sys.executable, "-c", WRITE_WITH_LMDB, str(filled.path)], check=True)
+    subprocess.run([sys.executable, "-c", WRITE_WITH_LMDB, str(filled.path)], check=True, timeout=120)
     event = model.put("late")
     for _ in range(2):
         with pytest.raises(WritesStopped, match=r"another process wrote to the same file.*only one server"):

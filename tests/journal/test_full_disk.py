@@ -64,7 +64,9 @@ def refused(journal: Journal, batch: list[Event]) -> bool:
 
 def test_full_disk_refuses_writes_and_serves_reads(tmp_path: Path) -> None:
     script = f"from tests.journal.test_full_disk import scenario; scenario({str(tmp_path)!r})"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
+    )
     assert (done.stdout, done.stderr) == ("held\n", "")
 
 

@@ -50,7 +50,7 @@ def test_map_growth_waits_for_open_reads(tmp_path: Path, model: Model) -> None:
         with journal.read() as inner:
             assert inner.get(1, "default", "first") == view.get(1, "default", "first") is not None
         assert view.count(1, None) == 1
-    writer.join()
+    writer.join(60)
     assert journal.head == model.head
     journal.close()
 
@@ -89,7 +89,7 @@ def other_process(path: Path) -> Iterator[tuple[IO[str], IO[str]]]:
         assert reader.stdin is not None and reader.stdout is not None
         yield reader.stdin, reader.stdout
         reader.stdin.close()
-        assert reader.wait() == 0
+        assert reader.wait(60) == 0
 
 
 def test_reader_in_another_process_sees_a_grown_map(tmp_path: Path, model: Model) -> None:

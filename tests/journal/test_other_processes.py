@@ -20,7 +20,9 @@ def look(path: str) -> None:
 
 def seen_by_another(path: Path) -> object:
     script = f"from tests.journal.test_other_processes import look; look({str(path)!r})"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
     return json.loads(done.stdout)
 
 

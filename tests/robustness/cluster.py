@@ -162,7 +162,9 @@ class Cluster:
 
     def kill_when_exists(self, path: Path) -> int | None:
         """Send SIGKILL as soon as a file exists, or when the server is ready."""
+        deadline = time.monotonic() + TIMEOUT
         while self.alive and not path.exists() and not self.ready():
+            assert time.monotonic() < deadline, f"neither {path} exists nor is the server ready"
             time.sleep(_FILE_POLL_SECONDS)
         return self.kill()
 
@@ -174,7 +176,7 @@ class Cluster:
             code = self._process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait()
+            self._process.wait(TIMEOUT)
             raise AssertionError(f"the server did not end in {TIMEOUT:.0f} s:\n{self._log_tail()}") from None
         self._process = None
         return code

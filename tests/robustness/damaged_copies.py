@@ -124,7 +124,7 @@ def _read_in_child(stored: str, flips: Sequence[Flip]) -> tuple[list[Outcome], s
     script = f"from tests.robustness.damaged_copies import read_copies; read_copies({stored!r})"
     lines = "".join(f"{json.dumps(flip)}\n" for flip in flips)
     child = subprocess.run(
-        [sys.executable, "-c", script], input=lines, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script], input=lines, capture_output=True, text=True, check=False, timeout=120
     )
     done = [
         Outcome(flip, *json.loads(line)) for flip, line in zip(flips, child.stdout.splitlines(), strict=False)

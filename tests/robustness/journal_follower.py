@@ -51,7 +51,7 @@ class JournalFollower:
     def stop(self) -> None:
         if self._thread is not None:
             self._stop.set()
-            self._thread.join()
+            self._thread.join(60)
             self._thread = None
 
     def _run(self, path: Path) -> None:

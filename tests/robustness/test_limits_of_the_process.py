@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import orjson
 import pytest
+import trio
 
 from tests.actors.object_store import Document
 from tests.gateway.api import ADMIN, config_map
@@ -71,12 +72,12 @@ def mounted(tmp_path: Path) -> Iterator[Path]:
     if os.geteuid() or mount("-t", "tmpfs", "-o", "size=32m", "none", str(folder)):
         pytest.skip("needs the right to mount a file system")
     yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    subprocess.run(["umount", "-l", str(folder)], check=True, timeout=120)
 
 
 def mount(*arguments: str) -> int:
     try:
-        return subprocess.run(["mount", *arguments], capture_output=True, check=False).returncode
+        return subprocess.run(["mount", *arguments], capture_output=True, check=False, timeout=120).returncode
     except FileNotFoundError:
         return 1
 
@@ -132,11 +133,12 @@ async def on_a_new_connection(
     """Send a request again if its connection ends: the server closes idle ones to accept others."""
     headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
     content = None if body is None else orjson.dumps(body)
-    while True:
-        try:
-            return (await client.request(method, path, content, headers))[0]
-        except httpx.TransportError:
-            continue
+    with trio.fail_after(60):
+        while True:
+            try:
+                return (await client.request(method, path, content, headers))[0]
+            except httpx.TransportError:
+                continue
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")

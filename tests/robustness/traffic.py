@@ -37,7 +37,7 @@ class Traffic:
     def join(self) -> bool:
         """Wait for all clients; returns whether the server ended before they had sent all their requests."""
         for thread in self._threads:
-            thread.join()
+            thread.join(60)
         for client in self._clients:
             if client.failure is not None:
                 raise client.failure

@@ -55,7 +55,7 @@ class Watchers:
     def stop_writes(self) -> None:
         """Stop the patches; from now on the watchers only read."""
         self._patcher.leaving.set()
-        self._threads[self._clients.index(self._patcher)].join()
+        self._threads[self._clients.index(self._patcher)].join(60)
         for one in self._watching:
             one.read_only.set()
 
@@ -77,7 +77,7 @@ class Watchers:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join()
+            thread.join(60)
         for one in self._clients:
             if one.failure is not None:
                 raise one.failure

@@ -96,8 +96,9 @@ async def test_watch_gets_bookmarks_and_ends_at_its_timeout(
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch)
-            while not watched:
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while not watched:
+                    await trio.lowlevel.checkpoint()
             assert not done.is_set()
             await api.ask("POST", CLOCK, {"advance": 301})
             await done.wait()

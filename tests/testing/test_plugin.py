@@ -44,7 +44,9 @@ def test_loading_the_plugin_imports_nothing_else() -> None:
         "import pytest, sys; before = set(sys.modules); import gateway.cli.fixture.plugin; "
         "print(*sorted(set(sys.modules) - before))"
     )
-    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+    )
     assert run.stdout.split() == [
         "gateway",
         "gateway.cli",
@@ -74,6 +76,7 @@ def test_failing_test_prints_its_story_and_keeps_its_journal(tmp_path: Path) -> 
         text=True,
         cwd=tmp_path,
         env=module_environment(),
+        timeout=120,
     )
     printed = run.stdout
     assert re.search("2 failed, 2 passed, 1 error", printed), printed + run.stderr
@@ -95,7 +98,9 @@ def test_failing_test_prints_its_story_and_keeps_its_journal(tmp_path: Path) -> 
 
 def test_server_does_not_import_pytest() -> None:
     program = "import gateway.testing.build, gateway.cli.fixture.child, sys; print('pytest' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+    )
     assert run.stdout.strip() == "False"
 
 
@@ -110,5 +115,7 @@ def test_forked_server_finds_its_modules_imported(tmp_path: Path) -> None:
         "serve(prepared, lambda addresses, stop: stop())\n"
         "print(*[name for name in sys.modules if name not in before and name.startswith(('actors', 'gateway'))])"
     )
-    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+    )
     assert run.stdout.split() == []

@@ -107,8 +107,9 @@ async def test_namespace_comes_back_with_its_objects_and_controllers_leave_it_al
         )
         await take(api)
         await api.delete("namespaces", "shop")
-        while (await api.ask("GET", api.path("namespaces", None, "shop"))).status == 200:
-            pass
+        with trio.fail_after(60):
+            while (await api.ask("GET", api.path("namespaces", None, "shop"))).status == 200:
+                pass
         await restore(api)
         assert {"owner", "owned"} <= set(names(await api.list("configmaps", "shop")))
         head = await api.head()
@@ -124,8 +125,9 @@ async def test_namespace_that_waits_for_a_finalizer_is_active_again() -> None:
         before = await api.create("configmaps", held, "shop")
         await take(api)
         await api.delete("namespaces", "shop")
-        while "deletionTimestamp" not in (await api.get("configmaps", "held", "shop"))["metadata"]:
-            pass
+        with trio.fail_after(60):
+            while "deletionTimestamp" not in (await api.get("configmaps", "held", "shop"))["metadata"]:
+                pass
         await restore(api)
         assert (await api.get("namespaces", "shop"))["status"] == {"phase": "Active"}
         await take(api, "after")  # waits until controllers have nothing left to do
@@ -137,8 +139,9 @@ async def test_quotas_follow() -> None:
     async with served(enable_test_controls=True) as api:
         quota = {"metadata": {"name": "few"}, "spec": {"hard": {"count/configmaps": "1"}}}
         await api.create("resourcequotas", quota)
-        while not (await api.get("resourcequotas", "few"))["status"].get("used"):
-            pass
+        with trio.fail_after(60):
+            while not (await api.get("resourcequotas", "few"))["status"].get("used"):
+                pass
         await take(api)
         await api.create("configmaps", config_map("one"))
         assert (await api.ask("POST", api.path("configmaps"), config_map("two"))).status == 403

@@ -20,7 +20,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def in_thread(source: str) -> None:
     thread = threading.Thread(target=compile_re2, args=(source,))
     thread.start()
-    thread.join()
+    thread.join(60)
 
 
 def test_a_worker_thread_lets_others_run_after_a_large_expression(pauses: list[float]) -> None:

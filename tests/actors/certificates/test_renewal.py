@@ -69,7 +69,7 @@ def test_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
         "assert ServerConfig.from_mapping(certificates).create_ssl_context()\n"
         "sys.exit('cryptography' in sys.modules or bool(c.made))"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
 @pytest.mark.usefixtures("without_child")
@@ -149,5 +149,7 @@ def test_process_that_began_early_ends_when_nobody_needs_it() -> None:
         "try: os.waitpid(-1, os.WNOHANG)\n"
         "except ChildProcessError: print('none')"
     )
-    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+    )
     assert run.stdout == "none\n"

@@ -129,8 +129,9 @@ async def test_many_selected_roles(tmp_path: Path) -> None:
 
 async def rules_of_all(cluster: ControlPlane, wanted: list[dict[str, Any]]) -> None:
     """Waits for them in real time, because threads are at work."""
-    while rules(cluster, "all") != wanted:
-        await trio.sleep(0.01)
+    with trio.fail_after(60):
+        while rules(cluster, "all") != wanted:
+            await trio.sleep(0.01)
 
 
 async def test_role_whose_aggregation_takes_long_is_aggregated_after_a_pause(tmp_path: Path) -> None:

@@ -84,8 +84,9 @@ async def test_request_of_the_next_pass_starts_at_once_after_a_turn_is_used_up()
         for _ in range(5):
             assert [seats.try_start(flow, 1) for _ in range(5)] == [True] * 4 + [False]
             before = seats._passes.count
-            while seats._passes.count == before:
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while seats._passes.count == before:
+                    await trio.lowlevel.checkpoint()
         assert seats._turn_over.statistics().tasks_waiting == 1  # nobody woke the task, as no request waited
 
 
@@ -96,8 +97,9 @@ async def test_passes_that_start_less_than_a_turn_never_make_a_request_wait() ->
         for _ in range(5):
             assert [seats.try_start(flow, 1) for _ in range(3)] == [True] * 3
             before = seats._passes.count
-            while seats._passes.count == before:
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while seats._passes.count == before:
+                    await trio.lowlevel.checkpoint()
 
 
 async def test_level_that_rejects_has_no_queue() -> None:
@@ -141,8 +143,9 @@ async def test_cancelled_request_leaves_its_queue() -> None:
 
 
 async def cancelled_when_waiting(scope: trio.CancelScope, requests: Requests) -> None:
-    while not requests.level.waiting:
-        await trio.lowlevel.checkpoint()
+    with trio.fail_after(60):
+        while not requests.level.waiting:
+            await trio.lowlevel.checkpoint()
     scope.cancel()
 
 

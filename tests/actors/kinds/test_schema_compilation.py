@@ -23,4 +23,4 @@ assert "schema" in vars(used) and "schema" not in vars(unused)
 
 
 def test_schema_compiles_on_first_use() -> None:
-    subprocess.run([sys.executable, "-c", PROGRAM], check=True)
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=120)

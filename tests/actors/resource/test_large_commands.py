@@ -206,8 +206,9 @@ async def test_large_command_whose_client_left_changes_nothing() -> None:
             await hold.reached.wait()
             nursery.cancel_scope.cancel()
         hold.release.set()
-        while len(recorder.completed) < 2:
-            await trio.sleep(0)
+        with trio.fail_after(60):
+            while len(recorder.completed) < 2:
+                await trio.sleep(0)
         assert "data" not in (await store.get("configmaps", "a"))
     assert sorted(recorder.completed) == [False, True]
 

@@ -31,7 +31,7 @@ def main(kubeconfig: str, definition: str, shop: str) -> None:
     change(shops, body)
     subresources(shops, body["metadata"]["name"])
     delete(shops, body["metadata"]["name"])
-    watcher.join()
+    watcher.join(60)
     retire(client, read(definition)["metadata"]["name"])
 
 

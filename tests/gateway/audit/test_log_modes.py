@@ -133,7 +133,7 @@ class SlowOutput:
         self.lines: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        self.may_write.wait()
+        self.may_write.wait(60)
         self.lines += data.splitlines()
 
     def close(self) -> None: ...
@@ -233,7 +233,7 @@ async def test_thread_writes_as_soon_as_a_quarter_of_the_buffer_is_used() -> Non
         await nursery.start(log.run)
         for _ in range(10):
             receive(log)
-        await trio.to_thread.run_sync(output.has_ten.wait)
+        await trio.to_thread.run_sync(output.has_ten.wait, 60)
         nursery.cancel_scope.cancel()
 
 

@@ -44,7 +44,7 @@ def test_flag_compresses_rotated_files(tmp_path: Path) -> None:
     build_audit(settings.audit, CLUSTER, ManualClock())
     for thread in threading.enumerate():
         if thread.name == "audit log compression":
-            thread.join()
+            thread.join(60)
     assert not rotated.exists() and rotated.with_suffix(".log.gz").exists()
 
 

@@ -77,7 +77,7 @@ def fake_server(
         yield state
     finally:
         httpd.shutdown()
-        thread.join()
+        thread.join(60)
         httpd.server_close()
 
 

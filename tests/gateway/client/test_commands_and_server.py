@@ -124,10 +124,11 @@ async def test_bootstrap_token_signs_in_and_verifies_cluster_info(rewound: Async
         content = api.settings.kubeconfig.read_text()
         body = {"metadata": {"name": "cluster-info"}, "data": {"kubeconfig": content}}
         await api.create("configmaps", body, "cluster-public")
-        while f"jws-kubeconfig-{token[:6]}" not in (
-            found := await api.get("configmaps", "cluster-info", "cluster-public")
-        ).get("data", {}):
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while f"jws-kubeconfig-{token[:6]}" not in (
+                found := await api.get("configmaps", "cluster-info", "cluster-public")
+            ).get("data", {}):
+                await trio.lowlevel.checkpoint()
         (tmp_path / "info").write_text(json.dumps(found))
         verify = ("cluster-info", "verify", "--bootstrap-token", token)
         ended = await rewound(*verify, "--file", "info")
@@ -151,10 +152,11 @@ async def test_kubernetes_dialect_signs_cluster_info_as_kubeadm_verifies_it(
         content = api.settings.kubeconfig.read_text()
         body = {"metadata": {"name": "cluster-info"}, "data": {"kubeconfig": content}}
         await api.create("configmaps", body, "kube-public")
-        while f"jws-kubeconfig-{token_id}" not in (
-            found := await api.get("configmaps", "cluster-info", "kube-public")
-        ).get("data", {}):
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while f"jws-kubeconfig-{token_id}" not in (
+                found := await api.get("configmaps", "cluster-info", "kube-public")
+            ).get("data", {}):
+                await trio.lowlevel.checkpoint()
         header, _, signature = found["data"][f"jws-kubeconfig-{token_id}"].split(".")
         payload = base64.urlsafe_b64encode(content.encode()).rstrip(b"=").decode()
         made = hmac.digest(secret.encode(), f"{header}.{payload}".encode(), "sha256")

@@ -311,5 +311,5 @@ def test_threads_share_one_run(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     assert runs(tmp_path) == 1

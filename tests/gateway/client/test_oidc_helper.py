@@ -213,7 +213,7 @@ def test_commands_at_the_same_time_refresh_once(tmp_path: Path) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(60)
         assert found == [f"Bearer {new}"] * 4
         assert [one.method for one in server.requests] == ["GET", "POST"]
 

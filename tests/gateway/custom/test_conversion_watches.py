@@ -145,5 +145,6 @@ async def test_hanging_webhook_delays_only_who_needs_it(mock_clock: MockClock) -
 
 
 async def _until_called(server: Converting, times: int) -> None:
-    while len(server.peer.received) < times:
-        await trio.sleep(0.005)
+    with trio.fail_after(60):
+        while len(server.peer.received) < times:
+            await trio.sleep(0.005)

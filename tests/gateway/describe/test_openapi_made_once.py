@@ -63,5 +63,7 @@ def test_modules_are_imported_on_first_use() -> None:
     import sys
 
     loaded = "import gateway.composition.run, sys; print('gateway.describe.openapi.documents' in sys.modules)"
-    found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=120
+    )
     assert found.stdout.strip() == "False"

@@ -131,8 +131,9 @@ async def test_delayed_requests_keep_no_seat(autojump_clock: MockClock) -> None:
         autojump_clock.autojump_threshold = math.inf
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(api.ask, "GET", PATH, token=ALICE))
-            while not (await api.ask("GET", FAULTS)).expect(200)["rules"][0]["applied"]:
-                pass
+            with trio.fail_after(60):
+                while not (await api.ask("GET", FAULTS)).expect(200)["rules"][0]["applied"]:
+                    pass
             for _ in range(3):
                 assert (await api.ask("GET", "/api/v1/secrets", token=ALICE)).status == 200
             autojump_clock.jump(20)

@@ -361,4 +361,4 @@ def test_scrape_needs_no_client_library() -> None:
         "import trio; assert b'apiserver_request_total' in trio.run(m.scrape)\n"
         "assert 'prometheus_client' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

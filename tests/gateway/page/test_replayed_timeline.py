@@ -51,6 +51,7 @@ async def test_followers_get_what_the_replay_plays(tmp_path: Path) -> None:
 
         nursery.start_soon(follow)
         await replay.move(action="step")
-        while not pages:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while not pages:
+                await trio.lowlevel.checkpoint()
         assert [item["version"] for item in pages[0]["items"]] == ["4"]

@@ -219,8 +219,9 @@ async def test_waits_for_the_next_event() -> None:
         nursery.start_soon(follow)
         await api.create("secrets", {"metadata": {"name": "other"}})
         made = await api.create("configmaps", config_map("new"))
-        while not pages:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while not pages:
+                await trio.lowlevel.checkpoint()
         assert named(pages[0]) == ["new"]
         assert pages[0]["upto"] == version_of(made)
 
@@ -236,9 +237,10 @@ async def test_waits_for_a_while_only(mock_clock: trio.testing.MockClock) -> Non
             pages.append((await api.client.get(path, headers=headers, timeout=None)).json())
 
         nursery.start_soon(follow)
-        while not pages:
-            mock_clock.jump(0.1)
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while not pages:
+                mock_clock.jump(0.1)
+                await trio.lowlevel.checkpoint()
         assert pages[0]["items"] == []
         assert pages[0]["upto"] == await api.head()
 
@@ -358,8 +360,9 @@ async def test_custom_kinds_have_a_timeline() -> None:
         }
         await api.create("customresourcedefinitions", definition)
         path = "/apis/example.com/v1/namespaces/default/widgets"
-        while (await api.ask("GET", path)).status == 404:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while (await api.ask("GET", path)).status == 404:
+                await trio.lowlevel.checkpoint()
         widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
         (await api.ask("POST", path, widget)).expect(201)
         events = await ask(api, EVENTS, type="widgets.example.com")

@@ -64,7 +64,7 @@ def test_signal_ends_it(rewound: Rewound, tmp_path: Path, capsys: pytest.Capture
         assert main(["record", *flags, str(tmp_path / "out")]) == 0
     finally:
         ended.set()
-        thread.join()
+        thread.join(60)
     assert "recorded " in capsys.readouterr().err
     assert run_journal("verify", "--data-dir", str(tmp_path / "out")).code == 0
 

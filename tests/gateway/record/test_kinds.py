@@ -59,13 +59,15 @@ def widget(name: str, size: int) -> Document:
 
 async def define(api: Api) -> None:
     (await api.ask("POST", DEFINITIONS, definition())).expect(201)
-    while (await api.ask("GET", WIDGETS)).status != 200:
-        await trio.sleep(0.1)
+    with trio.fail_after(60):
+        while (await api.ask("GET", WIDGETS)).status != 200:
+            await trio.sleep(0.1)
 
 
 async def recorded(recorder: Recorder, count: int) -> None:
-    while len(recorder.writer.names_of("widgets.example.com")) < count:
-        await trio.sleep(0.1)
+    with trio.fail_after(60):
+        while len(recorder.writer.names_of("widgets.example.com")) < count:
+            await trio.sleep(0.1)
 
 
 async def listed(api: Api, **query: Any) -> Document:

@@ -63,8 +63,9 @@ async def test_events_since_the_first_lists_are_kept(folder: Path, autojump_cloc
         await put(api, "a", "0")
 
         async def write_when_listed() -> None:
-            while not recorder.is_listed("configmaps"):
-                await trio.sleep(0.05)
+            with trio.fail_after(60):
+                while not recorder.is_listed("configmaps"):
+                    await trio.sleep(0.05)
             await put(api, "a", "1")
             await put(api, "a", "2")
 

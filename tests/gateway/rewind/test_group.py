@@ -276,8 +276,9 @@ async def test_undelete_drops_owners_that_are_gone() -> None:
         assert kept["metadata"]["ownerReferences"] == [reference]
         await api.delete("configmaps", "web")
         await api.delete("configmaps", "owner", body={"propagationPolicy": "Orphan"})
-        while (await api.ask("GET", api.path("configmaps", name="owner"))).status != 404:
-            await trio.lowlevel.checkpoint()  # the garbage collector removes the finalizer
+        with trio.fail_after(60):
+            while (await api.ask("GET", api.path("configmaps", name="owner"))).status != 404:
+                await trio.lowlevel.checkpoint()  # the garbage collector removes the finalizer
         response = await api.ask("POST", f"{WEB}/undelete", {})
         assert "ownerReferences" not in response.expect(201)["metadata"]
         assert "dropped the owner ConfigMap owner: it does not exist any more" in str(response.warnings)

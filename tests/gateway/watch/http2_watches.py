@@ -99,8 +99,9 @@ class Connection:
     ) -> StreamWatch:
         target = with_query(path, watch=1, **query)
         watch: StreamWatch = await self.request(target, reading=reading, headers=headers)
-        while not watch.status:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while not watch.status:
+                await trio.lowlevel.checkpoint()
         return watch
 
     async def request(

@@ -82,8 +82,9 @@ async def test_members_get_a_bookmark_although_another_leaves_meanwhile(mock_clo
         members = [base.join(bookmarks=True) for _ in range(TURN * 3)]
         await wait_all_tasks_blocked()
         mock_clock.jump(BOOKMARK_INTERVAL)
-        while not marks(members[0]):
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while not marks(members[0]):
+                await trio.lowlevel.checkpoint()
         assert marks(members[-1]) == []
         base.leave(members[0], bookmarks=True)
         await wait_all_tasks_blocked()

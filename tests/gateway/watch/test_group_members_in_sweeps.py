@@ -68,8 +68,9 @@ async def test_next_watch_of_a_connection_may_join_while_the_sweep_has_not_reach
     async with memory_hub() as base:
         members = [base.join() for _ in range(TURN * 3)]
         base.put("a")
-        while not members[0].versions:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while not members[0].versions:
+                await trio.lowlevel.checkpoint()
         last = members[-1]
         assert last.versions == []
         base.leave(last)

@@ -57,9 +57,10 @@ async def test_other_tasks_run_during_a_large_sweep() -> None:
         turns: list[int] = []
 
         async def look() -> None:
-            while len(turns) < 20:
-                turns.append(sum(bool(watcher.pipe.received) for watcher in watchers))
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while len(turns) < 20:
+                    turns.append(sum(bool(watcher.pipe.received) for watcher in watchers))
+                    await trio.lowlevel.checkpoint()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(look)
@@ -74,9 +75,10 @@ async def test_large_events_make_short_turns() -> None:
         turns: list[int] = []
 
         async def look() -> None:
-            while len(turns) < 20:
-                turns.append(sum(bool(watcher.pipe.received) for watcher in watchers))
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while len(turns) < 20:
+                    turns.append(sum(bool(watcher.pipe.received) for watcher in watchers))
+                    await trio.lowlevel.checkpoint()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(look)

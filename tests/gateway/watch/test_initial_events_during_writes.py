@@ -61,8 +61,9 @@ async def test_writes_between_pages_are_neither_lost_nor_repeated(transport: str
         async with trio.open_nursery() as nursery:
             nursery.start_soon(churn, api, 30)
             async with watching(api, api.path("configmaps"), transport) as watch:
-                while not any(name == "a-029" for _, name in map(type_and_name, watch.events)):
-                    await trio.lowlevel.checkpoint()
+                with trio.fail_after(60):
+                    while not any(name == "a-029" for _, name in map(type_and_name, watch.events)):
+                        await trio.lowlevel.checkpoint()
                 await settled()
                 listed = await api.list("configmaps")
                 expected = {

@@ -129,9 +129,10 @@ async def test_other_tasks_run_while_many_groups_are_woken(monkeypatch: pytest.M
         served = [0]
 
         async def look() -> None:
-            while served[-1] < 200:
-                served.append(sum(bool(watcher.pipe.received) for watcher in watchers))
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while served[-1] < 200:
+                    served.append(sum(bool(watcher.pipe.received) for watcher in watchers))
+                    await trio.lowlevel.checkpoint()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(look)
@@ -148,9 +149,10 @@ async def test_group_yields_while_it_selects_from_a_batch(monkeypatch: pytest.Mo
         seen = {0}
 
         async def look() -> None:
-            while max(seen) < 50:
-                seen.add(len(watcher.names))
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while max(seen) < 50:
+                    seen.add(len(watcher.names))
+                    await trio.lowlevel.checkpoint()
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(look)

@@ -263,8 +263,9 @@ async def _open_http2(
 
 async def wait_opened(watch: Watch) -> None:
     """Wait for the response head: writes from now on are in the stream."""
-    while not watch.status:
-        await trio.lowlevel.checkpoint()
+    with trio.fail_after(60):
+        while not watch.status:
+            await trio.lowlevel.checkpoint()
 
 
 def ports(transport: str) -> dict[str, int]:

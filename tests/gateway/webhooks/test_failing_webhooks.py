@@ -214,8 +214,11 @@ async def test_write_that_waits_for_others_fails_after_its_timeout(
             nursery.start_soon(write, "a")
             await called.wait()
             nursery.start_soon(write, "b")
-            while "\nrewound_admission_calls_total 3" not in (await hooks.api.ask("GET", "/metrics")).text:
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while (
+                    "\nrewound_admission_calls_total 3" not in (await hooks.api.ask("GET", "/metrics")).text
+                ):
+                    await trio.lowlevel.checkpoint()
             mock_clock.jump(3.5)
         assert len(refused) == 2 and all("context deadline exceeded" in one for one in refused)
         assert [one["name"] for one in hooks.requests] == ["first", "a"]
@@ -241,8 +244,11 @@ async def test_write_that_waits_for_others_asks_the_webhooks_of_when_it_began(
             nursery.start_soon(hooks.create, "a")
             await called.wait()
             nursery.start_soon(hooks.create, "b")
-            while "\nrewound_admission_calls_total 3" not in (await hooks.api.ask("GET", "/metrics")).text:
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while (
+                    "\nrewound_admission_calls_total 3" not in (await hooks.api.ask("GET", "/metrics")).text
+                ):
+                    await trio.lowlevel.checkpoint()
             await hooks.remove(kind)
             released.set()
         assert [one["name"] for one in hooks.requests] == ["first", "a", "b"]

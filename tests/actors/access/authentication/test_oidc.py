@@ -395,8 +395,9 @@ async def test_silent_provider_delays_its_own_users_for_ten_seconds(mock_clock: 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(sign_in)
             nursery.start_soon(sign_in)
-            while not provider.asked:
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while not provider.asked:
+                    await trio.lowlevel.checkpoint()
             await trio.testing.wait_all_tasks_blocked()
             assert results == []
             mock_clock.jump(TIME_LIMIT)
@@ -420,8 +421,9 @@ async def test_requests_that_wait_for_the_provider_are_bounded(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(sign_in)
             nursery.start_soon(sign_in)
-            while not provider.asked:
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while not provider.asked:
+                    await trio.lowlevel.checkpoint()
             await sign_in()
             assert results == [None], "the third does not wait"
             provider.gate.set()
@@ -449,8 +451,9 @@ async def test_client_that_disconnects_does_not_end_the_fetch_of_others(mock_clo
         provider.gate = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.user, provider.token())
-            while not provider.asked:
-                await trio.lowlevel.checkpoint()
+            with trio.fail_after(60):
+                while not provider.asked:
+                    await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
         provider.gate.set()
         assert await server.user(provider.token()) == ALICE

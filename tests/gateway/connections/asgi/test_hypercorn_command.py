@@ -42,16 +42,17 @@ async def test_api_is_served_and_its_data_stays(tmp_path: Path) -> None:
             assert watch.text.startswith('{"type":"ADDED"')
     finally:
         process.send_signal(signal.SIGTERM)
-        await trio.to_thread.run_sync(process.wait)
+        await trio.to_thread.run_sync(process.wait, 60)
     assert not (tmp_path / "log").read_text().count("Traceback")
 
 
 async def _wait_for(client: httpx.AsyncClient, process: subprocess.Popen[bytes], log: Path) -> None:
-    while True:
-        assert process.poll() is None, log.read_text()
-        try:
-            await client.get("/livez")
-        except httpx.ConnectError:
-            await trio.sleep(0.05)
-        else:
-            return
+    with trio.fail_after(60):
+        while True:
+            assert process.poll() is None, log.read_text()
+            try:
+                await client.get("/livez")
+            except httpx.ConnectError:
+                await trio.sleep(0.05)
+            else:
+                return

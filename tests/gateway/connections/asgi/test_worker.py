@@ -72,10 +72,11 @@ async def test_frame_for_a_stream_that_has_ended_ends_no_other_connection() -> N
         fields = [(":method", "POST"), (":scheme", "http"), (":authority", "t"), (":path", "/version")]
         connection.send_headers(1, [*fields, ("content-length", "999999999")])
         await stream.send_all(connection.data_to_send())
-        while not any(
-            event.__class__.__name__ == "StreamEnded" for event in await _events(connection, stream)
-        ):
-            pass
+        with trio.fail_after(60):
+            while not any(
+                event.__class__.__name__ == "StreamEnded" for event in await _events(connection, stream)
+            ):
+                pass
         connection.send_data(1, b"more")
         await stream.send_all(connection.data_to_send())
         try:

@@ -30,9 +30,10 @@ async def test_large_queues_are_sent_in_turns() -> None:
         await wait_all_tasks_blocked()
         flusher.add(queues)
         flushed = [0]
-        while flushed[-1] < 12:
-            await trio.lowlevel.checkpoint()
-            flushed.append(sum(queue.flushed for queue in queues))
+        with trio.fail_after(60):
+            while flushed[-1] < 12:
+                await trio.lowlevel.checkpoint()
+                flushed.append(sum(queue.flushed for queue in queues))
         nursery.cancel_scope.cancel()
     # Three a turn, and the flusher may have had two turns since this task had one.
     assert all(later - before <= 6 for before, later in pairwise(flushed))

@@ -56,8 +56,9 @@ async def test_body_that_has_arrived_before_its_request_is_forwarded_is_forwarde
 
     async def wait_and_forward(request: Request) -> Response:
         handled.set()
-        while not request.body:  # it waits for a webhook, say
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while not request.body:  # it waits for a webhook, say
+                await trio.lowlevel.checkpoint()
         return Response(200, b"", forwarding=ForwardedEcho())
 
     async with served(wait_and_forward, reads=False) as host, raw_client(host) as client:
