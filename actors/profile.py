@@ -72,6 +72,26 @@ class Rules:
         ("restricted", "it is on: no request for a client certificate of `system:masters`"),
         "document 2, built-in signers; plugins on by default in v1.25",
     )
+    denial_right: Literal["update", "approve"] = _rule(
+        ("update", "denying a certificate request needs the right to update its approval, and no more"),
+        ("approve", "every update of the approval needs `approve` on the signer too"),
+        "document 2, states of a request; v1.25 recorded",
+    )
+    unfit_requests: Literal["log", "failed"] = _rule(
+        ("log", "an approved certificate request that its signer does not sign is reported in the log alone"),
+        ("failed", "it also gets the condition Failed with the reason SignerValidationFailure"),
+        "document 2, errors; v1.25 csrsigning",
+    )
+    unissued_requests: Literal["deleted", "retained"] = _rule(
+        ("deleted", "an approved certificate request is deleted after an hour, issued or not"),
+        ("retained", "one without a certificate stays"),
+        "document 2, garbage collection; v1.25 csrcleaner",
+    )
+    node_usages: Literal["three", "two-or-three"] = _rule(
+        ("three", "certificates of nodes need exactly their three usages"),
+        ("two-or-three", "`key encipherment` may be missing, as keys that are not RSA have no use for it"),
+        "document 2, built-in signers; v1.25 recorded",
+    )
     cluster_info_key: Literal["token", "secret"] = _rule(
         ("token", "the whole bootstrap token is the key of a signature of `cluster-info`"),
         ("secret", "the part after the dot is the key, as kubeadm verifies it"),
@@ -139,6 +159,16 @@ class Rules:
         ("cluster", "impersonating a service account needs a cluster-wide right"),
         ("namespace", "a right in the namespace of the account is enough"),
         "document 2, impersonation; v1.25 recorded",
+    )
+    url_wildcards: Literal["final-step", "anywhere"] = _rule(
+        ("final-step", "`*` in `nonResourceURLs` of a new rule is the full final step of a path, else 422"),
+        ("anywhere", "it is accepted anywhere; at the end it stands for every rest"),
+        "document 3, ClusterRole; v1.25 validates no such thing",
+    )
+    oidc_groups: Literal["list", "list-or-string"] = _rule(
+        ("list", "the groups claim of an ID token must be a list of strings"),
+        ("list-or-string", "one string is one group"),
+        "document 2, OpenID Connect flags; v1.25 authenticator",
     )
     health: Literal["rewound", "kubernetes"] = _rule(
         (

@@ -91,7 +91,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         OwnerReferencesPermissionEnforcement(authorizer, context.find_kind),
         PersistentVolumeClaimResize(names, journal),
         RuntimeClass(names, journal, feed),
-        CertificateApproval(names, authorizer),
+        CertificateApproval(names, authorizer, context.rules),
         CertificateSigning(names, authorizer),
         CertificateSubjectRestriction(names),
         DefaultIngressClass(names, journal, feed),

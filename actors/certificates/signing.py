@@ -12,6 +12,8 @@ Each built-in signer signs the requests below; every other signer is left to oth
 | serving     | organization and name of a node         | exactly three, with server auth | DNS and IP, one up |
 | legacy      | any                                     | any                             | any                |
 
+By the rule `node-usages` (`actors.profile`), two of those three are enough: without key encipherment.
+
 Subject, public key and names of a certificate come from the request, usages from the object's spec; every other
 extension that the request asks for is left out, and no certificate is a CA.
 
@@ -26,6 +28,7 @@ import base64
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,6 +37,7 @@ import trio
 from actors.certificates.pki import CertificateError, Certificates
 from actors.kinds.values.pem import blocks_of
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -115,12 +119,12 @@ SERVING_USAGES: Final = _SIGNER_KEY_USAGES | {"server auth"}
 Rule = Callable[[RequestFacts, Sequence[str]], str]
 
 
-def signer_rules(names: Names) -> dict[str, Rule]:
+def signer_rules(names: Names, rules: Rules = DOCUMENTED) -> dict[str, Rule]:
     """By the name of the signer."""
     return {
         names.client_signer: client_refusal,
-        names.node_client_signer: node_client_refusal,
-        names.serving_signer: serving_refusal,
+        names.node_client_signer: partial(node_client_refusal, rules=rules),
+        names.serving_signer: partial(serving_refusal, rules=rules),
         names.legacy_signer: lambda facts, usages: "",
     }
 
@@ -131,18 +135,18 @@ def client_refusal(facts: RequestFacts, usages: Sequence[str]) -> str:
     return _others("its usages may only be", set(usages) - CLIENT_USAGES, CLIENT_USAGES)
 
 
-def node_client_refusal(facts: RequestFacts, usages: Sequence[str]) -> str:
+def node_client_refusal(facts: RequestFacts, usages: Sequence[str], rules: Rules = DOCUMENTED) -> str:
     if facts.has_alternative_names:
         return "it may not have subject alternative names"
-    return _not_of_a_node(facts) or _not_exactly(usages, CLIENT_USAGES)
+    return _not_of_a_node(facts) or _not_exactly(usages, CLIENT_USAGES, rules)
 
 
-def serving_refusal(facts: RequestFacts, usages: Sequence[str]) -> str:
+def serving_refusal(facts: RequestFacts, usages: Sequence[str], rules: Rules = DOCUMENTED) -> str:
     if facts.other_names:
         return "its subject alternative names may only be DNS names and IP addresses"
     if not facts.dns_names and not facts.addresses:
         return "it must have at least one DNS name or IP address"
-    return _not_of_a_node(facts) or _not_exactly(usages, SERVING_USAGES)
+    return _not_of_a_node(facts) or _not_exactly(usages, SERVING_USAGES, rules)
 
 
 def _not_of_a_node(facts: RequestFacts) -> str:
@@ -153,8 +157,9 @@ def _not_of_a_node(facts: RequestFacts) -> str:
     return ""
 
 
-def _not_exactly(usages: Sequence[str], expected: frozenset[str]) -> str:
-    if set(usages) == expected:
+def _not_exactly(usages: Sequence[str], expected: frozenset[str], rules: Rules) -> str:
+    optional = {"key encipherment"} if rules.node_usages == "two-or-three" else set()
+    if expected - optional <= set(usages) <= expected:
         return ""
     return f"its usages must be {', '.join(sorted(expected))}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import ClassVar, Final, NamedTuple
 
 import trio
@@ -53,6 +54,7 @@ class RequestController:
 
     def __init__(self, context: ControllerContext) -> None:
         self._journal, self._clock, self._names = context.journal, context.clock, context.names
+        self._rules = context.rules
         type_name = f"certificatesigningrequests.{context.names.group('certificates')}"
         self._requests = context.journal.type_id(type_name)
         self.observed_types: frozenset[int] | None = frozenset({self._requests})
@@ -132,7 +134,7 @@ class CertificateApproving(RequestController):
     async def handle(self, request: Object) -> None:
         spec, status = request["spec"], request["status"]
         usages = spec.get("usages") or []
-        if spec["signerName"] != self._names.node_client_signer or set(usages) != CLIENT_USAGES:
+        if spec["signerName"] != self._names.node_client_signer or not set(usages) <= CLIENT_USAGES:
             return
         if status.get("certificate") or condition_types(request) & {"Approved", "Denied"}:
             return
@@ -141,11 +143,12 @@ class CertificateApproving(RequestController):
             facts = await trio.to_thread.run_sync(facts_of, spec["request"], limiter=self._threads)
         except UnfitRequest:
             return
-        if node_client_refusal(facts, usages):
+        if node_client_refusal(facts, usages, self._rules):
             return
         for right in _rights(facts, spec):
             if await self._allowed(spec, right):
-                await self._replace(request, _approved(status, right), "approval")
+                approved = _with_condition(status, "Approved", "AutoApproved", right.message)
+                await self._replace(request, approved, "approval")
                 return
         raise RetryLater
 
@@ -174,12 +177,12 @@ def _requester(spec: Object) -> User:
     return User(spec.get("username", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()), extra)
 
 
-def _approved(status: Object, right: _Right) -> Object:
+def _with_condition(status: Object, kind: str, reason: str, message: str) -> Object:
     condition = {
-        "type": "Approved",
+        "type": kind,
         "status": "True",
-        "reason": "AutoApproved",
-        "message": right.message,
+        "reason": reason,
+        "message": message,
         "lastUpdateTime": None,  # admission sets the times
         "lastTransitionTime": None,
     }
@@ -193,8 +196,8 @@ logger = logging.getLogger(__name__)
 class CertificateSigning(RequestController):
     """The signing controller: issues the certificates of approved requests to the built-in signers.
 
-    An approved request that its signer does not sign gets no certificate and no condition, only a line in the
-    log, once. Signing runs in a thread.
+    An approved request that its signer does not sign gets no certificate, but a line in the log, once, and by
+    the rule `unfit-requests` the condition Failed. Signing runs in a thread.
     """
 
     name = "certificate signing controller"
@@ -204,7 +207,7 @@ class CertificateSigning(RequestController):
         super().__init__(context)
         self._authorities = context.authorities
         self._duration = context.signing_duration
-        self._rules = signer_rules(context.names)
+        self._signers = signer_rules(context.names, context.rules)
         self._reported: dict[str, str] = {}  # uids of requests with a line in the log, by name
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -215,7 +218,7 @@ class CertificateSigning(RequestController):
 
     async def handle(self, request: Object) -> None:
         spec, status, conditions = request["spec"], request["status"], condition_types(request)
-        rule = self._rules.get(spec["signerName"])
+        rule = self._signers.get(spec["signerName"])
         if rule is None or status.get("certificate"):
             return
         if "Approved" not in conditions or conditions & {"Denied", "Failed"}:
@@ -224,6 +227,9 @@ class CertificateSigning(RequestController):
             certificate = await self._sign(spec, rule)
         except UnfitRequest as why:
             self._report(request, str(why))
+            if self._rules.unfit_requests == "failed":
+                failed = _with_condition(status, "Failed", "SignerValidationFailure", str(why))
+                await self._replace(request, failed, "status")
             return
         encoded = base64.b64encode(certificate).decode()
         await self._replace(request, STATUS.arranged({**status, "certificate": encoded}), "status")
@@ -271,8 +277,8 @@ class CertificateCleaning(RequestController):
     """The cleaning controller: deletes certificate signing requests that nobody needs any more.
 
     Approved, denied and failed requests an hour after that condition, pending ones a day after their creation,
-    and every request when the certificate in it expires. A request that is not due yet is in the queue with its
-    time.
+    and every request when the certificate in it expires. By the rule `unissued-requests`, approved ones without a
+    certificate may stay. A request that is not due yet is in the queue with its time.
     """
 
     name = "certificate cleaning controller"
@@ -280,12 +286,15 @@ class CertificateCleaning(RequestController):
 
     async def handle(self, request: Object) -> None:
         metadata, now = request["metadata"], self._clock.now() / 1_000_000
-        due = min(_due_times(request))
+        retained = self._rules.unissued_requests == "retained"
+        due = min(_due_times(request, retained=retained), default=inf)
         certificate = request["status"].get("certificate")
         if due > now and certificate:
             await imported("cryptography.x509")
             expiry = await trio.to_thread.run_sync(expiry_of, certificate, limiter=self._threads)
             due = due if expiry is None else min(due, expiry)
+        if due == inf:
+            return
         if due > now:
             self.queue.add_after(metadata["name"], due - now)
             return
@@ -296,11 +305,13 @@ class CertificateCleaning(RequestController):
             return  # a change leads to another call
 
 
-def _due_times(request: Object) -> Iterator[float]:
-    """In seconds since 1970, at least one."""
+def _due_times(request: Object, *, retained: bool) -> Iterator[float]:
+    """In seconds since 1970; none for a request that is `retained` without a certificate."""
     created = micros_of(request["metadata"]["creationTimestamp"]) / 1_000_000
     decided = [one for one in request["status"].get("conditions") or () if one["type"] in _DECIDED]
     for condition in decided:
+        if retained and condition["type"] == "Approved" and not request["status"].get("certificate"):
+            continue
         since = condition.get("lastUpdateTime")
         # A client may send any time, but decides while the request is there and pending.
         claimed = micros_of(since) / 1_000_000 if since else created

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 from actors.kinds import (
     admissionregistration,
@@ -58,7 +59,7 @@ _GROUPS = (
 _GATED = frozenset(
     {core, apps, autoscaling, batch, networking, policy, storage}
 )  # fields of theirs wait for features
-_RULED = frozenset({apps, policy})  # what they do differs between profiles
+_RULED = frozenset({apps, policy, rbac})  # what they do differs between profiles
 
 
 def built_in(
@@ -79,6 +80,7 @@ def built_in(
 def _declare(
     group: ModuleType, names: Names, features: frozenset[str], rules: Rules
 ) -> tuple[Definition, ...]:
-    given = (names, features, rules) if group in _RULED else (names, features)
-    declared: tuple[Definition, ...] = group.declare(*given if group in _GATED else (names,))
+    gated: tuple[Any, ...] = (features,) if group in _GATED else ()
+    ruled: tuple[Any, ...] = (rules,) if group in _RULED else ()
+    declared: tuple[Definition, ...] = group.declare(names, *gated, *ruled)
     return declared

@@ -33,6 +33,7 @@ from actors.kinds.validation import (
 )
 from actors.messages import Object
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 
 SUBJECT_KINDS: Final = ("ServiceAccount", "User", "Group")
 
@@ -75,17 +76,23 @@ ROLE_BINDING = Struct(
 )
 CLUSTER_ROLE_BINDING = Struct("rbac.v1.ClusterRoleBinding", *ROLE_BINDING.fields)
 
-Rules = Callable[[FieldErrors, Object], None]
+Validate = Callable[[FieldErrors, Object], None]
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
+def declare(names: Names, rules: Rules = DOCUMENTED) -> tuple[Definition, ...]:
     group = names.group("rbac.authorization")
     binding = partial(
         _define, group, set_defaults=partial(set_binding_defaults, group), immutable_role_ref=True
     )
     return (
         _define(
-            group, "ClusterRole", "clusterroles", CLUSTER_ROLE, namespaced=False, rules=cluster_role_rules
+            group,
+            "ClusterRole",
+            "clusterroles",
+            CLUSTER_ROLE,
+            namespaced=False,
+            rules=cluster_role_rules,
+            final_star=rules.url_wildcards == "final-step",
         ),
         binding(
             "ClusterRoleBinding",
@@ -115,9 +122,10 @@ def _define(
     fields: Struct,
     *,
     namespaced: bool,
-    rules: Rules,
+    rules: Validate,
     set_defaults: Callable[[Object], None] | None = None,
     immutable_role_ref: bool = False,
+    final_star: bool = False,
 ) -> Definition:
     return Definition(
         group=group,
@@ -131,9 +139,13 @@ def _define(
         table=Table(BINDING_COLUMNS if immutable_role_ref else DEFAULT_COLUMNS),
         strategy=Strategy(
             allow_create_on_update=True,
-            validate_create=create_cluster_role_rules if rules is cluster_role_rules else rules,
+            validate_create=create_cluster_role_rules if final_star else rules,
             validate_update=partial(
-                update_rules, rules=rules, namespaced=namespaced, immutable_role_ref=immutable_role_ref
+                update_rules,
+                rules=rules,
+                namespaced=namespaced,
+                immutable_role_ref=immutable_role_ref,
+                final_star=final_star,
             ),
         ),
     )
@@ -214,7 +226,14 @@ def binding_rules(
 
 
 def update_rules(
-    errors: FieldErrors, new: Object, old: Object, *, rules: Rules, namespaced: bool, immutable_role_ref: bool
+    errors: FieldErrors,
+    new: Object,
+    old: Object,
+    *,
+    rules: Validate,
+    namespaced: bool,
+    immutable_role_ref: bool,
+    final_star: bool,
 ) -> None:
     metadata = new["metadata"]
     own = errors.added_by(metadata_rules, metadata, namespaced=namespaced, check_name=check_name)
@@ -223,7 +242,7 @@ def update_rules(
     metadata_update_rules(errors, metadata, old["metadata"])
     if immutable_role_ref and new["roleRef"] != old["roleRef"]:
         errors.add(invalid("roleRef", new["roleRef"], "cannot change roleRef"))
-    if rules is cluster_role_rules:
+    if final_star:
         _star_rules(errors, new, _urls(old))
 
 

@@ -21,6 +21,7 @@ from actors.access.authorization.rbac.policy import stored_policy
 from actors.access.authorize import Authorizer
 from actors.identity import User
 from actors.names import Names
+from actors.profile import Rules
 from actors.runtime.clock import Clock
 from actors.store.feed import Feed
 from gateway.composition.extensions import Extensions
@@ -74,16 +75,16 @@ def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Cl
 
         methods.append(BootstrapTokens(names, journal, clock, own_audiences))
     if settings.oidc.oidc_issuer_url:
-        methods.append(_oidc(settings.oidc, clock, own_audiences))
+        methods.append(_oidc(settings.oidc, settings.rules, clock, own_audiences))
     return methods
 
 
-def _oidc(settings: OidcSettings, clock: Clock, api_audiences: Sequence[str]) -> TokenMethod:
+def _oidc(settings: OidcSettings, rules: Rules, clock: Clock, api_audiences: Sequence[str]) -> TokenMethod:
     from actors.access.authentication.oidc import OidcTokens, Provider
     from gateway.outgoing.webhook import HttpsCalls
 
     provider = Provider(settings.oidc_issuer_url, settings.oidc_ca_file, HttpsCalls())
-    return OidcTokens(settings.rules, provider, settings.algorithms, clock, api_audiences)
+    return OidcTokens(settings.claim_rules(rules), provider, settings.algorithms, clock, api_audiences)
 
 
 def _token_webhook(

@@ -15,6 +15,7 @@ from actors.access.accounts.claims import AccountOptions, default_issuer
 from actors.access.authentication.authenticate import RequestHeaders
 from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules, username_prefix
 from actors.names import Names
+from actors.profile import Rules
 from gateway.settings.checks import (
     REVIEW_VERSIONS,
     SettingsError,
@@ -140,8 +141,7 @@ class OidcSettings:
     def algorithms(self) -> list[str]:
         return split_list("--oidc-signing-algs", self.oidc_signing_algs)
 
-    @property
-    def rules(self) -> ClaimRules:
+    def claim_rules(self, rules: Rules) -> ClaimRules:
         return ClaimRules(
             self.oidc_issuer_url,
             self.oidc_client_id,
@@ -150,6 +150,7 @@ class OidcSettings:
             self.oidc_groups_claim,
             self.oidc_groups_prefix,
             tuple(_required(one) for one in self.oidc_required_claim),
+            lone_group=rules.oidc_groups == "list-or-string",
         )
 
 

@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from actors.profile import DOCUMENTS, PROFILES, TABLE, V1_25, choose_rules
+from tests.actors.certificates.making_requests import Wanted
 from tests.gateway.api import ALICE, Api, names, served
 from tests.gateway.shared_server import ServerThread
 
@@ -219,10 +220,50 @@ async def account_impersonation(api: Api) -> str:
     return "namespace" if await acts_in("default") else "cluster"
 
 
+@probe
+async def denial_right(api: Api) -> str:
+    requests, group = "certificatesigningrequests", "rbac.authorization.cluster.io"
+    rule = {
+        "apiGroups": ["certificates.cluster.io"],
+        "resources": [f"{requests}/approval"],
+        "verbs": ["update", "patch"],
+    }
+    await api.create("clusterroles", {"metadata": {"name": "decide"}, "rules": [rule]})
+    subject = {"kind": "User", "apiGroup": group, "name": "alice"}
+    ref = {"apiGroup": group, "kind": "ClusterRole", "name": "decide"}
+    binding = {"metadata": {"name": "decide"}, "roleRef": ref, "subjects": [subject]}
+    await api.create("clusterrolebindings", binding)
+    content = Wanted((("CN", "alice"),)).encoded()
+    spec = {"request": content, "signerName": "example.com/one", "usages": ["client auth"]}
+    await api.create(requests, {"metadata": {"name": "r"}, "spec": spec})
+    path = api.path(requests, None, "r") + "/approval"
+
+    async def decide(kind: str) -> int:
+        status = {"conditions": [{"type": kind, "status": "True", "reason": "Because"}]}
+        merge = {"content-type": "application/merge-patch+json"}
+        return (await api.ask("PATCH", path, {"status": status}, token=ALICE, headers=merge)).status
+
+    assert await decide("Approved") == 403
+    return {200: "update", 403: "approve"}[await decide("Denied")]
+
+
+@probe
+async def url_wildcards(api: Api) -> str:
+    rules = [{"verbs": ["get"], "nonResourceURLs": ["/metric*"]}]
+    response = await api.ask(
+        "POST", api.path("clusterroles", None), {"metadata": {"name": "m"}, "rules": rules}
+    )
+    return {201: "anywhere", 422: "final-step"}[response.status]
+
+
 SEEN_BELOW_HTTP = {
     "certificate-subjects": "tests/gateway/test_certificate_subjects.py",
     "cluster-info-key": "tests/actors/controllers/test_cluster_info_signatures.py",
+    "node-usages": "tests/actors/certificates/test_signer_rules.py",
+    "oidc-groups": "tests/actors/access/authentication/test_oidc_claims.py",
     "root-certificate": "tests/gateway/test_cli_controllers.py",
+    "unfit-requests": "tests/actors/controllers/test_certificate_signing.py",
+    "unissued-requests": "tests/actors/controllers/test_certificate_cleaning.py",
 }
 
 

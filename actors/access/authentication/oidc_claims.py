@@ -1,6 +1,6 @@
 """What the claims of an ID token mean: for whom and how long it is valid, and which user it names. Pure.
 
-The groups claim has to be an array of strings, or null for none; Kubernetes would accept a lone string too.
+The groups claim has to be an array of strings, or null for none, or one string by the rule `oidc-groups`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class ClaimRules:
     groups_claim: str = ""  # empty: groups are not read
     groups_prefix: str = ""
     required: tuple[tuple[str, str], ...] = ()
+    lone_group: bool = False  # whether the groups claim may be a string
 
     def is_issuer(self, claimed: object) -> bool:
         """Whether the claim `iss` of a token names the issuer."""
@@ -69,6 +70,8 @@ class ClaimRules:
         groups = claims.get(self.groups_claim) if self.groups_claim else None
         if groups is None:
             return ()
+        if self.lone_group and isinstance(groups, str):
+            groups = [groups]
         if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
             raise BadClaims(f"the groups claim {self.groups_claim} is no array of strings")
         return tuple(self.groups_prefix + one for one in groups)

@@ -2,7 +2,7 @@
 
 The right to write the subresource is not enough: approving needs the verb `approve` on the signer, and writing a
 certificate or a condition by /status the verb `sign`. Rights name the signer (`example.com/one`) or all signers of its
-domain (`example.com/*`). A denial needs neither: whoever may write /approval may keep a certificate from being issued.
+domain (`example.com/*`). Whether a denial needs `approve` too is the rule `denial-right` (`actors.profile`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from actors.golang.quoting import quoted_start
 from actors.identity import User
 from actors.messages import Object
 from actors.names import Names
+from actors.profile import DOCUMENTED, Rules
 
 REQUESTS: Final = "certificatesigningrequests"
 
@@ -62,9 +63,13 @@ class CertificateApproval(_SignerPlugin):
     name = "CertificateApproval"
     subresource, verb = "approval", "approve"
 
+    def __init__(self, names: Names, authorizer: Authorizer, rules: Rules = DOCUMENTED) -> None:
+        super().__init__(names, authorizer)
+        self._denials = rules.denial_right == "approve"
+
     def _concerns(self, request: AdmissionRequest) -> bool:
         assert request.object is not None and request.old is not None
-        return not _only_denies(request.object, request.old)
+        return self._denials or not _only_denies(request.object, request.old)
 
 
 class CertificateSigning(_SignerPlugin):

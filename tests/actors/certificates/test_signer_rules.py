@@ -17,6 +17,7 @@ from actors.certificates.signing import (
     signer_rules,
 )
 from actors.names import CLUSTER, KUBERNETES
+from actors.profile import Rules
 from tests.actors.certificates.making_requests import NODE, Wanted
 from tests.cases import cases
 
@@ -124,3 +125,15 @@ def test_serving_signer_takes_dns_names_and_addresses(names: Names | None, fits:
         assert names == []  # an empty extension is malformed
     else:
         assert (serving_refusal(facts, SERVING) == "") is fits
+
+
+def test_key_encipherment_may_be_missing_by_the_other_rule() -> None:
+    rules = Rules(node_usages="two-or-three")
+    node, serving = facts_of(Wanted(NODE).encoded()), facts_of(Wanted(NODE, [DNS]).encoded())
+    for usages, fits in ((CLIENT, True), (CLIENT[1:], True), (CLIENT[2:], False), (SERVING, False)):
+        assert (node_client_refusal(node, usages, rules) == "") is fits
+    without = ["digital signature", "server auth"]
+    assert serving_refusal(serving, without, rules) == "" != serving_refusal(serving, without)
+    assert serving_refusal(serving, SERVING, rules) == ""
+    by_name = signer_rules(CLUSTER, rules)
+    assert by_name[CLUSTER.node_client_signer](node, CLIENT[1:]) == ""

@@ -11,6 +11,7 @@ from trio.testing import MockClock
 
 from actors.certificates.signing import Authority, issue
 from actors.controllers.certificates import CertificateCleaning
+from actors.profile import Rules
 from tests.actors.certificates.making_requests import Wanted
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.controllers.control_plane import START, ControlPlane, open_control_plane
@@ -46,6 +47,20 @@ async def test_request_is_deleted_at_its_time(
         assert exists(cluster)
         await cluster.wait_until_idle(10)
         assert not exists(cluster)
+
+
+async def test_approved_request_without_a_certificate_may_stay(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        context = controller_context(cluster, rules=Rules(unissued_requests="retained"))
+        controller = CertificateCleaning(context)
+        for name, conditions in (("r", [APPROVED]), ("s", [DENIED]), ("t", [APPROVED, FAILED])):
+            await create_request(cluster, name, signer=SIGNER, conditions=conditions, since=START_TEXT)
+        await trio.sleep(48 * 3600)
+        for name in ("r", "s", "t"):
+            await controller.reconcile(name)
+        assert [exists(cluster, name) for name in ("r", "s", "t")] == [True, False, False]
 
 
 async def test_hour_begins_with_the_condition(tmp_path: Path, autojump_clock: MockClock) -> None:

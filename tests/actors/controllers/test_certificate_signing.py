@@ -16,6 +16,7 @@ from actors.certificates.signing import Authorities, AuthorityFiles
 from actors.controllers.certificates import CertificateSigning
 from actors.controllers.loop import RetryLater
 from actors.names import CLUSTER
+from actors.profile import Rules
 from tests.actors.certificates.making_requests import Wanted, key
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.controllers.control_plane import START, ControlPlane, open_control_plane
@@ -98,6 +99,17 @@ async def test_unfit_request_gets_one_line_in_the_log_and_nothing_else(
         (line,) = [record for record in caplog.records if "certificates" in record.name]
         assert line.levelname == "WARNING"
         assert "'r'" in line.getMessage() and "gets no certificate" in line.getMessage()
+
+
+async def test_unfit_request_fails_by_the_other_rule(tmp_path: Path) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        await create_request(cluster, conditions=[APPROVED], wanted=Wanted(names=[DNS]))
+        context = controller_context(cluster, rules=Rules(unfit_requests="failed"))
+        await CertificateSigning(context).reconcile("r")
+        assert conditions_of(cluster) == [APPROVED, FAILED]
+        failed = request(cluster)["status"]["conditions"][1]
+        assert (failed["reason"], failed["status"]) == ("SignerValidationFailure", "True")
+        assert failed["message"] == "it may not have subject alternative names"
 
 
 @pytest.mark.parametrize("conditions", [[], [DENIED], [APPROVED, FAILED]])

@@ -8,6 +8,8 @@ import pytest
 
 from actors.access.authentication.oidc_claims import BadClaims, ClaimRules, username_prefix
 from actors.identity import User
+from actors.profile import Rules, parse_assignments
+from gateway.settings.access import OidcSettings
 from tests.cases import cases
 
 ISSUER = "https://accounts.example.com"
@@ -126,3 +128,11 @@ def test_google_may_leave_the_scheme_out() -> None:
         with pytest.raises(BadClaims):
             other.expiry(claims, 1000.0)
     assert not google.is_issuer("http://accounts.google.com") and not other.is_issuer("accounts.example.com")
+
+
+def test_lone_string_is_one_group_where_that_is_the_rule() -> None:
+    assert user({"groups": "devs"}, groups_claim="groups", lone_group=True).groups == ("devs",)
+    settings = OidcSettings(oidc_issuer_url=ISSUER, oidc_client_id="client")
+    for word in ("list", "list-or-string"):
+        rules = Rules(**parse_assignments(f"oidc-groups={word}"))
+        assert settings.claim_rules(rules).lone_group is (word != "list")
