@@ -1,4 +1,4 @@
-"""The messages that the gateway and the actors exchange: frozen, plain data that msgpack can encode.
+"""The messages that the gateway and the actors exchange: frozen, plain data (`message_encoding`: as bytes).
 
 A command never changes, nor does anything in it: code that derives something from `object` or `patch` works on a copy,
 so that the command can be decided again, or in another process. Everything impure that a write needs (time, uid, random

@@ -20,6 +20,7 @@ from benchmarks.workloads.http2 import REQUESTS
 from benchmarks.workloads.in_process.access_decision import ACCESS_DECISION
 from benchmarks.workloads.in_process.admission import IN_PROCESS_ADMISSION
 from benchmarks.workloads.in_process.cel_rule import CEL_RULE
+from benchmarks.workloads.in_process.message_encoding import MESSAGE_ENCODING
 from benchmarks.workloads.in_process.ownership import OWNERSHIP
 from benchmarks.workloads.in_process.replay import REPLAY
 from benchmarks.workloads.in_process.rewind import REWIND
@@ -62,6 +63,7 @@ OWNERSHIP_WORKLOADS: tuple[Workload[Sizes] | Comparison[Sizes], ...] = (
     *ACCESS_DECISION,
     *IN_PROCESS_ADMISSION,
     *CEL_RULE,
+    *MESSAGE_ENCODING,
     *REWIND,
     *TEST_SERVERS,
     *REPLAY,

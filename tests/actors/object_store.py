@@ -1,7 +1,8 @@
 """The API without HTTP: journal, actors and reads in one process, called directly.
 
 `Verbs` is the interface of the behaviour tests: the same tests run on `Store` here and over HTTP
-(`tests/gateway/api.py`). Results are documents; an error is `Refused` with the reason of a Status.
+(`tests/gateway/api.py`). Here commands and replies go through msgpack, as between processes. Results are documents;
+an error is `Refused` with the reason of a Status.
 
     async with open_store() as store:
         made = await store.create("configmaps", {"metadata": {"name": "a"}})
@@ -36,7 +37,8 @@ from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
-from actors.messages import Command, Create, Delete, DeleteOptions, Replace
+from actors.message_encoding import Crashed, decode_command, decode_reply, encode_command, encode_reply
+from actors.messages import Command, Create, Delete, DeleteOptions, Outcome, Replace
 from actors.names import CLUSTER
 from actors.resource.actor import ActorContext
 from actors.resource.collection import delete_collection
@@ -262,7 +264,22 @@ class Store:
 
     async def _ask(self, definition: Definition, command: Command) -> Document:
         with _refusals():
-            return _document((await self.directory.ask(definition, command)).body)
+            return _document((await ask_encoded(self.directory, definition, command)).body)
+
+
+async def ask_encoded(directory: Directory, definition: Definition, command: Command) -> Outcome:
+    """As from another process: command and reply go through their encoding."""
+    arrived = decode_command(encode_command(command, trio.current_time()), trio.current_time())
+    result: Outcome | Exception
+    try:
+        result = await directory.ask(definition, arrived)
+    except Exception as error:
+        result = error
+    reply = decode_reply(encode_reply(result, arrived.context), command.context)
+    if isinstance(reply, Exception):
+        assert isinstance(result, Exception)
+        raise result if isinstance(reply, Crashed) else reply  # a bug keeps its traceback
+    return reply
 
 
 def _list_options(query: Document) -> ListOptions:
