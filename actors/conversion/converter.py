@@ -96,7 +96,7 @@ class Converter:
                 address_of(webhook["clientConfig"]), body, 4 * len(body) + LARGEST_RESPONSE
             )
         except WebhookError as error:
-            raise ConversionFailed(f"conversion webhook for {batch.shown} failed: {error}") from None
+            raise ConversionFailed(f"conversion webhook for {batch.description} failed: {error}") from None
         if len(raw) + len(body) <= LARGE_BYTES:
             return batch.results(api_version, uid, raw)
         return await trio.to_thread.run_sync(batch.results, api_version, uid, raw, limiter=self._thread)
@@ -137,7 +137,7 @@ class Batch(NamedTuple):
     listed: bool  # they are a part of a list, which is what errors name
 
     @property
-    def shown(self) -> str:
+    def description(self) -> str:
         """What is converted, as errors name it."""
         if self.listed:
             return f"{self.target}, Kind={self.versions.list_kind}"
@@ -176,10 +176,10 @@ class Batch(NamedTuple):
                 self._check_values(raw)
             converted = _converted_objects(api_version, uid, raw)
         except _Wrong as wrong:
-            raise ConversionFailed(f"conversion webhook for {self.shown} failed: {wrong}") from None
+            raise ConversionFailed(f"conversion webhook for {self.description} failed: {wrong}") from None
         if len(converted) != len(self.documents):
             raise ConversionFailed(
-                f"conversion webhook for {self.shown} returned {len(converted)} objects, "
+                f"conversion webhook for {self.description} returned {len(converted)} objects, "
                 f"expected {len(self.documents)}"
             )
         return [self._result(index, one) for index, one in enumerate(converted)]
@@ -211,7 +211,9 @@ class Batch(NamedTuple):
                 if is_metadata
                 else f"converted object at index {index}"
             )
-        return ConversionFailed(f"conversion webhook for {self.shown} returned invalid {where}: {wrong}")
+        return ConversionFailed(
+            f"conversion webhook for {self.description} returned invalid {where}: {wrong}"
+        )
 
     def _check_values(self, raw: bytes) -> None:
         """_Wrong for a response with many times more values than were sent: parsing them takes long in one call."""

@@ -18,46 +18,48 @@ from actors.kinds.declaration.definition import Definition, Versions
 from actors.runtime.turns import Turn
 from actors.store.document import api_version_of, decode, version_of, with_api_version
 
-KEPT_BYTES: Final = 8 << 20
+CACHED_BYTES: Final = 8 << 20
 
 
 def converts(definition: Definition) -> bool:
-    """Whether a webhook may have to convert objects before they can be shown."""
+    """Whether a webhook may have to convert objects before clients can read them."""
     versions = definition.storage.versions
     return versions is not None and versions.webhook is not None
 
 
-class ShownObjects:
+class ConvertedObjects:
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
 
     async def one(self, definition: Definition, body: bytes) -> bytes:
         """ConversionFailed."""
-        [shown] = await self._shown(definition, [body], listed=False)
-        return shown
+        [converted] = await self._converted(definition, [body], listed=False)
+        return converted
 
     async def all(self, definition: Definition, bodies: Sequence[bytes]) -> list[bytes]:
         """The objects of a list or of a part of it. ConversionFailed."""
-        return await self._shown(definition, bodies, listed=True)
+        return await self._converted(definition, bodies, listed=True)
 
-    async def _shown(self, definition: Definition, bodies: Sequence[bytes], *, listed: bool) -> list[bytes]:
+    async def _converted(
+        self, definition: Definition, bodies: Sequence[bytes], *, listed: bool
+    ) -> list[bytes]:
         versions, target = definition.storage.versions, definition.api_version
         assert versions is not None
-        shown, others = list[bytes](), list[int]()
+        converted, others = list[bytes](), list[int]()
         turn = Turn()
         for index, body in enumerate(bodies):
-            shown.append(_upgraded(versions, body))
-            if api_version_of(shown[index]) != target:
+            converted.append(_upgraded(versions, body))
+            if api_version_of(converted[index]) != target:
                 others.append(index)
             if turn.over():
                 await trio.lowlevel.checkpoint()
                 turn = Turn()
         if others:
-            documents = [shown[index] for index in others]
-            converted = await self._converter.convert(versions, documents, target, listed=listed)
-            for index, one in zip(others, converted, strict=True):
-                shown[index] = one
-        return shown
+            documents = [converted[index] for index in others]
+            results = await self._converter.convert(versions, documents, target, listed=listed)
+            for index, one in zip(others, results, strict=True):
+                converted[index] = one
+        return converted
 
 
 def _upgraded(versions: Versions, body: bytes) -> bytes:
@@ -76,10 +78,10 @@ def _upgraded(versions: Versions, body: bytes) -> bytes:
 class RecentConversions:
     """Converted events of watches. The results of the last ones are cached, and none is requested twice at once."""
 
-    def __init__(self, shown: ShownObjects, limit: int = KEPT_BYTES) -> None:
-        self._shown = shown
+    def __init__(self, converted: ConvertedObjects, limit: int = CACHED_BYTES) -> None:
+        self._converted = converted
         self._limit = limit
-        self._kept: OrderedDict[tuple[Definition, bytes], bytes] = OrderedDict()
+        self._cached: OrderedDict[tuple[Definition, bytes], bytes] = OrderedDict()
         self._size = 0
         self._running: dict[tuple[Definition, bytes], trio.Event] = {}
 
@@ -91,11 +93,11 @@ class RecentConversions:
             for body in dict.fromkeys(bodies):
                 if body in results:
                     continue
-                kept = self._kept.get((definition, body))
-                if kept is None:
+                cached = self._cached.get((definition, body))
+                if cached is None:
                     missing.append(body)
                 else:
-                    results[body] = kept
+                    results[body] = cached
             if not missing:
                 return [results[body] for body in bodies]
             free = [body for body in missing if (definition, body) not in self._running]
@@ -108,19 +110,19 @@ class RecentConversions:
         done = trio.Event()
         self._running.update(dict.fromkeys([(definition, body) for body in bodies], done))
         try:
-            converted = await self._shown.all(definition, bodies)
+            converted = await self._converted.all(definition, bodies)
         finally:
             for body in bodies:
                 del self._running[definition, body]
             done.set()
         found = dict(zip(bodies, converted, strict=True))
         for body, one in found.items():
-            self._keep((definition, body), one)
+            self._cache((definition, body), one)
         return found
 
-    def _keep(self, key: tuple[Definition, bytes], converted: bytes) -> None:
-        self._kept[key] = converted
+    def _cache(self, key: tuple[Definition, bytes], converted: bytes) -> None:
+        self._cached[key] = converted
         self._size += len(key[1]) + len(converted)
         while self._size > self._limit:
-            (_, body), dropped = self._kept.popitem(last=False)
+            (_, body), dropped = self._cached.popitem(last=False)
             self._size -= len(body) + len(dropped)

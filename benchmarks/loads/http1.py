@@ -14,7 +14,7 @@ from benchmarks.loads.request import BadResponse, Request
 
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked", re.IGNORECASE)
-_KEPT_HEADS = 1024  # more belong to requests that do not repeat
+_CACHED_HEADS = 1024  # more belong to requests that do not repeat
 _CLOSE = re.compile(rb"\r\nconnection:[ \t]*close", re.IGNORECASE)
 
 
@@ -31,7 +31,7 @@ class RequestEncoder:
         key = (request.method, request.path, request.media, request.body is None)
         head = self._heads.get(key)
         if head is None:
-            if len(self._heads) >= _KEPT_HEADS:
+            if len(self._heads) >= _CACHED_HEADS:
                 self._heads.clear()
             head = self._heads[key] = self._head(request)
         body = request.body

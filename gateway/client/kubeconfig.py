@@ -65,7 +65,7 @@ class Merged:
     files: tuple[Kubeconfig, ...]
 
     @property
-    def shown(self) -> str:
+    def paths(self) -> str:
         return ", ".join(str(one.path) for one in self.files)
 
     @property
@@ -77,7 +77,7 @@ class Merged:
             if name in one.contexts:
                 return one.path, one.contexts[name]
         known = sorted({context for one in self.files for context in one.contexts})
-        raise ConfigError(f"{self.shown}: there is no context {name!r}; it has {', '.join(known) or 'none'}")
+        raise ConfigError(f"{self.paths}: there is no context {name!r}; it has {', '.join(known) or 'none'}")
 
     def cluster(self, context: Context, path: Path) -> tuple[Path, Cluster]:
         for one in self.files:
@@ -109,7 +109,7 @@ def load_target(overrides: Overrides, environment: Mapping[str, str] = os.enviro
             raise ConfigError(f"there is no kubeconfig file ({_looked_at(environment)}); {_HINT}")
         if not name:
             raise ConfigError(
-                f"{merged.shown}: current-context is missing; set it, or name a context with --context"
+                f"{merged.paths}: current-context is missing; set it, or name a context with --context"
             )
         return _from_context(merged, name, overrides)
     except KubeconfigError as error:
@@ -177,7 +177,7 @@ def _from_context(merged: Merged, name: str, overrides: Overrides) -> Target:
     return Target(
         server=server,
         credentials=with_url_credentials(url, source),
-        configured_in=f"{'--token and ' if overrides.token else ''}context {name} of {merged.shown}",
+        configured_in=f"{'--token and ' if overrides.token else ''}context {name} of {merged.paths}",
         authority=authority,
         insecure=cluster.insecure,
         tls_server_name=cluster.tls_server_name,

@@ -62,7 +62,7 @@ class Dispatch:
         self._bodies = bodies = Bodies(store.names, directory.large_work, store.memory)
         self._may_create = partial(may_create, access.authorizer)
         self._patches = PatchDecoder(store, bodies, self._may_create)
-        self._watches = WatchOpener(store, hub, lists.encoders.shown)
+        self._watches = WatchOpener(store, hub, lists.encoders.converted)
         self._connect = connect
         self._computed = ComputedObjects(computed)
         self._encoders = lists.encoders
@@ -194,7 +194,7 @@ class Dispatch:
         except NotFound as error:
             raise not_found_at(definition, route, error) from None
         if converts(definition):
-            body = await self._encoders.shown.one(definition, body)
+            body = await self._encoders.converted.one(definition, body)
         if view is not definition:
             body = checked_view(definition, route.subresource, body)
         encoder = self._encoders.of(context, view)
@@ -303,7 +303,7 @@ class Dispatch:
             context.warnings.extend(outcome.warnings)
         body, status = outcome.body, 201 if outcome.created else 200
         if converts(definition):
-            body = await self._encoders.shown.one(definition, body)
+            body = await self._encoders.converted.one(definition, body)
         document = encoder.document(body) if len(body) <= LARGE else await encode_document(encoder, body)
         return render.respond_unchanged(context, document, status) or await render.respond(
             context, document, status

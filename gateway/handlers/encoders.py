@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.conversion.reads import ShownObjects
+from actors.conversion.reads import ConvertedObjects
 from actors.kinds.declaration.definition import Definition
 from actors.store.reads import Listing
 from gateway.pipeline.context import RequestContext
@@ -48,7 +48,7 @@ async def encode_document(encoder: Encoder, body: bytes) -> bytes:
 class Encoders:
     def __init__(self, store: Store) -> None:
         # Converts objects by webhooks, where definitions need that (`converts`), before they are encoded.
-        self.shown = ShownObjects(store.converter)
+        self.converted = ConvertedObjects(store.converter)
         self._names = store.names
         self._now = store.write_contexts.now
 

@@ -143,10 +143,10 @@ class ListHandler:
         """Objects as a webhook converts them. What the call holds meanwhile is counted: TooManyRequests."""
         size = _COPIES * sum(map(len, bodies))
         if size <= SMALL:
-            return await self.encoders.shown.all(definition, bodies)
+            return await self.encoders.converted.all(definition, bodies)
         self._memory.take(context.request, size)
         try:
-            return await self.encoders.shown.all(definition, bodies)
+            return await self.encoders.converted.all(definition, bodies)
         finally:
             self._memory.release(context.request, size)
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 import trio
 
-from actors.conversion.reads import RecentConversions, ShownObjects, converts
+from actors.conversion.reads import ConvertedObjects, RecentConversions, converts
 from actors.errors import BadRequest
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
@@ -39,8 +39,8 @@ DEFAULT_TIMEOUT = (1800.0, 3600.0)
 class WatchOpener:
     """Opens watches of one server."""
 
-    def __init__(self, store: Store, hub: Hub, shown: ShownObjects) -> None:
-        self._conversions = RecentConversions(shown)
+    def __init__(self, store: Store, hub: Hub, converted: ConvertedObjects) -> None:
+        self._conversions = RecentConversions(converted)
         self._names, self._rules = store.names, store.rules
         self._registry = store.registry
         self._hub = hub
@@ -202,7 +202,7 @@ def encoder(wrap: Wrap, item: Callable[[bytes], bytes]) -> Encode:
 
 
 def _stored_objects(wrap: Wrap, shown: object) -> StoredObjects | None:
-    """The same for JSON and objects that are shown as they are stored; None for others."""
+    """The same for JSON and objects that are sent as they are stored; None for others."""
     if wrap is not document or not isinstance(shown, ObjectEncoder) or shown.stored_prefix is None:
         return None
     return StoredObjects(shown.stored_prefix)

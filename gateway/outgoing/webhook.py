@@ -106,8 +106,8 @@ class HttpsWebhook:
         self._authorized = "authorization" in self._fixed_headers
 
     @property
-    def shown(self) -> str:
-        return self._target.shown
+    def display_url(self) -> str:
+        return self._target.display_url
 
     def ask(
         self, make: MakeBody, url: str, seconds: float, since: float | None = None
@@ -164,7 +164,7 @@ class HttpsWebhook:
         self._client.close()
 
     def _error(self, why: str) -> WebhookError:
-        return WebhookError(f"{self._target.shown}: {why}")
+        return WebhookError(f"{self._target.display_url}: {why}")
 
     async def _try(
         self,

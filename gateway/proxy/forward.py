@@ -131,14 +131,14 @@ class Forward:
         if self._upgrade_required and not upgrading:
             raise UpgradeRequired
         self._length = self._body_length()  # now, because the body is gone when it has been sent
-        if upgrading or not await self._try_kept(client):
+        if upgrading or not await self._try_pooled(client):
             try:
                 stream = await connect(self._connections, self._target)
             except Unreachable as error:
                 raise self._adapter.unreachable(str(error), upgrading=upgrading) from None
             await self._exchange(client, stream, upgrading=upgrading)
 
-    async def _try_kept(self, client: ForwardingClient) -> bool:
+    async def _try_pooled(self, client: ForwardingClient) -> bool:
         """False without a pooled connection, or if it turned out to be closed and the request can be sent again."""
         stream = self._connections.take(self._target.endpoint)
         if stream is None:

@@ -356,7 +356,7 @@ class PastWrites:
         context.warnings.extend(outcome.warnings)
         body = outcome.body
         if converts(definition):
-            body = await self._encoders.shown.one(definition, body)
+            body = await self._encoders.converted.one(definition, body)
         document = await encode_document(encoder, body)
         return await render.respond(context, document, 201 if outcome.created else 200)
 
@@ -365,7 +365,7 @@ class PastWrites:
         if definition.storage.versions is None:
             return body
         if converts(definition):
-            return await self._encoders.shown.one(definition, body)
+            return await self._encoders.converted.one(definition, body)
         return object_encoder(definition).converted(body)
 
     def _stored_version(self, definition: Definition) -> str:

@@ -65,7 +65,7 @@ class PastReads:
                 raise
             raise NotFound(subresource.not_found_resource, route.name) from None
         if converts(definition):
-            body = await self._encoders.shown.one(definition, body)
+            body = await self._encoders.converted.one(definition, body)
         encoder = self._encoders.of(context, definition.definition_at(route.subresource))
         if len(body) > LARGE:
             return await self._lists.respond_object(context, encoder, body)

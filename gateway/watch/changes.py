@@ -19,8 +19,8 @@ from journal.log import Journal
 from journal.records import Event
 
 # Held in memory: enough for every group to process a full burst, and not much more.
-KEPT_EVENTS = 2048
-KEPT_BYTES = 4 << 20
+HELD_EVENTS = 2048
+HELD_BYTES = 4 << 20
 # Read in one step: a few milliseconds of filtering and framing, and no more memory than a few rounds of sends.
 STEP_EVENTS = 512
 STEP_BYTES = 512 << 10
@@ -60,7 +60,7 @@ class Changes:
             )
             next(sizes)
             ends += sizes
-        while len(offsets) > KEPT_EVENTS or (ends and ends[-1] - self._dropped > KEPT_BYTES):
+        while len(offsets) > HELD_EVENTS or (ends and ends[-1] - self._dropped > HELD_BYTES):
             self._drop_older_half()
 
     def after(self, offset: int, upto: int, size: int = STEP_BYTES) -> tuple[list[Event], int]:

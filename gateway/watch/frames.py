@@ -20,8 +20,8 @@ Frame = tuple[int, bytes]
 # Sent in one call: a burst is sent in rounds of this size, about what a socket takes at once.
 ROUND_BYTES = 256 << 10
 # Retained by one group, if its share of ALLOWANCE is that large.
-KEPT_FRAMES = 2048
-KEPT_BYTES = 2 << 20
+RETAINED_FRAMES = 2048
+RETAINED_BYTES = 2 << 20
 ALLOWANCE = 16 << 20
 
 
@@ -44,7 +44,7 @@ class RecentFrames:
         kept = self._frames
         kept.extend(frames)
         size += self._bytes
-        limit, surplus = allowance(self._groups()), len(kept) - KEPT_FRAMES
+        limit, surplus = allowance(self._groups()), len(kept) - RETAINED_FRAMES
         if surplus > 0:
             dropped = [kept.popleft() for _ in range(surplus)]
             size -= sum([len(data) for _, data in dropped])
@@ -70,7 +70,7 @@ class RecentFrames:
 
 def allowance(groups: int) -> int:
     """Return how many bytes each of this many groups may keep."""
-    return min(KEPT_BYTES, ALLOWANCE // max(groups, 1))
+    return min(RETAINED_BYTES, ALLOWANCE // max(groups, 1))
 
 
 def rounds(frames: list[Frame]) -> list[list[Frame]]:

@@ -26,7 +26,7 @@ from tests.robustness.watchers import Watchers
 
 _FREQUENT_BOOKMARKS = "from gateway.watch import group; group.BOOKMARK_INTERVAL = 0.05"
 _SMALL_CACHES = (
-    "from gateway.watch import changes, frames; frames.KEPT_FRAMES = 4; changes.KEPT_EVENTS = 8",
+    "from gateway.watch import changes, frames; frames.RETAINED_FRAMES = 4; changes.HELD_EVENTS = 8",
     "from gateway.watch import changes; changes.STEP_EVENTS = 3",
 )
 _SMALL_PAGES = (

@@ -33,7 +33,7 @@ class Webhook(Protocol):
     """Calls one webhook over connections that it keeps."""
 
     @property
-    def shown(self) -> str:
+    def display_url(self) -> str:
         """The webhook in errors and logs."""
 
     @property
@@ -89,7 +89,7 @@ class NoCalls:
     """For tools and tests that call nobody."""
 
     def webhook(self, target: Target) -> Webhook:
-        raise WebhookError(f"{target.shown}: no webhooks are called here")
+        raise WebhookError(f"{target.display_url}: no webhooks are called here")
 
     async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
         raise DocumentError(f"{url}: nothing is fetched here")
@@ -125,4 +125,4 @@ def _object(webhook: Webhook, reply: bytes) -> dict[str, Any]:
 
 
 def _error(webhook: Webhook, why: str) -> WebhookError:
-    return WebhookError(f"{webhook.shown}: {why}")
+    return WebhookError(f"{webhook.display_url}: {why}")

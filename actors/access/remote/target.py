@@ -35,7 +35,7 @@ ANONYMOUS: Final = User("")
 @dataclass(frozen=True, slots=True, repr=False)
 class Target:
     url: str  # that is called
-    shown: str  # the URL without query and credentials, for errors and logs
+    display_url: str  # the URL without query and credentials, for errors and logs
     tls: ssl.SSLContext
     server_name: str = ""  # in the certificate, if it is not the host of the URL
     proxy_url: str = ""

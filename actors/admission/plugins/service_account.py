@@ -30,7 +30,7 @@ PODS: Final = Resource("", "pods")
 DEFAULT: Final = "default"
 TOKEN_SECONDS: Final = 3607  # an hour; the extra seconds identify tokens of this volume, as in Kubernetes
 # Accounts that are cached, parsed, because every pod needs one: as many, each of up to so many bytes in JSON.
-MAX_KEPT, LARGEST_KEPT = 1024, 4096
+MAX_CACHED, LARGEST_CACHED = 1024, 4096
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -40,12 +40,12 @@ class Accounts:
     def __init__(self, journal: Journal, feed: Feed) -> None:
         self._journal = journal
         self._type_id = journal.type_id("serviceaccounts")
-        self._kept: dict[tuple[str, str], Object] = {}
+        self._cached: dict[tuple[str, str], Object] = {}
         feed.follow(self._committed, frozenset({self._type_id}))
 
     def get(self, namespace: str, name: str, *, in_thread: bool) -> Object | None:
         """Nobody may change the result. A thread keeps nothing, because the account may be changing."""
-        found = self._kept.get((namespace, name))
+        found = self._cached.get((namespace, name))
         if found is not None:
             return found
         with self._journal.read() as view:
@@ -53,16 +53,16 @@ class Accounts:
         if row is None:
             return None
         account = decode(row.body)
-        if not in_thread and len(row.body) <= LARGEST_KEPT:
-            if len(self._kept) >= MAX_KEPT:
-                self._kept.clear()
-            self._kept[namespace, name] = account
+        if not in_thread and len(row.body) <= LARGEST_CACHED:
+            if len(self._cached) >= MAX_CACHED:
+                self._cached.clear()
+            self._cached[namespace, name] = account
         return account
 
     def _committed(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.type_id == self._type_id:
-                self._kept.pop((event.namespace, event.name), None)
+                self._cached.pop((event.namespace, event.name), None)
 
 
 class ServiceAccount(Plugin):

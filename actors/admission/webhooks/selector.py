@@ -11,7 +11,7 @@ import orjson
 from actors.messages import Object
 
 # How many selectors that no webhook has any more stay compiled.
-_KEPT: Final = 4096
+_CACHED: Final = 4096
 
 
 class Requirement(NamedTuple):
@@ -52,7 +52,7 @@ def compile_selector(stored: Object | None) -> Selector | None:
     return _compile(orjson.dumps(stored, option=orjson.OPT_SORT_KEYS)) if stored else None
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _compile(stored: bytes) -> Selector | None:
     selector = orjson.loads(stored)
     requirements = tuple(

@@ -157,7 +157,7 @@ class Dictionary:
         node = self._wholes.get(names)
         if node is None:
             node = dict.fromkeys((HERE, *sorted(FIELD + name for name in names)), WHOLE)
-            if len(names) <= MAX_KEYS_KEPT and sum(map(len, names)) <= MAX_CHARACTERS_KEPT:
+            if len(names) <= MAX_KEYS_CACHED and sum(map(len, names)) <= MAX_CHARACTERS_CACHED:
                 if len(self._wholes) >= MAX_PLANS:
                     self._wholes.clear()
                 self._wholes[names] = node
@@ -259,8 +259,8 @@ Shape = Leaf | Divided | Open
 Plan = tuple[tuple[str, str, Shape], ...]  # name, element, shape
 
 NOTHING: Final[Excluded] = {}
-MAX_KEYS_KEPT: Final = 32  # of a map: one with more is unlikely to be like another
-MAX_CHARACTERS_KEPT: Final = 2048  # in all keys of a map: clients must not fill memory with long ones
+MAX_KEYS_CACHED: Final = 32  # of a map: one with more is unlikely to be like another
+MAX_CHARACTERS_CACHED: Final = 2048  # in all keys of a map: clients must not fill memory with long ones
 MAX_PLANS: Final = 64  # of one struct: far more than programs use, and nothing for those who make them up
 
 

@@ -16,7 +16,7 @@ from gateway.connections.limits import KIB, Limits
 from gateway.message import Peer, Request
 
 # Both blocks together, and each request line: unauthenticated clients may have many idle connections.
-_MAX_KEPT: Final = 8 * KIB
+_MAX_CACHED: Final = 8 * KIB
 _MAX_LINE: Final = KIB
 _LENGTH: Final = b"content-length"
 # Headers that define how a message is framed or what follows it, besides Content-Length.
@@ -129,7 +129,7 @@ class RepeatedHeads:
         headers = request.headers
         if (
             len(block) - size != len(request.body)
-            or size > _MAX_KEPT
+            or size > _MAX_CACHED
             or len(line) > self._longest_line
             or not _FRAMING.isdisjoint(headers)
             or _REQUEST_LINE.fullmatch(line) is None
@@ -137,11 +137,11 @@ class RepeatedHeads:
             return
         if _LENGTH not in headers:
             self._plain = _Head(line, block, slice(0, 0), request)
-            if self._with_body is not None and size + len(self._with_body.block) > _MAX_KEPT:
+            if self._with_body is not None and size + len(self._with_body.block) > _MAX_CACHED:
                 self._with_body = None
         elif (field := _LENGTH_FIELD.search(block, 0, size)) is not None and field[1] == headers[_LENGTH]:
             self._with_body = _Head(line, block[:size], slice(*field.span(1)), request)
-            if self._plain is not None and size + len(self._plain.block) > _MAX_KEPT:
+            if self._plain is not None and size + len(self._plain.block) > _MAX_CACHED:
                 self._plain = None
 
     def clear(self) -> None:

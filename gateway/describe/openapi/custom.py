@@ -196,7 +196,7 @@ def _digest(*parts: bytes) -> str:
     return found.hexdigest().upper()
 
 
-KEPT_BYTES: Final = 8 << 20
+CACHED_BYTES: Final = 8 << 20
 
 EncodedDefinition = tuple[bytes, References]  # with its name, and what it refers to
 
@@ -226,24 +226,24 @@ class FragmentCache:
     have thousands of custom kinds, and clients read few of their documents.
     """
 
-    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
-        self._most = kept_bytes
-        self._kept: OrderedDict[CustomDefinition, Fragment] = OrderedDict()
+    def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
+        self._most = cached_bytes
+        self._cached: OrderedDict[CustomDefinition, Fragment] = OrderedDict()
         self._size = 0
 
     def find(self, definition: CustomDefinition) -> Fragment | None:
-        found = self._kept.get(definition)
+        found = self._cached.get(definition)
         if found is not None:
-            self._kept.move_to_end(definition)
+            self._cached.move_to_end(definition)
         return found
 
     def keep(self, definition: CustomDefinition, fragment: Fragment) -> Fragment:
         self._size += fragment.size
-        if definition in self._kept:
-            self._size -= self._kept.pop(definition).size
-        self._kept[definition] = fragment
-        while self._size > self._most and len(self._kept) > 1:
-            self._size -= self._kept.popitem(last=False)[1].size
+        if definition in self._cached:
+            self._size -= self._cached.pop(definition).size
+        self._cached[definition] = fragment
+        while self._size > self._most and len(self._cached) > 1:
+            self._size -= self._cached.popitem(last=False)[1].size
         return fragment
 
 

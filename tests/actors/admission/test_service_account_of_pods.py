@@ -195,18 +195,18 @@ async def test_changed_account_counts_from_the_next_pod_on() -> None:
         assert await mounts()
 
 
-async def test_accounts_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_account, "MAX_KEPT", 2)
-    monkeypatch.setattr(service_account, "LARGEST_KEPT", 1000)
+async def test_cached_accounts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_account, "MAX_CACHED", 2)
+    monkeypatch.setattr(service_account, "LARGEST_CACHED", 1000)
     async with open_store() as store:
         accounts = service_account.Accounts(store.journal, store.feed)
         for name in "abcd":
             await store.create("serviceaccounts", {"metadata": {"name": name}})
             assert accounts.get("default", name, in_thread=False) is not None
-            assert len(accounts._kept) <= 2
+            assert len(accounts._cached) <= 2
         await store.create(
             "serviceaccounts", {"metadata": {"name": "large", "annotations": {"a": "x" * 999}}}
         )
         assert accounts.get("default", "large", in_thread=False) is not None
         assert accounts.get("default", "a", in_thread=True) is not None
-        assert set(accounts._kept) == {("default", "c"), ("default", "d")}
+        assert set(accounts._cached) == {("default", "c"), ("default", "d")}

@@ -164,7 +164,7 @@ def test_fragments_are_kept_up_to_a_bound() -> None:
     from gateway.describe.openapi.custom import Fragment
 
     kinds: list[Any] = list(definitions("cluster", *shapes("cluster")))
-    cache = FragmentCache(kept_bytes=100)
+    cache = FragmentCache(cached_bytes=100)
     template: Any = None
     for one in kinds:
         cache.keep(one, Fragment(template, template, {}, 40))

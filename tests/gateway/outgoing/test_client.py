@@ -1,4 +1,4 @@
-"""Kept connections, proxies and URLs of the client that calls webhooks."""
+"""Pooled connections, proxies and URLs of the client that calls webhooks."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.watch.changes import Changes, TooOld
-from gateway.watch.frames import KEPT_BYTES, ROUND_BYTES, SEGMENT, Backlog, Frame
+from gateway.watch.frames import RETAINED_BYTES, ROUND_BYTES, SEGMENT, Backlog, Frame
 from journal.records import Event
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
@@ -80,11 +80,11 @@ async def test_large_objects_are_returned_in_rounds() -> None:
 async def test_cache_size_is_bounded() -> None:
     async with memory_hub() as base:
         size = ROUND_BYTES // SEGMENT // 2
-        for _ in range(KEPT_BYTES // size * 2):
+        for _ in range(RETAINED_BYTES // size * 2):
             base.put("a", size=size)
         shared = Shared(base)
         shared.walk(0)
-        assert shared._backlog._bytes <= KEPT_BYTES
+        assert shared._backlog._bytes <= RETAINED_BYTES
         assert len(shared._backlog._segments) > 1
 
 

@@ -42,7 +42,7 @@ async def test_changes_from_memory_and_journal_are_equal() -> None:
 
 
 async def test_batches_are_held_like_single_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "KEPT_EVENTS", 60)
+    monkeypatch.setattr(changes, "HELD_EVENTS", 60)
     async with memory_hub() as base:
         events = []
         for number in range(100):
@@ -93,7 +93,7 @@ async def test_steps_are_bounded_by_events_and_bytes(monkeypatch: pytest.MonkeyP
 
 
 async def test_memory_is_bounded_and_the_journal_has_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "KEPT_EVENTS", 10)
+    monkeypatch.setattr(changes, "HELD_EVENTS", 10)
     async with memory_hub() as base:
         source = written(base, 95)
         assert len(source._held) <= 10
@@ -103,7 +103,7 @@ async def test_memory_is_bounded_and_the_journal_has_the_rest(monkeypatch: pytes
 
 async def test_memory_of_large_objects_is_bounded() -> None:
     async with memory_hub() as base:
-        source = written(base, 12, size=changes.KEPT_BYTES // 4)
+        source = written(base, 12, size=changes.HELD_BYTES // 4)
         assert len(source._held) <= 5
         assert walked(source, 0, 12) == list(range(1, 13))
 

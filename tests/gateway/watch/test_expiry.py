@@ -22,8 +22,8 @@ BIG = "x" * 100_000
 
 @pytest.fixture
 def no_recent_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "KEPT_BYTES", 0)
-    monkeypatch.setattr(changes, "KEPT_EVENTS", 1)
+    monkeypatch.setattr(frames, "RETAINED_BYTES", 0)
+    monkeypatch.setattr(changes, "HELD_EVENTS", 1)
 
 
 @pytest.mark.usefixtures("no_recent_frames")

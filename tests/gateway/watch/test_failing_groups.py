@@ -50,7 +50,7 @@ async def test_failed_sweep_ends_its_watches_with_an_error(
 
 @pytest.mark.parametrize("transport", ["plain", "h2-window"])
 async def test_failed_catch_up_ends_only_its_watch(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "KEPT_BYTES", 0)
+    monkeypatch.setattr(frames, "RETAINED_BYTES", 0)
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         async with (

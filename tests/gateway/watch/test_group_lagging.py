@@ -75,9 +75,9 @@ def test_members_with_any_pace_get_the_same_bytes(
             assert not healthy.group.lagging
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frames, "KEPT_BYTES", kept)
+        patch.setattr(frames, "RETAINED_BYTES", kept)
         patch.setattr(frames, "ROUND_BYTES", 150)
-        patch.setattr(changes, "KEPT_EVENTS", 3)
+        patch.setattr(changes, "HELD_EVENTS", 3)
         trio.run(run)
 
 
@@ -115,8 +115,8 @@ async def test_changes_are_not_encoded_for_a_single_lagging_member() -> None:
 
 
 async def test_lagging_member_catches_up_from_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "KEPT_BYTES", 0)
-    monkeypatch.setattr(changes, "KEPT_EVENTS", 2)
+    monkeypatch.setattr(frames, "RETAINED_BYTES", 0)
+    monkeypatch.setattr(changes, "HELD_EVENTS", 2)
     monkeypatch.setattr(changes, "STEP_EVENTS", 7)
     async with memory_hub() as base:
         lagging, healthy = base.join(FakePipe(room=0), "app"), base.join(labels="app")
@@ -130,7 +130,7 @@ async def test_lagging_member_catches_up_from_the_journal(monkeypatch: pytest.Mo
 
 
 async def test_lagging_member_beyond_the_history_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "KEPT_BYTES", 0)
+    monkeypatch.setattr(frames, "RETAINED_BYTES", 0)
     async with memory_hub() as base:
         lagging, healthy = base.join(FakePipe(room=0)), base.join()
         offsets = [base.put(f"n-{number}") for number in range(10)]

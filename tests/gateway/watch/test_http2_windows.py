@@ -174,8 +174,8 @@ async def test_initial_events_through_a_small_window() -> None:
 async def test_stalled_stream_beyond_the_history_gets_410_beside_one_that_keeps_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(frames, "KEPT_BYTES", 0)
-    monkeypatch.setattr(changes, "KEPT_EVENTS", 1)
+    monkeypatch.setattr(frames, "RETAINED_BYTES", 0)
+    monkeypatch.setattr(changes, "HELD_EVENTS", 1)
     async with served() as api, connection(api) as client:
         at = await api.head()
         healthy = await client.watch(PATH, resourceVersion=at)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gateway.watch import frames
 from gateway.watch.frames import (
     ALLOWANCE,
-    KEPT_BYTES,
-    KEPT_FRAMES,
+    RETAINED_BYTES,
+    RETAINED_FRAMES,
     ROUND_BYTES,
     RecentFrames,
     joined,
@@ -40,15 +40,15 @@ def test_at_most_a_round_is_returned() -> None:
 
 def test_oldest_frames_are_dropped_first() -> None:
     kept = RecentFrames(0, lambda: 1)
-    added(kept, numbered(KEPT_FRAMES + 5))
+    added(kept, numbered(RETAINED_FRAMES + 5))
     assert kept.floor == 5
     found, _ = kept.after(5, 9999)
-    assert (found[0][0], len(found)) == (6, KEPT_FRAMES)
+    assert (found[0][0], len(found)) == (6, RETAINED_FRAMES)
 
 
 def test_too_large_frame_is_not_kept() -> None:
     kept = RecentFrames(0, lambda: 1)
-    added(kept, [(1, bytes(KEPT_BYTES + 1))])
+    added(kept, [(1, bytes(RETAINED_BYTES + 1))])
     assert kept.floor == 1
     assert kept.after(1, 1) == ([], 1)
 

@@ -33,10 +33,10 @@ from actors.messages import Object
 
 # A cached decision takes less than a kilobyte; one with many rules counts as several. What is longer than requests
 # usually are is decided anew each time.
-MAX_KEPT: Final = 8192
-RULES_PER_KEPT: Final = 8
-MAX_KEPT_GROUPS: Final = 64
-MAX_KEPT_LENGTH: Final = 512
+MAX_CACHED: Final = 8192
+RULES_PER_ENTRY: Final = 8
+MAX_CACHED_GROUPS: Final = 64
+MAX_CACHED_LENGTH: Final = 512
 RULES_AT_ONCE: Final = 1000  # that the event loop reads for one decision: more take milliseconds
 MAX_MISSING: Final = 16  # roles that a reason names
 
@@ -74,7 +74,7 @@ class DecisionsByName:
 class Rbac:
     def __init__(self, policy: RbacPolicy) -> None:
         self.policy = policy
-        self._kept: dict[tuple[object, ...], Decision | DecisionsByName] = {}
+        self._cached: dict[tuple[object, ...], Decision | DecisionsByName] = {}
         self._weight = 0  # of what is cached
         self.rights = Rights()  # the policy
         # Deciding holds the interpreter lock: users with thousands of rules wait for each other, not the others.
@@ -95,7 +95,7 @@ class Rbac:
             )
         else:
             key = (user.name, user.groups, verb, attributes.path)
-        found = self._kept.get(key)
+        found = self._cached.get(key)
         if found is None:
             if self.policy.waits_for_large(user, attributes.namespace):
                 return self._decide_later(attributes, key)
@@ -174,22 +174,22 @@ class Rbac:
         length = len(attributes.user.name) + sum(map(len, attributes[1:7]))
         if not attributes.is_resource:
             length += len(attributes.path)
-        if length > MAX_KEPT_LENGTH or len(attributes.user.groups) > MAX_KEPT_GROUPS:
+        if length > MAX_CACHED_LENGTH or len(attributes.user.groups) > MAX_CACHED_GROUPS:
             return
         weight = 1
         if isinstance(found, DecisionsByName):
-            weight += len(found.named) // RULES_PER_KEPT
-        if weight > MAX_KEPT:
+            weight += len(found.named) // RULES_PER_ENTRY
+        if weight > MAX_CACHED:
             return
         self._weight += weight
-        if self._weight > MAX_KEPT:
-            self._kept, self._weight = {}, weight
-        self._kept[key] = found
+        if self._weight > MAX_CACHED:
+            self._cached, self._weight = {}, weight
+        self._cached[key] = found
 
     def _forget(self) -> None:
         self.rights.changes += 1
-        if self._kept:
-            self._kept, self._weight = {}, 0
+        if self._cached:
+            self._cached, self._weight = {}, 0
 
     def _not_found(self, binding: CompiledBinding) -> str:
         resource = Resource(self.policy.group, binding.role_kind.lower())

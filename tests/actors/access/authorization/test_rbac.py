@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from actors.access.authentication.authenticate import ANONYMOUS_USER
-from actors.access.authorization.rbac.authorizer import MAX_KEPT, RULES_AT_ONCE, RULES_PER_KEPT, Rbac
+from actors.access.authorization.rbac.authorizer import MAX_CACHED, RULES_AT_ONCE, RULES_PER_ENTRY, Rbac
 from actors.access.authorization.rbac.policy import stored_policy
 from actors.access.authorize import Attributes, PathRule, ResourceRule, Rules, Verdict
 from actors.identity import User
@@ -47,7 +47,7 @@ def pods(verb: str = "get", name: str = "", who: User = ALICE, **others: str) ->
 
 def allowed(authorizer: Rbac, attributes: Attributes) -> bool:
     first = authorizer.authorize(attributes)
-    assert authorizer.authorize(attributes) == first, "what is kept is what was decided"
+    assert authorizer.authorize(attributes) == first, "what is cached is what was decided"
     return first.allowed
 
 
@@ -200,18 +200,18 @@ def test_what_is_kept_depends_on_the_groups_and_the_namespace() -> None:
 def test_names_of_objects_take_no_place_in_what_is_kept() -> None:
     authorizer = granted(rule("get", "pods", names="n1 n2"))
     found = [authorizer.authorize(pods(name=f"n{number}")).allowed for number in range(4)]
-    assert found == [False, True, True, False] and len(authorizer._kept) == 1
+    assert found == [False, True, True, False] and len(authorizer._cached) == 1
 
 
 def test_what_is_kept_is_bounded() -> None:
     authorizer = granted(rule("get", "pods"))
-    for number in range(MAX_KEPT + 10):
+    for number in range(MAX_CACHED + 10):
         authorizer.authorize(pods(resource=f"r{number}"))
     many = User("alice", groups=tuple(map(str, range(100))))
     authorizer.authorize(pods(who=many))
     authorizer.authorize(pods(namespace="n" * 1000))
-    assert len(authorizer._kept) <= MAX_KEPT
-    assert not any(many.groups in key or "n" * 1000 in str(key) for key in authorizer._kept)
+    assert len(authorizer._cached) <= MAX_CACHED
+    assert not any(many.groups in key or "n" * 1000 in str(key) for key in authorizer._cached)
 
 
 @pytest.mark.parametrize("names", [CLUSTER, KUBERNETES])
@@ -265,11 +265,11 @@ def test_thousands_of_named_rules_do_not_read_the_subjects_each() -> None:
 
 
 def test_decisions_with_many_named_rules_count_as_several() -> None:
-    rules = [rule("*", "*", names=f"p{number}") for number in range(10 * RULES_PER_KEPT)]
+    rules = [rule("*", "*", names=f"p{number}") for number in range(10 * RULES_PER_ENTRY)]
     authorizer = granted(*rules)
-    for number in range(MAX_KEPT // 5):
+    for number in range(MAX_CACHED // 5):
         assert authorizer.authorize(pods(name="p1", version=f"v{number}")).allowed
-    assert len(authorizer._kept) <= MAX_KEPT // 11
+    assert len(authorizer._cached) <= MAX_CACHED // 11
 
 
 async def test_many_rules_are_listed_without_holding_the_loop() -> None:
