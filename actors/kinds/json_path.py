@@ -1,38 +1,38 @@
-"""JSONPath, as printer columns use it: parses a path once, and finds its values in objects.
+"""JSONPath of printer columns, the language of Kubernetes' own library: parses a path once, and finds its values.
 
-    .spec.replicas        .metadata.labels.app\\.example\\.com/name        .metadata.annotations['a b']
+    .spec.replicas        .metadata.labels.app\\.example\\.com/name        .metadata.labels['app\\.example\\.com/name']
     .spec.list[0]         .spec.list[-1:]        .spec.list[*].name        .status..name
     .status.conditions[?(@.type=="Ready")].status
 
-A missing member is no result; an index that a list does not have and a step into a scalar end the search, as they do in
-Kubernetes. A path may ask for much (`..` at every step), so that a search has a bound.
+It is not the language of RFC 9535: a key in brackets is a path of its own, an integer and a float cannot be compared,
+and an error at one value leaves the whole path without a result (docs/decisions/0033-jsonpath.md has the cases).
+
+A path is a list of steps; a step gets all values that the one before it found, and returns those that it finds. A path
+may ask for much (`..` at every step), so that a search has a bound, which Kubernetes has not.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 MAX_STEPS: Final = 64
-MAX_VISITS: Final = 2_000  # values that one search may look at
+MAX_VISITS: Final = 2_000  # values that one search may find, over all its steps
 
-Find = Callable[[Any, "Search"], Iterator[Any]]
+Values = list[Any]
+Step = Callable[[Values, "Search"], Values]
 
 _ENDS: Final = frozenset(" \t\r\n.,[]$@{}")
-_INTEGER: Final = re.compile(r"-?[0-9]+")
+_NUMBER: Final = re.compile(r"[-+]?[0-9.]*")
 _SLICE: Final = re.compile(r"(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?")
 _KEY: Final = re.compile(r"'([^']*)'")
-_COMPARISON: Final = re.compile(r"([^!<>=]+)([!<>=]+)(.+)", re.DOTALL)
-_OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-}
+_COMPARISON: Final = re.compile(r"([^!<>=]+)([!<>=]+)(.+)")
+_ESCAPES: Final = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_MOST: Final = 2**63
+_ORDERED: Final = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 
 
 class NotAPath(ValueError):
@@ -42,254 +42,353 @@ class NotAPath(ValueError):
 class NoResult(Exception):
     """The path does not fit the object, or asks for too much of it."""
 
+    def __init__(self, left: Values) -> None:
+        super().__init__()
+        self.left = left  # what a filter that asks whether something exists then takes for it
+
 
 class Search:
-    """One search: how many more values it may look at."""
+    """One search: how many more values it may find."""
 
     __slots__ = ("left",)
 
     def __init__(self) -> None:
         self.left = MAX_VISITS
 
-    def visit(self) -> None:
-        self.left -= 1
+    def found(self, values: Values) -> Values:
+        self.left -= len(values)
         if self.left < 0:
-            raise NoResult
+            raise NoResult([])
+        return values
 
 
 class JsonPath:
     def __init__(self, text: str) -> None:
         """NotAPath."""
-        self._steps = _Parser(text).steps()
+        self._steps, *self._others = _actions(text)
 
     def first(self, value: Any) -> Any:
         """The first value; None if there is none."""
+        search = Search()
         try:
-            return next(_walk(self._steps, value, Search()), None)
+            found = _walk(self._steps, [value], search)
+            for others in self._others:
+                _walk(others, [value], search)
         except (NoResult, RecursionError):
             return None
+        return found[0] if found else None
 
 
-_NOTHING: Final = object()  # no value, where None would mean null
+def _walk(steps: list[Step], values: Values, search: Search) -> Values:
+    for step in steps:
+        values = search.found(step(values, search))
+    return values
 
 
-def _walk(steps: tuple[Find, ...], value: Any, search: Search) -> Iterator[Any]:
-    if not steps:
-        yield value
-        return
-    for found in steps[0](value, search):
-        search.visit()
-        try:
-            yield from _walk(steps[1:], found, search)
-        except NoResult:
-            if steps[0] is not _everything_inside or search.left < 0:
-                raise  # of all that is inside, most has not what comes next
+def _actions(text: str) -> list[list[Step]]:
+    """A brace in a path ends it: what follows is text up to the next action, which must be one too."""
+    text += "}"
+    found: list[list[Step]] = []
+    at = 0
+    while at >= 0:
+        parser = _Parser(text, at)
+        found.append(parser.steps())
+        opened = text.find("{", parser.at)
+        at = opened + 1 if opened >= 0 else -1
+    return found
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
+    """Parses up to the next brace that closes."""
 
-    def steps(self) -> tuple[Find, ...]:
-        found: list[Find] = []
-        while self._at < len(self._text):
-            step = self._step()
-            if step is not None:
-                found.append(step)
+    def __init__(self, text: str, at: int) -> None:
+        self._text, self.at = text, at
+
+    def steps(self) -> list[Step]:
+        found: list[Step] = []
+        recursive = False
+        while not self._text.startswith("}", self.at):
+            if self._text.startswith("..", self.at):
+                if recursive:
+                    raise NotAPath("invalid multiple recursive descent")
+                self.at += 2
+                recursive = True
+                found.append(_everything_inside)
+                if _is_name(self._text[self.at]):
+                    found.append(self._field())
+                    recursive = False
+                continue
+            steps = self._steps()
+            recursive = recursive and not steps
+            found += steps
             if len(found) > MAX_STEPS:
                 raise NotAPath("too many steps")
-        return tuple(found)
+        self.at += 1
+        return found
 
-    def _step(self) -> Find | None:
-        text, at = self._text, self._at
-        if text.startswith("..", at):
-            self._at += 2
-            return _everything_inside
-        if text[at] in "@$":
-            self._at += 1
-            return None
-        if text[at] == ".":
-            self._at += 1
-            name = self._name()  # empty behind a single dot, which is therefore not the value itself
-            return _everything if name == "*" else _member(name.replace("\\", ""))
-        if text[at] == "[":
+    def _steps(self) -> list[Step]:
+        if self._text.startswith("[?(", self.at):
+            return [self._filter()]
+        if self.at >= len(self._text):
+            raise NotAPath("unclosed action")
+        character = self._text[self.at]
+        if character in " @$":
+            self.at += 1
+            return []
+        if character == "[":
             return self._brackets()
-        if text[at].isspace():
-            self._at += 1
-            return None
-        name = self._name()
-        if not name:
-            raise NotAPath(f"unrecognized character {text[at]!r}")
+        if character in "\"'":
+            return [_text(self._quoted(character))]
+        if character == ".":
+            self.at += 1
+            return [self._field()]
+        if character in "+-" or unicodedata.category(character) == "Nd":
+            return [self._number()]
+        if _is_name(character):
+            return [_identifier(self._name(escapes=False))]
+        raise NotAPath(f"unrecognized character {character!r}")
+
+    def _field(self) -> Step:
+        name = self._name(escapes=True)
         return _everything if name == "*" else _member(name.replace("\\", ""))
 
-    def _name(self) -> str:
-        text, start = self._text, self._at
-        while self._at < len(text) and text[self._at] not in _ENDS:
-            self._at += 2 if text[self._at] == "\\" else 1
-        return text[start : self._at]
+    def _name(self, *, escapes: bool) -> str:
+        text, start = self._text, self.at
+        while self.at < len(text) and text[self.at] not in _ENDS:
+            self.at += 2 if escapes and text[self.at] == "\\" else 1
+        self.at = min(self.at, len(text))
+        return text[start : self.at]
 
-    def _brackets(self) -> Find:
-        if self._text.startswith("[?(", self._at):
-            return _filter(self._filter_text())
-        end = self._text.find("]", self._at)
-        if end < 0:
+    def _number(self) -> Step:
+        found = _NUMBER.match(self._text, self.at)
+        assert found is not None
+        self.at = found.end()
+        try:
+            if "." not in found[0] and -_MOST <= int(found[0]) < _MOST:
+                return _each(int(found[0]))
+            return _each(float(found[0]))
+        except ValueError:
+            raise NotAPath(f"cannot parse number {found[0]}") from None
+
+    def _quoted(self, quote: str) -> str:
+        start = self.at
+        self.at = self._closing(quote, start + 1) + 1
+        content = self._text[start + 1 : self.at - 1]
+        return content if "\\" not in content else _unescaped(content, quote)
+
+    def _closing(self, quote: str, at: int) -> int:
+        while True:
+            at = self._text.find(quote, at)
+            if at < 0 or "\n" in self._text[self.at : at]:
+                raise NotAPath("unterminated quoted string")
+            if self._text[at - 1] != "\\":
+                return at
+            at += 1
+
+    def _brackets(self) -> list[Step]:
+        end = self._text.find("]", self.at)
+        inside = self._text[self.at + 1 : max(end, 0)]
+        if end < 0 or "\n" in inside:
             raise NotAPath("unterminated array")
-        inside = self._text[self._at + 1 : end]
-        self._at = end + 1
+        self.at = end + 1
         parts = inside.split(",")
         if len(parts) > MAX_STEPS:
             raise NotAPath("too many parts of a union")
-        found = [_bracket(part.strip()) for part in parts]
-        return found[0] if len(found) == 1 else _union(found)
+        if len(parts) == 1:
+            return _bracket(inside)
+        return [_union([_actions(f"[{part.strip(' ')}]")[0] for part in parts])]
 
-    def _filter_text(self) -> str:
-        """What stands between `[?(` and `)]`; quoted text may hold brackets."""
-        start, quote, depth = self._at + 3, "", 1
+    def _filter(self) -> Step:
+        """What stands between `[?(` and `)]`; the first text in quotes may hold parentheses."""
+        start, quote, quotes = self.at + 3, "", 0
         for at in range(start, len(self._text)):
             character = self._text[at]
-            if quote:
-                quote = "" if character == quote else quote
-            elif character in "'\"":
-                quote = character
-            elif character in "()":
-                depth += 1 if character == "(" else -1
-                if not depth:
-                    if not self._text.startswith(")]", at):
-                        raise NotAPath("unclosed filter")
-                    self._at = at + 2
-                    return self._text[start:at]
+            if character == "\n":
+                break
+            if character in "\"'" and not quotes:
+                quote, quotes = character, 1
+            elif character == quote and self._text[at - 1] != "\\":
+                quotes = 2
+            elif character == ")" and quotes != 1:
+                if not self._text.startswith(")]", at):
+                    raise NotAPath("unclosed array")
+                self.at = at + 2
+                return _filter(self._text[start:at])
         raise NotAPath("unterminated filter")
 
 
-def _bracket(text: str) -> Find:
-    if text == "*":
-        return _everything
-    if key := _KEY.fullmatch(text):
-        return _member(key[1])
-    if _INTEGER.fullmatch(text):
-        return _index(int(text[:20]))
-    found = _SLICE.fullmatch(text)
-    if found is None or not text:
-        raise NotAPath(f"invalid array index {text}")
-    first, last, step = (
-        int(part.lstrip(":")[:20]) if part and part != ":" else None for part in found.groups()
+def _is_name(character: str) -> bool:
+    return character == "_" or character.isalpha() or unicodedata.category(character) == "Nd"
+
+
+def _unescaped(content: str, quote: str) -> str:
+    # Rare: compiled when it is needed, and cached by `re`.
+    escape = re.compile(
+        r"""\\([abfnrtv\\'"])|\\x([0-9a-fA-F]{2})|\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})|\\([0-7]{3})|[^\\]"""
     )
-    if step is not None and step <= 0:
-        raise NotAPath("step must be > 0")
-    return _slice(slice(first, last, step))
+    found = bytearray()
+    at = 0
+    while at < len(content):
+        part = escape.match(content, at)
+        if part is None or part[0] == quote or (part[1] in ("'", '"') and part[1] != quote):
+            raise NotAPath("invalid escape in a quoted string")
+        at = part.end()
+        letter, byte, short, long, octal = part.groups()
+        try:
+            if byte or octal:
+                found.append(int(byte, 16) if byte else int(octal, 8))
+            elif short or long:
+                found += chr(int(short or long, 16)).encode()
+            else:
+                found += (_ESCAPES.get(letter, letter) if letter else part[0]).encode()
+        except (ValueError, OverflowError):
+            raise NotAPath("invalid escape in a quoted string") from None
+    return found.decode(errors="replace")
 
 
-def _member(name: str) -> Find:
-    def find(value: Any, _: Search) -> Iterator[Any]:
-        if isinstance(value, dict):
-            if name in value:
-                yield value[name]
-        elif value is not None:
-            raise NoResult
+def _bracket(text: str) -> list[Step]:
+    if key := _KEY.fullmatch(text):
+        return _actions(f".{key[1]}")[0]
+    found = _SLICE.fullmatch(":" if text == "*" else text)
+    if found is None:
+        raise NotAPath(f"invalid array index {text}")
+    first, last, step = (_integer(part.lstrip(":")) if part else None for part in found.groups())
+    single = found[2] is None
+    return [_slice(first or 0, (first or 0) + 1 if single else last, step, single=single)]
+
+
+def _integer(text: str) -> int | None:
+    if not text:
+        return None
+    if text == "-" or len(text) > 20 or not -_MOST <= int(text) < _MOST:
+        raise NotAPath(f"array index {text} is not a number")
+    return int(text)
+
+
+def _member(name: str) -> Step:
+    return lambda values, _: [value[name] for value in values if isinstance(value, dict) and name in value]
+
+
+def _each(constant: Any) -> Step:
+    return lambda values, _: [constant] * len(values)
+
+
+def _text(text: str) -> Step:
+    return lambda *_: [text]
+
+
+def _identifier(name: str) -> Step:
+    if name in ("true", "false"):
+        return _each(name == "true")
+
+    def find(values: Values, _: Search) -> Values:
+        raise NoResult(values)  # `range` and `end`, which print results, find none
 
     return find
 
 
-def _index(index: int) -> Find:
-    def find(value: Any, _: Search) -> Iterator[Any]:
-        if not isinstance(value, list) or not -len(value) <= index < len(value):
-            raise NoResult
-        yield value[index]
+def _slice(first: int, last: int | None, step: int | None, *, single: bool) -> Step:
+    def find(values: Values, _: Search) -> Values:
+        found: Values = []
+        for value in values:
+            if value is None:
+                continue
+            if not isinstance(value, list):
+                raise NoResult(values)
+            size = len(value)
+            start = first + size if first < 0 else first
+            end = size if last is None else last
+            if end < 0 or (end == 0 and single):
+                end += size
+            if start == end:
+                return found  # also without the values that follow
+            if not 0 <= start < size or not start <= end <= size or (step is not None and step <= 0):
+                raise NoResult(values)
+            found += value[start : end : step or 1]
+        return found
 
     return find
 
 
-def _slice(part: slice) -> Find:
-    def find(value: Any, _: Search) -> Iterator[Any]:
-        if not isinstance(value, list):
-            raise NoResult
-        yield from value[part]
+def _union(parts: list[list[Step]]) -> Step:
+    def find(values: Values, search: Search) -> Values:
+        try:
+            return [one for part in parts for one in _walk(part, values, search)]
+        except NoResult:
+            raise NoResult(values) from None
 
     return find
 
 
-def _union(parts: list[Find]) -> Find:
-    def find(value: Any, search: Search) -> Iterator[Any]:
-        for part in parts:
-            yield from part(value, search)
-
-    return find
+def _everything(values: Values, _: Search) -> Values:
+    return [inner for value in values for inner in _contents(value)]
 
 
-def _everything(value: Any, _: Search) -> Iterator[Any]:
+def _everything_inside(values: Values, search: Search) -> Values:
+    """Each value that has contents, and all inside it that have some: maps, lists and texts."""
+    found: Values = []
+    for value in values:
+        if value and isinstance(value, (dict, list, str)):
+            found += search.found([value])
+            if not isinstance(value, str):
+                found += _everything_inside(list(_contents(value)), search)
+    return found
+
+
+def _contents(value: Any) -> Iterable[Any]:
+    """Of a text its bytes, as Go has them."""
     if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
+        return value.values()
+    if isinstance(value, str):
+        return value.encode()
+    return value if isinstance(value, list) else ()
 
 
-def _everything_inside(value: Any, search: Search) -> Iterator[Any]:
-    """The value itself and all maps and lists inside, in which the next step looks for its name."""
-    search.visit()
-    if isinstance(value, (dict, list)):
-        yield value
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _everything_inside(inner, search)
-
-
-def _filter(text: str) -> Find:
+def _filter(text: str) -> Step:
     comparison = _COMPARISON.fullmatch(text)
     if comparison is None:
-        exists = _operand(text)
-        return _selection(lambda item, search: next(exists(item, search), _NOTHING) is not _NOTHING)
-    left, right = _operand(comparison[1].strip()), _operand(comparison[3].strip())
-    compare = _OPERATORS.get(comparison[2])
-    if compare is None:
-        raise NotAPath(f"unrecognized filter operator {comparison[2]}")
-    return _selection(lambda item, search: _compare(compare, left, right, item, search))
+        steps = _actions(text)[0]
+        return _selection(lambda item, search: _exists(steps, item, search))
+    left, right, sign = _actions(comparison[1])[0], _actions(comparison[3])[0], comparison[2]
+    return _selection(lambda item, search: _compare(sign, left, right, item, search))
 
 
-def _selection(matches: Callable[[Any, Search], bool]) -> Find:
-    def find(value: Any, search: Search) -> Iterator[Any]:
-        if not isinstance(value, list):
-            raise NoResult
-        for item in value:
-            search.visit()
-            if matches(item, search):
-                yield item
+def _selection(matches: Callable[[Any, Search], bool]) -> Step:
+    def find(values: Values, search: Search) -> Values:
+        found: Values = []
+        for value in values:
+            if not isinstance(value, list):
+                raise NoResult(values)
+            found += [item for item in value if matches(item, search)]
+        return found
 
     return find
 
 
-def _compare(compare: Callable[[Any, Any], bool], left: Find, right: Find, item: Any, search: Search) -> bool:
-    one, other = next(left(item, search), _NOTHING), next(right(item, search), _NOTHING)
-    if one is _NOTHING or other is _NOTHING:
-        return False
+def _exists(steps: list[Step], item: Any, search: Search) -> bool:
     try:
-        return bool(compare(one, other))
-    except TypeError:
-        raise NoResult from None
+        return bool(_walk(steps, [item], search))
+    except NoResult as error:
+        if search.left < 0:
+            raise
+        return bool(error.left)
 
 
-def _operand(text: str) -> Find:
-    """A literal, or a path that begins at the item."""
-    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        return _constant(text[1:-1])
-    if text in ("true", "false"):
-        return _constant(text == "true")
-    try:
-        return _constant(int(text) if _INTEGER.fullmatch(text) else float(text))
-    except ValueError:
-        pass
-    steps = _Parser(text).steps()
-
-    def find(value: Any, search: Search) -> Iterator[Any]:
-        try:
-            yield from _walk(steps, value, search)
-        except NoResult:
-            if search.left < 0:
-                raise
-
-    return find
-
-
-def _constant(value: Any) -> Find:
-    def find(_: Any, __: Search) -> Iterator[Any]:
-        yield value
-
-    return find
+def _compare(sign: str, left: list[Step], right: list[Step], item: Any, search: Search) -> bool:
+    pair: Values = []
+    for steps in (left, right):
+        found = _walk(steps, [item], search)
+        if len(found) > 1:
+            raise NoResult([item])
+        if not found:
+            return False
+        pair += found
+    one, other = pair
+    kind = type(one)
+    if kind is not type(other) or kind not in (bool, int, float, str):
+        raise NoResult([])
+    if sign in ("==", "!="):
+        return bool((one == other) == (sign == "=="))
+    if kind is bool or sign not in _ORDERED:
+        raise NoResult([])
+    return bool(_ORDERED[sign](one, other))

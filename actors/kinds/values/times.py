@@ -19,19 +19,19 @@ in a query.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from actors.golang.quoting import LONGEST, quoted_start
+from actors.golang.quoting import LONGEST
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 _MICROS: Final = "2006-01-02T15:04:05.000000Z07:00"
+# What `datetime.fromisoformat` reads as Go does; it accepts much besides, and later releases the hour 24.
 _RFC_3339: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})([.,][0-9]+)?"
-    r"(Z|[+-][0-9]{2}:[0-9]{2})"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}([.,][0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
 
 
@@ -63,7 +63,7 @@ def canonical_seconds(text: str) -> str | None:
 def canonical_micros(text: str) -> str | None:
     """The same moment in UTC with its six digits, which must be there."""
     found = _RFC_3339.fullmatch(text)
-    moment = _parse(text, _MICROS) if found and len(found[7] or "") == 7 else parse_time(text, _MICROS)
+    moment = _parse(text, _MICROS) if found and len(found[1] or "") == 7 else parse_time(text, _MICROS)
     return None if moment == _FIRST else _shown(moment, "microseconds")
 
 
@@ -73,61 +73,80 @@ def _shown(moment: datetime, precision: str) -> str:
 
 def _parse(text: str, layout: str) -> datetime:
     """Most times match the pattern; the slow parser reads the others or says what is wrong."""
-    found = _RFC_3339.fullmatch(text)
-    if found is None:
-        return parse_time(text, layout)
-    year, month, day, hour, minute, second = (int(found[index]) for index in range(1, 7))
-    try:
-        zone = _offset(found[8])
-        local = datetime(year, month, day, hour, minute, second, _microseconds(found[7]), zone)
-        return local.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return parse_time(text, layout)
+    if _RFC_3339.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text).astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+    return parse_time(text, layout)
 
 
-def _microseconds(fraction: str | None) -> int:
-    return int(fraction[1:7].ljust(6, "0")) if fraction else 0
+# In nanoseconds, which Go counts in 64 bits.
+UNITS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3600_000_000_000,
+}
+_MOST: Final = 2**63
+_DURATION_PART = re.compile(r"(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+(?P<unit>[^0-9.]*+)")
 
 
-def _offset(zone: str) -> timezone:
-    if zone == "Z":
-        return UTC
-    away = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
-    return timezone(away if zone[0] == "+" else -away)
-
-
-UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-LONGEST_DURATION: Final = 2**63 / 1e9  # Go counts nanoseconds in 64 bits
-_DURATION_PART = re.compile(r"(?P<number>[0-9]++\.?[0-9]*+|\.[0-9]++)(?P<unit>[^0-9.]*+)")
+class NotADuration(ValueError):
+    """The text is no duration; the message is Go's."""
 
 
 def duration_error(text: str) -> str:
     """Why a text is not a duration; "" if it is one."""
-    rest = text[1:] if text[:1] in ("-", "+") else text
-    if rest == "0":
-        return ""
-    at = 0
-    while part := _DURATION_PART.match(rest, at):
-        if not part["unit"]:
-            return f"time: missing unit in duration {quoted_start(text)}"
-        if part["unit"] not in UNITS:
-            return f"time: unknown unit {quoted_start(part['unit'])} in duration {quoted_start(text)}"
-        at = part.end()
-        if at == len(rest):
-            return (
-                ""
-                if duration_seconds(rest) < LONGEST_DURATION
-                else f"time: invalid duration {quoted_start(text)}"
-            )
-    return f"time: invalid duration {quoted_start(text)}"
+    try:
+        _nanoseconds(text)
+    except NotADuration as error:
+        return str(error)
+    return ""
 
 
 def duration_seconds(text: str) -> float:
     """The seconds of a text that is a duration."""
-    seconds = sum(
-        float(part["number"]) * UNITS[part["unit"]] for part in _DURATION_PART.finditer(text) if part["unit"]
-    )
-    return -seconds if text.startswith("-") else seconds
+    return _nanoseconds(text) / 1e9
+
+
+def _nanoseconds(text: str) -> int:
+    """As Go's time.ParseDuration: exact but for the fraction of a number, which it multiplies as a float."""
+    rest = text[1:] if text[:1] in ("-", "+") else text
+    if rest == "0":
+        return 0
+    total = at = 0
+    while True:
+        part = _DURATION_PART.match(rest, at)
+        assert part is not None
+        # No number of more digits fits, and Python refuses very long ones.
+        whole = int(part["whole"].lstrip("0")[:20] or "0")
+        if whole > _MOST or not (part["whole"] or part["fraction"]):
+            raise NotADuration(f"time: invalid duration {_quoted(text)}")
+        if not part["unit"]:
+            raise NotADuration(f"time: missing unit in duration {_quoted(text)}")
+        if part["unit"] not in UNITS:
+            raise NotADuration(f"time: unknown unit {_quoted(part['unit'])} in duration {_quoted(text)}")
+        total += _part_nanoseconds(whole, part["fraction"] or "", UNITS[part["unit"]])
+        if total > _MOST:
+            raise NotADuration(f"time: invalid duration {_quoted(text)}")
+        at = part.end()
+        if at == len(rest):
+            break
+    if text.startswith("-"):
+        return -total
+    if total == _MOST:
+        raise NotADuration(f"time: invalid duration {_quoted(text)}")
+    return total
+
+
+def _part_nanoseconds(whole: int, fraction: str, unit: int) -> int:
+    digits = fraction[:18]  # Go ignores what does not fit into 64 bits
+    return whole * unit + int(int(digits or "0") * (unit / 10 ** len(digits)))
 
 
 _DIGITS: Final = frozenset("0123456789")
@@ -170,12 +189,10 @@ class _Parser:
         year, month, day = read["year"], read["month"], read["day"]
         if not 1 <= day <= _days_of(year, month):
             raise self._out_of_range("day")
-        zone = timezone(timedelta(minutes=read["zone"]))
+        clock = (read["hour"], read["minute"], read["second"], read["fraction"])
         try:
-            local = datetime(
-                year, month, day, read["hour"], read["minute"], read["second"], read["fraction"], zone
-            )
-            return local.astimezone(UTC)
+            # Without a `timezone`, which knows no offset of 24 hours.
+            return datetime(year, month, day, *clock, UTC) - timedelta(minutes=read["zone"])
         except (ValueError, OverflowError):
             raise self._out_of_range("year") from None
 
@@ -260,6 +277,15 @@ def _leading(text: str) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Times have few characters: messages show the start of a longer text."""
-    escaped = text[:LONGEST].replace("\\", "\\\\").replace('"', '\\"')
+    """As Go's time package quotes: every byte that is not printable ASCII in hexadecimal. The start of a long text."""
+    start = text[:LONGEST]
+    escaped = start.replace("\\", "\\\\").replace('"', '\\"')
+    if not (start.isascii() and start.isprintable()):
+        escaped = "".join(_escaped(letter) for letter in escaped)
     return f'"{escaped}"' if len(text) <= LONGEST else f'"{escaped}"... ({len(text)} characters)'
+
+
+def _escaped(letter: str) -> str:
+    if " " <= letter < "\x80":
+        return letter
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode(errors="surrogatepass"))

@@ -8,7 +8,10 @@ from actors.kinds.values.times import duration_error, duration_seconds
 from tests.cases import cases
 
 
-@cases("text", ["0", "-0", "1s", "+1.5h", "1.s", ".5ms", "1h2m3s4ms5us6µs7ns", "-1h30m"])
+@cases(
+    "text",
+    ["0", "-0", "1s", "+1.5h", "1.s", ".5ms", "1h2m3s4ms5us6µs7ns", "-1h30m", "2562047h47m16.854775807s"],
+)
 def test_valid_durations(text: str) -> None:
     assert duration_error(text) == ""
 
@@ -30,6 +33,9 @@ def test_valid_durations(text: str) -> None:
         ("1h-2m", 'unknown unit "h-" in duration "1h-2m"'),
         ("1h.s", 'invalid duration "1h.s"'),
         ("2562048h", 'invalid duration "2562048h"'),
+        ("2562047h47m16.854775808s", 'invalid duration "2562047h47m16.854775808s"'),
+        ("99999999999999999999", 'invalid duration "99999999999999999999"'),
+        ("é\t", r'invalid duration "\xc3\xa9\x09"'),
     ],
 )
 def test_invalid_durations_have_the_error_texts_of_go(text: str, message: str) -> None:
@@ -46,6 +52,7 @@ def test_invalid_durations_have_the_error_texts_of_go(text: str, message: str) -
         ("100ms", 0.1),
         ("+.5us", 5e-7),
         ("1µs2ns", 1.002e-6),
+        ("-2562047h47m16.854775808s", -(2**63) / 1e9),
     ],
 )
 def test_seconds_of_durations(text: str, seconds: float) -> None:

@@ -54,6 +54,7 @@ def test_unparsable_times_have_the_error_texts_of_go(text: str, rest: str, eleme
         ("2020-02-03T05:00:00+25:00", "time zone offset hour out of range"),
         ("2020-02-03T05:00:00+01:61", "time zone offset minute out of range"),
         ("2020-02-03T05:00:00Zx", 'extra text: "x"'),
+        ("0000-02-03T05:00:00Z", "year out of range"),  # Go accepts it
     ],
 )
 def test_times_out_of_range_or_with_extra_text_are_refused(text: str, why: str) -> None:
@@ -67,3 +68,13 @@ def test_nonstandard_forms_that_go_accepts() -> None:
     assert parse_time("2020-02-03T5:00:00,5Z", SECONDS) == moment
     assert parse_time("2020-02-03T07:00:00.500000000+02:00", SECONDS) == moment
     assert parse_time("2020-02-03T5:00:00.500000Z", MICROS) == moment
+    assert parse_time("2020-02-04T05:00:00.5+24:00", SECONDS) == moment
+
+
+def test_error_texts_quote_bytes_that_are_not_ascii_as_go_does() -> None:
+    with pytest.raises(NotATime) as caught:
+        parse_time("2020-02-03T05:00:00é\n", SECONDS)
+    assert str(caught.value) == (
+        r'parsing time "2020-02-03T05:00:00\xc3\xa9\x0a" as "2006-01-02T15:04:05Z07:00": '
+        r'cannot parse "\xc3\xa9\x0a" as "Z07:00"'
+    )

@@ -21,6 +21,7 @@ THING: dict[str, Any] = {
 }
 
 
+# What Kubernetes' library finds, also where that is odd (docs/decisions/0033-jsonpath.md).
 @cases(
     ("path", "found"),
     [
@@ -28,25 +29,45 @@ THING: dict[str, Any] = {
         (".spec.none", None),
         (".spec.absent.deeper", None),
         (r".metadata.labels.app\.example\.com/name", "web"),
-        (".metadata.labels['a b']", "c"),
+        (r".metadata.labels['app\.example\.com/name']", "web"),
+        (".metadata.labels['app.example.com/name']", None),
+        (".metadata.labels['a b']", None),
+        (r".metadata.labels['a\ b']", "c"),
         (".spec.list[0]", "p"),
+        (".spec.list[]", "p"),
         (".spec.list[-1]", "r"),
         (".spec.list[1:]", "q"),
         (".spec.list[-2:]", "q"),
         (".spec.list[0:3:2]", "p"),
         (".spec.list[*]", "p"),
         (".spec.list[7]", None),
+        (".spec.list[1:7]", None),
         (".spec.list[2,0]", "r"),
+        (".spec.list[0,7]", None),
+        (".spec.list[0:3:0]", None),
+        (".spec.list[?(@ == 'q')]", "q"),
         (".spec.on.deeper", None),
+        (".spec['on','list']", False),
         ('.status.conditions[?(@.type=="Ready")].status', "True"),
         (".status.conditions[?(@.age>5)].type", "Old"),
+        (".status.conditions[?(@.age>5.0)].type", None),
         (".status.conditions[?(@.age!=3)].type", "Old"),
         (".status.conditions[?(@.absent)].type", None),
+        (".status.conditions[?(@.age[0])].type", "Ready"),
         (".status.conditions[?(@.type<5)].type", None),
+        (".status.conditions[?(true)].type", "Ready"),
+        (r".status.conditions[?(@.type=='\x52eady')].status", "True"),
         ("..type", "Ready"),
+        ("..[0]", None),
+        (".spec.list.*.*", ord("p")),
+        (".spec.list..", ["p", "q", "r"]),
         (".status.*", THING["status"]["conditions"]),
         (".", None),
         (".spec.list.[0]", None),
+        (".spec.on}", False),
+        (".spec.on} and {.spec.list[7]", None),
+        (".spec.on 5", 5),
+        (".spec.on range", None),
         ("$", THING),
     ],
 )
@@ -54,7 +75,29 @@ def test_path_finds_its_first_value(path: str, found: Any) -> None:
     assert JsonPath(path).first(THING) == found
 
 
-@cases("path", [".spec[", ".spec[x]", ".spec[?(@.a==1)", ".spec[?(@.a=~1)]", ".a}", ".l[0:3:0]", ".a" * 65])
+@cases(
+    "path",
+    [
+        ".spec[",
+        ".spec[x]",
+        ".spec[-]",
+        ".l[ 0 ]",
+        ".l[99999999999999999999]",
+        '.labels["a b"]',
+        ".spec[?(@.a==1)",
+        ".spec[?(@.a=~1)]",
+        ".spec[?(!@.a)]",
+        '.spec[?(@.a=="b" && @.c==1)]',
+        '.spec[?(@.a=="b)]',
+        r".spec[?(@.a=='\q')]",
+        "..*",
+        "....",
+        ".a\n.b",
+        ".a{",
+        ".a} {.b[",
+        ".a" * 65,
+    ],
+)
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(NotAPath):
         JsonPath(path)
