@@ -32,7 +32,7 @@ from actors.golang.quoting import cut, quoted, quoted_start
 from actors.kinds.declaration.definition import Conversion, CustomKind
 from actors.kinds.declaration.lazy_property import lazy_property
 from actors.kinds.declaration.meta import METADATA, OBJECT_META
-from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized, clean
+from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized
 from actors.kinds.schema.exact_decoder import ExactDecoder, Problems
 from actors.kinds.schema.fields import ANY_JSON, Field, Struct
 from actors.kinds.schema.json_tree import MAX_DEPTH, TOO_DEEP, Members, NotJson, Number, parse_tree, plain
@@ -285,7 +285,7 @@ class CustomSchema(Schema):
         except RecursionError:
             raise NotDecodable(self._not_handled(TOO_DEEP)) from None
         if not more:
-            return clean((found, problems))
+            return Decoded(found, problems)
         named = Problems(problems)
         for path in more:
             named.add(f'unknown field "{path}"')
