@@ -33,13 +33,13 @@ def test_parser_takes_single_bytes_and_is_reusable(whole: bytes) -> None:
         assert response.body == b"hello world"
 
 
-def test_unneeded_body_is_counted_but_not_kept() -> None:
+def test_unneeded_body_is_counted_but_not_returned() -> None:
     response = Response(keep=False)
     assert response.feed(memoryview(PLAIN))
     assert (response.body, response.size) == (b"", 11)
 
 
-def test_body_of_error_is_kept() -> None:
+def test_body_of_error_is_returned() -> None:
     response = Response(keep=False)
     assert response.feed(memoryview(PLAIN.replace(b"200 OK", b"409 Conflict")))
     assert (response.status, response.body) == (409, b"hello world")

@@ -32,7 +32,7 @@ def is_plain(method: str, headers: Iterable[str]) -> bool:
 
 
 class PlainClient:
-    """Connections to one server, kept open between requests."""
+    """Connections to one server, open between requests."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port

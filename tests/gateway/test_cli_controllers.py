@@ -48,7 +48,7 @@ async def test_every_name_is_that_of_a_controller(tmp_path: Path) -> None:
             assert len(controllers(one)) == 4, name
 
 
-async def test_events_may_be_kept(tmp_path: Path) -> None:
+async def test_event_expiry_can_be_turned_off(tmp_path: Path) -> None:
     assert parse_flags([])[0].controllers.event_ttl == 3600
     kept = parse_flags(["--event-ttl=0"])[0].controllers.event_ttl
     assert parse_flags(["--event-ttl=90m"])[0].controllers.event_ttl == 5400

@@ -65,7 +65,7 @@ def test_history_as_json(folder: Path) -> None:
     assert document["versions"][1]["object"]["data"]["size"] == "xl"
 
 
-def test_history_says_when_the_content_before_is_not_kept(folder: Path) -> None:
+def test_history_says_when_the_content_before_is_compacted(folder: Path) -> None:
     journal = Journal.open(folder / "journal")
     while not retention.advance(journal, 3).done:
         pass

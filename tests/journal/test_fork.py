@@ -37,7 +37,7 @@ def test_fork_equals_the_journal_up_to_its_version(tmp_path: Path, floor: int, v
     journal.close()
 
 
-def test_fork_needs_a_new_folder_and_a_version_that_is_kept(tmp_path: Path) -> None:
+def test_fork_needs_a_new_folder_and_a_version_of_the_journal(tmp_path: Path) -> None:
     journal = original(tmp_path / "one")
     retention.advance(journal, 10)
     with journal.read() as view:

@@ -1,7 +1,7 @@
 """One data folder with watchers through several runs of its server; at the end, validate what they received.
 
 The writers are the traffic of the other trials. The server is tuned so that a second shows what otherwise takes
-hours: bookmarks many times a second, almost nothing kept in memory, socket buffers that are soon full.
+hours: bookmarks many times a second, almost nothing held in memory, socket buffers that are soon full.
 """
 
 from __future__ import annotations

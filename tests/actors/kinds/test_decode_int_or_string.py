@@ -1,4 +1,4 @@
-"""IntOrString: numbers and strings are kept as sent, anything else is refused."""
+"""IntOrString: numbers and strings are stored as sent, anything else is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zero values are omitted, kept or written as Go's JSON does, field by field."""
+"""Zero values are omitted or written as Go's JSON does, field by field."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_invalid_base64_is_located(text: str, at: int) -> None:
         read_scalar(BYTES, text)
 
 
-def test_long_names_of_zones_and_images_are_not_kept() -> None:
+def test_long_names_of_zones_and_images_are_not_cached() -> None:
     assert time_zone_error("a" * MEGABYTE).startswith("unknown time zone a")
     assert not is_latest("a" * MEGABYTE)
     with pytest.raises(InvalidSchedule):

@@ -1,4 +1,4 @@
-"""managedFields of new objects: those that are kept for objects with the same keys are those found anew."""
+"""managedFields of new objects: those that are cached for objects with the same keys are those found anew."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_fields_of_objects_with_structs() -> None:
     )
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_cache_is_bounded() -> None:
     creation, _ = creation_of("configmaps")
     for number in range(2 * MAX_KEYS):
         creation.entries(config_map(data={f"k{number}": ""}), f"m{number}", TIME)

@@ -301,7 +301,7 @@ async def test_writer_starts_again_until_its_deadline(autojump_clock: MockClock)
         assert len(webhook.reviewed) == LONGEST_WRITE // 2.5 + 1
 
 
-async def test_writer_that_was_told_that_its_time_is_over_is_never_stored(autojump_clock: MockClock) -> None:
+async def test_write_whose_time_is_over_is_never_stored(autojump_clock: MockClock) -> None:
     """A line that was overtaken too often lets all writers wait, and these come too late for that."""
     async with open_store(webhook := Webhook()) as store:
         await store.create("configmaps", config_map())

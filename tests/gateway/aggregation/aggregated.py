@@ -48,7 +48,7 @@ RESOURCES = {
 def discovering(respond: Respond) -> Respond:
     """Responds to the probe itself, and lets `respond` respond to everything else.
 
-    It closes connections after its responses and says so: a POST on a kept one would fail if it is closed meanwhile.
+    It closes connections after its responses and says so: a POST on a pooled one would fail if it is closed meanwhile.
     """
 
     async def serve(call: Call) -> None:

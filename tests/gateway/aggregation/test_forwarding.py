@@ -166,7 +166,7 @@ async def test_the_server_sees_our_certificate_and_we_verify_its_name() -> None:
         assert (await api.ask("GET", GROUP_VERSION)).document["client"] == "client"
 
 
-async def test_kept_connections_carry_further_requests() -> None:
+async def test_pooled_connections_carry_further_requests() -> None:
     async with https_peer(lambda _: RESOURCES, certificate="service") as peer, aggregating() as api:
         await register(api, peer.port)
         await eventually(api, "/version", lambda _: peer.received[-1].target == "/openapi/v2")
@@ -176,14 +176,14 @@ async def test_kept_connections_carry_further_requests() -> None:
         assert peer.connections <= before + 1
 
 
-async def test_a_kept_connection_that_the_server_has_closed_is_not_used() -> None:
+async def test_a_pooled_connection_that_the_server_has_closed_is_not_used() -> None:
     async with serving(discovering(respond), certificate="service") as backend, aggregating() as api:
         await register(api, backend.port)  # this server closes every connection after one response
         for _ in range(3):
             (await api.ask("GET", THINGS)).expect(200)
 
 
-async def test_a_request_without_a_body_is_sent_again_when_a_kept_connection_ends() -> None:
+async def test_a_request_without_a_body_is_sent_again_when_a_pooled_connection_ends() -> None:
     async def close_at_the_next_request(call: Call) -> None:
         await call.body()
         await call.reply(b"{}")

@@ -59,7 +59,7 @@ async def test_past_of_secrets_is_covered_by_a_rule_for_secrets() -> None:
                 assert "requestObject" not in event and "responseObject" not in event
 
 
-async def test_past_of_other_objects_is_shown() -> None:
+async def test_history_of_other_objects_is_recorded() -> None:
     async with audited(POLICY) as audit:
         body = {"metadata": {"name": "a"}, "data": {"k": "v"}}
         version = (await audit.api.ask("POST", PATH, body)).expect(201)["metadata"]["resourceVersion"]

@@ -1,4 +1,4 @@
-"""Credential plugins as processes: their input, their output, how long a credential is kept, and their errors."""
+"""Credential plugins as processes: their input, their output, how long a credential is cached, and their errors."""
 
 from __future__ import annotations
 
@@ -249,10 +249,10 @@ def test_plugin_that_needs_itself_does_not_run_again(tmp_path: Path, monkeypatch
         made(tmp_path).credential()
 
 
-# How long a credential is kept.
+# How long a credential is cached.
 
 
-def test_credential_without_expiry_is_kept(tmp_path: Path) -> None:
+def test_credential_without_expiry_is_cached(tmp_path: Path) -> None:
     clock = Clock()
     plugin(tmp_path, TOKEN)
     source = made(tmp_path, now=clock)
@@ -262,7 +262,7 @@ def test_credential_without_expiry_is_kept(tmp_path: Path) -> None:
     assert runs(tmp_path) == 1
 
 
-def test_credential_is_kept_until_its_expiry(tmp_path: Path) -> None:
+def test_credential_is_cached_until_its_expiry(tmp_path: Path) -> None:
     clock = Clock()
     plugin(
         tmp_path,
@@ -296,7 +296,7 @@ def test_rejection_of_an_older_credential_keeps_the_newer_one(tmp_path: Path) ->
     assert runs(tmp_path) == 2
 
 
-def test_failed_run_is_not_kept(tmp_path: Path) -> None:
+def test_failed_run_is_not_cached(tmp_path: Path) -> None:
     plugin(tmp_path, "", TOKEN)
     source = made(tmp_path)
     with pytest.raises(CredentialError):

@@ -186,7 +186,7 @@ def test_gets_and_writes_keep_a_head_each() -> None:
         parser._http = None  # llhttp: from now on nothing is parsed
 
 
-def test_heads_that_are_long_together_are_not_kept_both() -> None:
+def test_heads_that_are_long_together_are_not_both_cached() -> None:
     parser, padding = Parser(PEER, Limits()), b"X-Long: " + b"x" * 5000 + b"\r\n"
     parser.feed(posted(padding + b"Content-Length: 5\r\n", b"first"))
     parser.ready = []

@@ -48,7 +48,7 @@ async def test_equivalent_admission_webhooks_get_and_patch_the_version_of_their_
         assert deleted["oldObject"]["spec"] == {"length": 40, "text": "x"}
 
 
-async def test_the_past_is_shown_and_restored_in_any_version() -> None:
+async def test_history_is_returned_and_restored_in_any_version() -> None:
     async with converting() as server:
         first = (await server.create("a", size=1))["metadata"]["resourceVersion"]
         await server.declare(storage="v2")

@@ -160,7 +160,7 @@ async def test_long_documents_are_compressed_for_clients_that_accept_it() -> Non
             assert body == plain.body
 
 
-def test_fragments_are_kept_up_to_a_bound() -> None:
+def test_fragments_are_cached_up_to_a_bound() -> None:
     from gateway.describe.openapi.custom import Fragment
 
     kinds: list[Any] = list(definitions("cluster", *shapes("cluster")))

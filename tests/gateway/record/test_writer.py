@@ -1,4 +1,4 @@
-"""Versions of another server as offsets of a journal: kept where they ascend, else the reason names them."""
+"""Versions of another server as offsets of a journal: the same where they ascend, else the reason names them."""
 
 from __future__ import annotations
 

@@ -268,7 +268,7 @@ async def allow(api: Api, rule: Document, name: str = "reader") -> None:
     await api.create("rolebindings", {"metadata": {"name": name}, "subjects": [subject], "roleRef": role})
 
 
-async def test_nobody_reads_a_past_that_he_may_not_read_today() -> None:
+async def test_history_needs_the_right_to_read_the_object_today() -> None:
     async with served() as api:
         at = version_of(await api.create("configmaps", config_map("a", text="old")))
         await allow(

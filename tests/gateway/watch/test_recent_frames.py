@@ -46,7 +46,7 @@ def test_oldest_frames_are_dropped_first() -> None:
     assert (found[0][0], len(found)) == (6, RETAINED_FRAMES)
 
 
-def test_too_large_frame_is_not_kept() -> None:
+def test_too_large_frame_is_not_retained() -> None:
     kept = RecentFrames(0, lambda: 1)
     added(kept, [(1, bytes(RETAINED_BYTES + 1))])
     assert kept.floor == 1

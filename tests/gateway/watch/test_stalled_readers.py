@@ -98,7 +98,7 @@ async def test_stalled_clients_use_little_memory(transport: str) -> None:
         gc.collect()
         held = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
-        # Kept changes and frames (5 MiB) and the rest of a few shared frames; three megabytes each otherwise.
+        # Retained changes and frames (5 MiB) and the rest of a few shared frames; three megabytes each otherwise.
         assert held < 16 << 20
         assert all(not watch.over for watch in stalled)
         stalled[0].resume()  # type: ignore[attr-defined]

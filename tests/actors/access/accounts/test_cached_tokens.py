@@ -176,7 +176,7 @@ async def test_repeated_header_is_found_without_its_token(
         assert [accounts.accepts_header(token) for _ in range(2)] == [False] * 2
 
 
-async def test_kept_header_ends_with_its_account(
+async def test_cached_header_ends_with_its_account(
     tmp_path: Path, autojump_clock: MockClock, asked: list[bytes]
 ) -> None:
     async with issuing(tmp_path) as accounts:
@@ -188,7 +188,7 @@ async def test_kept_header_ends_with_its_account(
         assert [accounts.accepts_header(token, header) for header in kept * 2] == [False] * 4
 
 
-async def test_kept_header_ends_when_its_token_expires(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_cached_header_ends_when_its_token_expires(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with issuing(tmp_path) as accounts:
         token = await accounts.token("robot")
         header = b"Bearer " + token

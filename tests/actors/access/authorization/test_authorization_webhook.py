@@ -121,14 +121,14 @@ async def test_decisions_are_used_again_for_their_time(
     ],
     ids=["name", "groups", "extra"],
 )
-async def test_large_specs_are_not_kept(tmp_path: Path, large: Attributes) -> None:
+async def test_large_specs_are_not_cached(tmp_path: Path, large: Attributes) -> None:
     async with webhook(tmp_path, lambda _: review(allowed=True)) as (peer, authorizer):
         await decide(authorizer, large)
         await decide(authorizer, large)
         assert len(peer.received) == 2
 
 
-async def test_failure_is_no_opinion_with_an_error_and_not_kept(tmp_path: Path) -> None:
+async def test_failure_is_no_opinion_with_an_error_and_not_cached(tmp_path: Path) -> None:
     replies: list[Any] = [Reply(403), review("v1beta1", allowed=True), review(allowed=True)]
     async with webhook(tmp_path, lambda _: replies.pop(0)) as (_, authorizer):
         failed = await decide(authorizer)

@@ -1,4 +1,4 @@
-"""RBAC agrees with a plain reading of its rules, whatever is kept, compiled or changed in between."""
+"""RBAC agrees with a plain reading of its rules, whatever is cached, compiled or changed in between."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_a_changed_binding_has_its_new_subjects_only() -> None:
     assert allowed(authorizer, pods(who=User("bob", groups=("ops",))))
 
 
-def test_what_is_kept_depends_on_the_groups_and_the_namespace() -> None:
+def test_cached_decisions_depend_on_the_groups_and_the_namespace() -> None:
     """A caller may impersonate, or review, the same name with other groups."""
     authorizer = granted(rule("get", "pods"), to=group("devs"))
     asked = [ALICE, User("alice", groups=("system:authenticated",)), User("alice"), ALICE]
@@ -197,13 +197,13 @@ def test_what_is_kept_depends_on_the_groups_and_the_namespace() -> None:
     assert seen == [True, False, False, True]
 
 
-def test_names_of_objects_take_no_place_in_what_is_kept() -> None:
+def test_names_of_objects_take_no_place_in_the_cache() -> None:
     authorizer = granted(rule("get", "pods", names="n1 n2"))
     found = [authorizer.authorize(pods(name=f"n{number}")).allowed for number in range(4)]
     assert found == [False, True, True, False] and len(authorizer._cached) == 1
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_cache_is_bounded() -> None:
     authorizer = granted(rule("get", "pods"))
     for number in range(MAX_CACHED + 10):
         authorizer.authorize(pods(resource=f"r{number}"))
@@ -287,7 +287,7 @@ async def test_many_rules_are_listed_without_holding_the_loop() -> None:
     assert len(found[0].resources) == RULES_AT_ONCE + 1
 
 
-async def test_decision_from_many_rules_is_not_kept_if_they_change_meanwhile() -> None:
+async def test_decision_from_many_rules_is_not_cached_if_they_change_meanwhile() -> None:
     """A thread makes it from what was bound when the request came."""
     authorizer = granted(*[rule("get", "pods", names=f"p{number}") for number in range(RULES_AT_ONCE + 1)])
     decisions: list[bool] = []
@@ -304,7 +304,7 @@ async def test_decision_from_many_rules_is_not_kept_if_they_change_meanwhile() -
     assert decisions == [True, False]
 
 
-async def test_decision_from_many_rules_is_kept() -> None:
+async def test_decision_from_many_rules_is_cached() -> None:
     authorizer = granted(*[rule("get", "pods", names=f"p{number}") for number in range(RULES_AT_ONCE + 1)])
     pending = authorizer.authorize(pods(name="p7"))
     assert isawaitable(pending) and (await pending).allowed

@@ -1,4 +1,4 @@
-"""What objects use: kept from the feed, it always equals a new count of what is stored."""
+"""What objects use: counted from the feed, it always equals a new count of what is stored."""
 
 from __future__ import annotations
 

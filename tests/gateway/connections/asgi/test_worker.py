@@ -52,7 +52,7 @@ async def test_stop_ends_a_watch_after_its_last_event(transport: str) -> None:
         await api.stopped.wait()
 
 
-async def test_observer_is_told_of_every_stage() -> None:
+async def test_observer_gets_every_stage() -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer), **ASGI) as api:
         found = await api.ask("GET", "/version")
