@@ -126,6 +126,19 @@ class Rules:
         ("whole", "it has all objects, except Events"),
         "document 1, list semantics; v1.25 serves such lists from its watch cache",
     )
+    last_page: Literal["matching", "unread"] = _rule(
+        ("matching", "a page of a selection has a continue token if a further object matches"),
+        ("unread", "a full page has one if there is any further object, so that the last page may be empty"),
+        "document 1, list paging; v1.25 recorded",
+    )
+    reset_owner: Literal["writer", "nobody"] = _rule(
+        (
+            "writer",
+            "a write that resets `managedFields` with one empty entry and changes fields owns these fields afterwards",
+        ),
+        ("nobody", "nobody owns fields of the object until the next apply"),
+        "document 1, server-side apply; v1.25 recorded",
+    )
     held_delete: Literal["by-kind", "object"] = _rule(
         (
             "by-kind",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -31,7 +32,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.enablement import DEFAULT, Enablement
 from actors.names import Names
-from actors.profile import Rules, default_rules
+from actors.profile import DOCUMENTED, Rules, default_rules
 
 # In the order in which discovery has always listed them.
 _GROUPS = (
@@ -83,4 +84,4 @@ def _declare(
     gated: tuple[Any, ...] = (features,) if group in _GATED else ()
     ruled: tuple[Any, ...] = (rules,) if group in _RULED else ()
     declared: tuple[Definition, ...] = group.declare(names, *gated, *ruled)
-    return declared
+    return declared if rules == DOCUMENTED else tuple(replace(one, rules=rules) for one in declared)

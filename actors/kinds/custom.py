@@ -613,6 +613,7 @@ class _Maker:
             selection=Selection(own_label_conversion=True),
             table=table_of(version.get("additionalPrinterColumns", []), self._rules),
             strategy=custom.strategy(),
+            rules=self._rules,
         )
 
     def _subresources(

@@ -18,6 +18,7 @@ import trio
 from actors.errors import BadRequest, Expired, VersionTooLarge
 from actors.golang.quoting import quoted_start
 from actors.kinds.declaration.definition import Definition
+from actors.profile import DOCUMENTED, Rules
 from actors.runtime.clock import Clock
 from actors.runtime.turns import ProcessorTurn
 from actors.selectors import FieldSelector, LabelSelector, matcher
@@ -56,8 +57,11 @@ class ListOptions:
 
 
 class Reads:
-    def __init__(self, journal: Journal, feed: Feed, horizon: Horizon, clock: Clock) -> None:
+    def __init__(
+        self, journal: Journal, feed: Feed, horizon: Horizon, clock: Clock, rules: Rules = DOCUMENTED
+    ) -> None:
         self._journal = journal
+        self._unread = rules.last_page == "unread"
         self._feed = feed
         self._horizon = horizon
         self._clock = clock
@@ -143,7 +147,10 @@ class Reads:
         start: Start,
     ) -> ListReader:
         type_id = self._journal.type_id(definition.type_name)
-        return ListReader(self._journal, self._clock, type_id, namespace, options.limit, match, start)
+        unread = self._unread and match is not None
+        return ListReader(
+            self._journal, self._clock, type_id, namespace, options.limit, match, start, unread=unread
+        )
 
     def _single(
         self, definition: Definition, namespace: str, name: str, match: Match | None, version: int | None
@@ -282,6 +289,7 @@ class ListReader:
         "_namespace",
         "_start",
         "_type_id",
+        "_unread",
         "_version",
         "complete",
         "total",
@@ -296,8 +304,12 @@ class ListReader:
         limit: int,
         match: Match | None,
         start: Start,
+        *,
+        unread: bool = False,
     ) -> None:
+        """`unread`: a full page goes on if any object follows, whether it matches or not."""
         self._journal = journal
+        self._unread = unread
         self._clock = clock
         self._type_id = type_id
         self._namespace = namespace
@@ -356,10 +368,14 @@ class ListReader:
                 stop=turn.over,
                 size=size,
             )
-        self._count += len(page.bodies)
-        self._more = page.more
-        self._after = page.last or self._after
-        self.complete = not page.more or (0 < self._limit <= self._count and not page.stopped)
+            self._count += len(page.bodies)
+            self._more = page.more
+            self._after = page.last or self._after
+            full = 0 < self._limit <= self._count
+            if full and self._unread and not page.more:
+                rest = state.page(self._type_id, self._namespace, after=self._after, limit=1)
+                self._more = bool(rest.bodies)
+        self.complete = not page.more or (full and (self._unread or not page.stopped))
         return page.bodies
 
     def _count_total(self, state: VersionedState, stop: Stop) -> bool:

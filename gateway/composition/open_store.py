@@ -208,7 +208,7 @@ def _build_store(
         committer=committer,
         directory=directory,
         horizon=horizon,
-        reads=Reads(journal, feed, horizon, clock),
+        reads=Reads(journal, feed, horizon, clock, rules),
         write_contexts=write_contexts,
         supervisor=supervisor,
         access=access,

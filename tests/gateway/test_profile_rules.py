@@ -126,6 +126,39 @@ async def zero_version_limit(api: Api) -> str:
 
 
 @probe
+async def last_page(api: Api) -> str:
+    for name in ("page-a", "page-b", "page-c"):
+        labels = {"page": "yes"} if name != "page-c" else {}
+        await api.create("configmaps", {"metadata": {"name": name, "labels": labels}})
+    selected: dict[str, Any] = {"labelSelector": "page=yes", "limit": "1"}
+    first = await api.list("configmaps", **selected)
+    second = await api.list("configmaps", **{**selected, "continue": first["metadata"]["continue"]})
+    assert names(first) + names(second) == ["page-a", "page-b"]
+    token = second["metadata"].get("continue")
+    if token is None:
+        return "matching"
+    assert "remainingItemCount" not in second["metadata"]
+    last = await api.list("configmaps", **{**selected, "continue": token})
+    assert not last["items"] and "continue" not in last["metadata"]
+    whole = await api.list("configmaps", limit="100")
+    assert "continue" not in whole["metadata"]
+    return "unread"
+
+
+@probe
+async def reset_owner(api: Api) -> str:
+    await api.create("configmaps", {"metadata": {"name": "reset"}, "data": {"a": "1"}})
+    body = {"metadata": {"managedFields": [{}]}, "data": {"b": "2"}}
+    merge = {"content-type": "application/merge-patch+json"}
+    changed = (await api.ask("PATCH", api.path("configmaps", name="reset"), body, headers=merge)).expect(200)
+    owned = [one["fieldsV1"] for one in changed["metadata"].get("managedFields", [])]
+    if not owned:
+        return "nobody"
+    assert owned == [{"f:data": {"f:b": {}}}]
+    return "writer"
+
+
+@probe
 async def held_delete(api: Api) -> str:
     held = {"metadata": {"name": "held", "finalizers": ["example.com/a"]}}
     await api.create("configmaps", held)

@@ -42,6 +42,7 @@ from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import Struct, zero_struct
 from actors.kinds.validation import CheckName, FieldErrors
 from actors.messages import Object
+from actors.profile import DOCUMENTED, Rules
 
 PrepareForUpdate = Callable[[Object, Object], None]  # (new, old)
 ValidateUpdate = Callable[[FieldErrors, Object, Object], None]  # (errors, new, old)
@@ -351,6 +352,7 @@ class Definition:
     selection: Selection = Selection()
     table: Table = Table()
     strategy: Strategy = field(default_factory=Strategy)
+    rules: Rules = DOCUMENTED  # what commands become may depend on them
 
     def __repr__(self) -> str:
         return f"<Definition of {self.kind} in {self.api_version}>"

@@ -51,6 +51,7 @@ class FieldView:
     # Leaves out what the schema of this version does not declare; None if all versions have the same fields.
     prune: Callable[[Object], Object] | None = None
     is_custom: bool = False
+    reset_forgets: bool = False  # after a reset nobody owns anything, whatever else the write changes
 
     @property
     def shows_as_it_is(self) -> bool:
@@ -104,6 +105,7 @@ class FieldViews:
             definition.reset_fields(subresource),
             self._prune(definition),
             definition.is_custom,
+            definition.rules.reset_owner == "nobody",
         )
 
     def _prune(self, definition: Definition) -> Convert | None:

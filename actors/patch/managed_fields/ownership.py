@@ -229,7 +229,7 @@ def _owned_after(
     views: FieldViews, view: FieldView, before: Object | None, after: Object, manager: str, time: str
 ) -> list[Object]:
     entries, kept = _entries_before(view, before, after)
-    if not entries and kept:
+    if not entries and (kept or (before and view.reset_forgets)):
         return []
     comparisons = Comparisons(views, view, before, after, exact=True)
     changes = comparisons.changes
