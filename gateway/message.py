@@ -162,7 +162,7 @@ class Request:
 class BodyNotRead(Exception):
     """The body of a request did not arrive whole. Handlers let this error pass: the connection responds.
 
-    `status` is 0 if there is nobody to send a response to.
+    `status` is 0 if the client has disconnected.
     """
 
     def __init__(self, status: int = 0, message: str = "the client disconnected") -> None:

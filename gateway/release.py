@@ -1,4 +1,4 @@
-"""The release, said once: packaging reads it here, so that nobody has to load package metadata to know it."""
+"""The release, in one place: packaging reads it here, so that a start need not load package metadata."""
 
 from __future__ import annotations
 

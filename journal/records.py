@@ -53,7 +53,7 @@ class Event(NamedTuple):
     manager: str
     facts: bytes  # opaque here: labels, selectable fields and others, packed by the writer
     body: bytes  # canonical, escaped JSON, whose metadata.resourceVersion is the offset
-    reason: str = ""  # why it was written, if somebody said so
+    reason: str = ""  # why it was written, if the writer said so
 
 
 class Row(NamedTuple):

@@ -204,7 +204,7 @@ class Replayed:
     """One type's state at an offset far from the head: that of a base near it, with the events in between
     applied or undone.
 
-    The base is a snapshot, or a version that was replayed before. Nobody reads it until it is complete.
+    The base is a snapshot, or a version that was replayed before. It is not read until it is complete.
     """
 
     def __init__(self, reading: ReadTransaction, type_id: int, offset: int, base: int) -> None:

@@ -8,7 +8,7 @@ read, so contents would be stored twice.
     offset:8 ffffffff     -> check:4 zlib(msgpack[layout, rows, [first key of each chunk]])
 
 The writer puts the second record, the header, last: chunks without a header belong to a snapshot that was not
-finished. Nobody reads them, and the next snapshot removes them.
+finished. They are never read, and the next snapshot removes them.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class NamespaceAnnotations(Generic[T]):
         self._journal, self._feed = journal, feed
         self._parse = parse
         self._type_id = journal.type_id("namespaces")
-        self._parsed: dict[str, T] = {}  # of namespaces in which somebody wrote
+        self._parsed: dict[str, T] = {}  # of namespaces in which objects were written
         self._follows = False
 
     def of(self, name: str) -> T:
@@ -115,7 +115,7 @@ class CachedObjects(Generic[T]):
         self._journal, self._feed = journal, feed
         self._parse = parse
         self._type_id = journal.type_id(str(resource))
-        self._parsed: dict[str, T] | None = None  # until somebody needs it
+        self._parsed: dict[str, T] | None = None  # until first use
 
     def all(self) -> Mapping[str, T]:
         """By name, of those objects of which something is cached."""

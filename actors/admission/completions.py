@@ -77,7 +77,7 @@ class ServiceAllocation(Plugin):
 class CertificateLibrary(AsyncPlugin):
     """Imports the library that validates requests and certificates, before the actor validates them.
 
-    The import takes 300 ms, in which the event loop would serve nobody. Most servers never need the library.
+    The import takes 300 ms, in which the event loop would serve no request. Most servers never need the library.
     """
 
     name = "CertificateLibrary"
@@ -148,7 +148,7 @@ def _with_times(status: Object, before: Object, now: str) -> Object:
 class SchemaLibrary(AsyncPlugin):
     """Imports what validates CustomResourceDefinitions, and what their kinds need, before the actor validates one.
 
-    The imports take 200 ms, in which the event loop would serve nobody. Servers without custom kinds need none.
+    The imports take 200 ms, in which the event loop would serve no request. Servers without custom kinds need none.
     """
 
     name = "SchemaLibrary"

@@ -55,7 +55,7 @@ class PluginConfiguration:
             raise self.error("kind", f"write apiVersion: {api_version} and kind: {kind}")
 
     def check_fields(self, *allowed: str) -> None:
-        """Refuse fields that nobody reads, besides apiVersion and kind."""
+        """Refuse unknown fields, besides apiVersion and kind."""
         for name in self.document:
             if name not in (*allowed, "apiVersion", "kind"):
                 raise self.error(str(name), f"is not known; there are {', '.join(allowed)}")

@@ -73,7 +73,7 @@ def _decoded(bundle: str | None) -> bytes:
     try:
         return base64.b64decode(bundle or "")
     except binascii.Error:
-        return b"-"  # not empty: an unreadable bundle trusts nobody
+        return b"-"  # not empty: an unreadable bundle trusts no certificate
 
 
 def _is_available(stored: Object) -> bool:

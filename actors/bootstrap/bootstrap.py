@@ -185,7 +185,7 @@ class Reconciled:
 def is_as_wanted(body: bytes, wanted: Object) -> bool:
     """Whether the stored bytes of an object contain everything wanted, so that it need not be parsed.
 
-    They do unless somebody changed it: a start then compares bytes only. Quotation marks inside of JSON strings are
+    They do unless a client changed it: a start then compares bytes only. Quotation marks inside of JSON strings are
     escaped, so the bytes of a member are found nowhere but in a member.
     """
     aggregated = "aggregationRule" in wanted

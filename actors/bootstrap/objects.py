@@ -73,7 +73,7 @@ def roles(names: Names) -> list[InitialObject]:
 
 
 def health_roles(names: Names) -> list[InitialObject]:
-    """The role and the binding that allow everybody to read the health and the version of the server."""
+    """The role and the binding that allow every client to read the health and the version of the server."""
     return [one for one in roles(names) if one.document["metadata"]["name"] == "system:public-info-viewer"]
 
 
@@ -150,7 +150,7 @@ _PLURALS: Final = {
 def default_roles(names: Names) -> tuple[tuple[str, Object], ...]:
     """Type name and document of every default role and binding; aggregated roles have their rules already.
 
-    Documents are as if decoded: with fields in declared order, and without any that has a default. Nobody changes them.
+    Documents are as if decoded: with fields in declared order, and without any that has a default. They never change.
     """
     reader = _Reader(names)
     for line in FILE.read_text().splitlines():

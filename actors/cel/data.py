@@ -1,6 +1,6 @@
 """The values of a stored object as an expression sees them: wrapped by the shape of their schema, without a copy.
 
-Whoever has a schema makes one shape for each of its nodes, once, when the definition is read. `wrap` then makes a CEL
+The owner of a schema makes one shape for each of its nodes, once, when the definition is read. `wrap` then makes a CEL
 value of a value of a stored object: lists and objects are wrapped, and their parts only when an expression looks at
 them.
 

@@ -316,7 +316,7 @@ join list_join_string list(string).(string) string
 
 @cache
 def functions(url_type: str) -> dict[str, tuple[Overload, ...]]:
-    """`url_type` is the name of the type of URLs. Whoever gets the result does not change it."""
+    """`url_type` is the name of the type of URLs. Callers must not change the result."""
     found: dict[str, tuple[Overload, ...]] = {}
     for overload in (*read(STANDARD, url_type), *read(EXTENSIONS, url_type)):
         found[overload.function] = (*found.get(overload.function, ()), overload)

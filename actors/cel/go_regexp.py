@@ -64,7 +64,7 @@ def compile_re2(source: AnyStr) -> Any:
 
 
 def _compile_large(re2: Any, source: AnyStr) -> Any:
-    """In a worker thread, pause for as long as nobody else could run: else one expression after the other would
+    """In a worker thread, pause for as long as no other task could run: else one expression after the other would
     delay a request at each of its steps."""
     began = time.perf_counter()
     try:

@@ -194,7 +194,7 @@ def _pem(pair: Pair) -> tuple[str, str]:
 def main() -> None:
     raw = sys.stdin.read()
     if not raw:
-        return  # nobody needs certificates after all
+        return  # no certificate is needed after all
     request: dict[str, Any] = json.loads(raw)
     pairs = renew(request["pems"], request["names"], request["now"], request["renew_before"])
     pems = {name: _pem(pair) for name, pair in pairs.items()}

@@ -28,7 +28,7 @@ class IssuingFailed(Exception):
 
 @contextmanager
 def begin_early(*, wanted: bool) -> Iterator[None]:
-    """Begin the child now, if certificates are going to be needed; on leaving, end it if nobody used it."""
+    """Begin the child now, if certificates are going to be needed; on leaving, end it if it was not used."""
     if wanted:
         _waiting.append(_begin())
     try:

@@ -1,4 +1,4 @@
-"""The TLS contexts of every connection that this program opens, and the one way to trust somebody else's bundle.
+"""The TLS contexts of every connection that this program opens, and the one way to trust a CA bundle.
 
 Webhooks, aggregated servers, kubelets, identity providers and the client of our own commands take their contexts from
 here: `verifying` with a bundle, or with the roots of the system, and `unverifying`. A lint rule refuses contexts of
@@ -40,7 +40,7 @@ def verifying(bundle: bytes | None) -> ssl.SSLContext:
 
 
 def unverifying() -> ssl.SSLContext:
-    """Connects to whoever responds: for peers that are known by their addresses, or if an operator asks for it."""
+    """Connects without verification: for peers that are known by their addresses, or if an operator asks for it."""
     context = _context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -44,7 +44,7 @@ class RegistrationController:
         v1.example.com     label automanaged: "true"    for custom kinds; deleted with the last of them, and set back
 
     It follows the registry for group versions that come and go. An APIService without the label belongs to
-    somebody else and stays as it is, such as one that sends a group version to another server.
+    a client and stays as it is, such as one that sends a group version to another server.
     """
 
     name = "API service registration controller"
@@ -302,7 +302,7 @@ class TrustPublisher:
 
         extension-apiserver-authentication    in the system namespace, as in Kubernetes v1.25
 
-    Aggregated servers read it when they start. It is restored when somebody changes or deletes it; keys of
+    Aggregated servers read it when they start. It is restored when a client changes or deletes it; keys of
     others stay. A server without a secure port publishes it with the first APIService of another server,
     because it has no certificates before that.
     """

@@ -140,7 +140,7 @@ def _encoded(data: bytes) -> str:
 class TokenCleaner:
     """The token cleaner: deletes the Secrets of expired bootstrap tokens.
 
-    Authentication refuses an expired token by itself; this controller only removes what nobody can use any
+    Authentication refuses an expired token by itself; this controller only removes what no client can use any
     more.
     """
 

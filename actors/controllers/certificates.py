@@ -274,7 +274,7 @@ _DECIDED: Final = ("Approved", "Denied", "Failed")
 
 
 class CertificateCleaning(RequestController):
-    """The cleaning controller: deletes certificate signing requests that nobody needs any more.
+    """The cleaning controller: deletes certificate signing requests that are old.
 
     Approved, denied and failed requests an hour after that condition, pending ones a day after their creation,
     and every request when the certificate in it expires. By the rule `unissued-requests`, approved ones without a

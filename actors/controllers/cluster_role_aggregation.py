@@ -1,7 +1,7 @@
 """The cluster role aggregation controller: writes the rules of aggregated cluster roles.
 
 A ClusterRole with an aggregationRule has the rules of all cluster roles whose labels its selectors select. The
-controller applies them with every change of one of them, and replaces rules that somebody else wrote. An aggregated
+controller applies them with every change of one of them, and replaces rules that others wrote. An aggregated
 role may be selected by another one: the event of its change leads there.
 
 Aggregating takes longer the more roles are selected, and every one that is written leads to it: while many are written,

@@ -3,7 +3,7 @@ the condition Dangling of every FlowSchema.
 
 It restores an initial object that was deleted at once; Kubernetes does so within a minute. It sets the spec of an
 initial object back while the annotation autoupdate-spec is "true", always for the mandatory ones; without the
-annotation, as long as nobody has changed the spec. It deletes objects with that annotation which are no initial ones:
+annotation, as long as the spec is unchanged. It deletes objects with that annotation which are no initial ones:
 an earlier release created them. `Bootstrap` creates what is missing at a start.
 """
 

@@ -5,7 +5,7 @@ the response to the write that made it so. The naming controller reserves the nu
 writes the condition with which the kind is published. At a start all stored definitions are published at once, before
 the server listens.
 
-It also keeps what controllers need to know about all definitions, so that nobody parses a thousand of them for one.
+It also keeps what controllers need to know about all definitions, so that one change does not parse a thousand of them.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Publication:
     def establishes(self, events: Sequence[Event]) -> bool:
         """Whether a batch has the first condition Established of a definition.
 
-        Whoever reads it expects that the kind is served: nobody may read it before the feed has it.
+        A client that reads it expects that the kind is served: no read may return it before the feed has it.
         """
         return any(event.type_id == self._type_id and self._is_established_by(event) for event in events)
 

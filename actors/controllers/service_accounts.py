@@ -266,7 +266,7 @@ _DESCRIPTION = (
 class RootCertificatePublisher:
     """The root certificate publisher: keeps a ConfigMap with the CA certificate of this server in every namespace.
 
-    Pods mount it beside their token, to verify the server. The ConfigMap is restored when somebody changes or
+    Pods mount it beside their token, to verify the server. The ConfigMap is restored when a client changes or
     deletes it. The publisher runs on servers with a secure port only, since others have no certificate to
     verify; the rule `root-certificate` says whether it does without --controllers that names it.
     """

@@ -26,7 +26,7 @@ class FinalizerRelease:
     is in use.
 
     The finalizer keeps a claim or volume that is deleted while it is in use. Objects that lack it, because they
-    are older than the admission plugin that adds it or because somebody removed it, get it here, as in v1.25. A
+    are older than the admission plugin that adds it or because a client removed it, get it here, as in v1.25. A
     controller reconciles an object when it lacks the finalizer, when its deletion begins, and again when
     something that uses it changes; at rest nothing runs.
     """

@@ -1,7 +1,7 @@
 """Calls the conversion webhooks of custom kinds: one ConversionReview for all objects of a batch.
 
 A call is made once and takes 30 seconds at most. Its response may be four times as long as the request and 1 MiB more;
-a long one is parsed and checked in a worker thread. Whoever needs the result waits for it, and nobody else.
+a long one is parsed and checked in a worker thread. Only the tasks that need the result wait for it.
 
 Documents are stored objects as bytes, with their apiVersion as the first member. A webhook may change everything but
 the identity of an object; of its metadata only labels and annotations are taken over. The result has the fields that

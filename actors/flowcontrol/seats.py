@@ -10,7 +10,7 @@ The pipeline calls, for each request that is limited:
 `Level` has the seats of a priority level and its fair queues; `Seats` decides when a level may start requests, and
 wakes the tasks.
 
-Seats alone protect nobody where requests take one step of the event loop: they never run at the same time, and a user
+Seats alone protect no flow where requests take one step of the event loop: they never run at the same time, and a user
 with a thousand connections has a thousand of them in each pass of the loop before anybody else's. Therefore a pass
 starts at most `TURN` seats of limited requests; the others wait in the queues of their levels, where each flow has
 its share. Refusals wait for a turn as well, because clients that send again at once would fill the passes with them.
@@ -279,7 +279,7 @@ class Queue:
 class Level:
     """A priority level: its seats, and the requests that wait for them in queues.
 
-    `executing` seats are taken; a request starts when its seats are free and nobody waits. The others wait in
+    `executing` seats are taken; a request starts when its seats are free and none waits. The others wait in
     one of the queues of their flow's hand, the shortest, first come first served. Among the queues, the level
     is fair in seat-seconds: each queue has a virtual time, which is how much service it has had; the queue with
     the least starts its next request. A request is charged `ESTIMATE` seconds for each of its seats when it
@@ -343,7 +343,7 @@ class Level:
         return best
 
     def start_next(self, now: float) -> Waiting | None:
-        """Take the next request from its queue; None if nobody waits, or if its seats are not free."""
+        """Take the next request from its queue; None if no request waits, or if its seats are not free."""
         while self._order:
             queue = self._order[0][2]
             waiting = queue.first()

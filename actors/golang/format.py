@@ -94,7 +94,7 @@ def _strings(values: Sequence[str]) -> str:
 
 
 def _json(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
-    """Compact JSON piece by piece: whoever needs only the start takes only the first pieces."""
+    """Compact JSON piece by piece: a caller that needs only the start takes only the first pieces."""
     if isinstance(value, str) and len(value) > LONGEST:
         yield orjson.dumps(value[:LONGEST]).decode() + "..."
     elif not isinstance(value, (list, dict)) or _is_small(value):

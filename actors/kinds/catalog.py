@@ -60,7 +60,7 @@ class Catalog:
         self._groups: dict[str, tuple[str, ...]] = {}
         self._kinds: dict[tuple[str, str], Definition] = {}
         self._short_names: dict[str, tuple[Definition, ...]] = {}
-        # What this one was derived from, and the types that differ. Weak: nobody else keeps old snapshots.
+        # What this one was derived from, and the types that differ. Weak: old snapshots are not retained.
         self._previous: Callable[[], Catalog | None] = _no_catalog
         self._changed: tuple[str, ...] = ()
 

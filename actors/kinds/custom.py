@@ -271,7 +271,7 @@ def set_replicas(paths: ScalePaths, sent: Object, stored: Object) -> Object:
 
 
 def _without_owners(metadata: Object, path: list[str]) -> Object:
-    """Nobody owns the replicas after somebody else has scaled the object."""
+    """No manager owns the replicas after a write to /scale by another one."""
     entries = []
     for entry in metadata.get("managedFields", ()):
         fields = _without_field(entry.get("fieldsV1") or {}, path)

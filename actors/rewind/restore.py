@@ -42,7 +42,7 @@ _NOT_CREATED = tuple(name for name in _SYSTEM if name not in ("name", "namespace
 def rolled_back(present: Object, past: Object, fields: Sequence[str] = ()) -> Object:
     """The present object with the content, or only some fields, of an old version. BadRequest for a wrong field.
 
-    It keeps the resourceVersion of the present object, so that the update fails if somebody else writes meanwhile.
+    It keeps the resourceVersion of the present object, so that the update fails after a write in between.
     """
     if not fields:
         kept = {name: value for name, value in present["metadata"].items() if name in _SYSTEM}

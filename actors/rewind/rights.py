@@ -5,7 +5,7 @@ history, blame                 get on RESOURCE/history or RESOURCE/blame, and ge
 rollback                       create on RESOURCE/rollback, get and update on the object
 undelete                       create on RESOURCE/undelete, get and create on the object
 all of them, of Secrets        also `rewind` on the Secret: a value that was replaced because it leaked, or was
-                               meant for somebody else, is not shown to everybody who may read the present one
+                               meant for another user, is not returned to all who may read the present one
 """
 
 from __future__ import annotations

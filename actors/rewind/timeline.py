@@ -48,7 +48,7 @@ class TimelineIndex:
     A timeline counts the events of many types in many buckets of time. The journal has an index by type, but no
     counts: a million events would be a million reads per request. This index has the offset of every event in
     an array per type, namespace and change, eight bytes each, so that a count is two binary searches. It is
-    read from the journal's index by type with the first timeline that somebody asks for, and continued with
+    read from the journal's index by type with the first request for a timeline, and continued with
     each later one; nothing follows the feed for it.
 
     It covers the newest `MAX_EVENTS` events above the retention floor. Times are not in it: `Times` finds their
@@ -283,7 +283,7 @@ def count_rows(
     """Count the events of every row, in buckets so wide that all rows together have at most `most` cells.
 
     Returns how many buckets became one. Rows that are counted already become narrower as soon as there are too many
-    cells, so that there are never many more, however many rows and buckets somebody asks for.
+    cells, so that there are never many more, however many rows and buckets are requested.
     """
     merged, counted = 1, list[Cells]()
     for cells, tracks in rows:
@@ -391,7 +391,7 @@ def scan(
     """Reads the events of some tracks in the order of the log, in either direction, and filters them.
 
     What the index does not have (name, verb and user) is read from the journal: the name from its index by
-    type, the rest from the event. One scan reads only so much; whoever wants more goes on at `following`.
+    type, the rest from the event. One scan reads only so much; a caller that needs more continues at `following`.
 
     At most `limit` events. Without `events`, hits have none if the filter needs none.
     """

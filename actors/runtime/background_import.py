@@ -1,4 +1,4 @@
-"""Imports large libraries outside the event loop: an import takes up to 300 ms, in which nobody would be served.
+"""Imports large libraries outside the event loop: an import takes up to 300 ms, in which no request would be served.
 
 `imported` runs the import in a worker thread, where it shares the interpreter in short intervals, and returns at once
 when the module has been imported before. Code that may run without an event loop imports as usual. `OnDemand` is a part

@@ -35,7 +35,7 @@ async def published_trust(settings: Settings, authorities: Authorities) -> dict[
         proxies, names = own.certificate("proxy-ca"), (PROXY_NAME,)
     published = {"client-ca-file": await trio.to_thread.run_sync(partial(_read, clients))}
     if proxies is None:
-        return published  # nobody knows which CA issued the certificate that an operator gave
+        return published  # it is unknown which CA issued the certificate that an operator gave
     return published | {
         "requestheader-allowed-names": _listed(names),
         "requestheader-client-ca-file": await trio.to_thread.run_sync(partial(_read, [proxies])),

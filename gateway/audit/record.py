@@ -448,7 +448,7 @@ def attempted_methods(request: Request) -> str:
 
 
 def unauthenticated(request: Request) -> Attributes:
-    """Verb and object, of nobody."""
+    """Verb and object, without a user."""
     try:
         watch = bool(request.query) and parse(request.query).boolean("watch")
     except Exception:  # what made the server refuse it may be its query

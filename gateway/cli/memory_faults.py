@@ -1,6 +1,6 @@
 """Ends the process with a clear last line when LMDB dies on a damaged file.
 
-LMDB maps its file into memory: reading a part of it that somebody cut off raises SIGBUS, and pages that make no sense
+LMDB maps its file into memory: reading a part of it that was cut off raises SIGBUS, and pages that make no sense
 lead it to abort (SIGABRT) or to read anywhere (SIGSEGV). By default these end the process without a word.
 
 The handlers are installed with the C library's `signal`: Python's own handlers run after the faulting instruction,

@@ -118,7 +118,7 @@ class ExecPlugin:
         if found is None:
             raise self._not_found()
         if not os.path.isabs(found):
-            # Whoever may write to the current folder must not choose the program.
+            # Users who may write to the current folder must not choose the program.
             raise self._failed("is found in a relative folder of PATH; give the path of the plugin")
         return found
 

@@ -3,7 +3,7 @@
 A session keeps its connections. It asks for the credential before every request; when the client certificate has
 changed it closes all connections, because a certificate is presented in the TLS handshake only. A 401 is reported to
 the credential source and then to the caller: the next request uses a fresh credential. It repeats a request that a busy
-server asks to repeat: 429 and 503 with Retry-After. Clients in Go repeat every 5xx; but whoever asks for a version that
+server asks to repeat: 429 and 503 with Retry-After. Clients in Go repeat every 5xx; but a request for a version that
 does not exist yet (504), or writes to a full disk (507), should learn it at once.
 """
 

@@ -34,7 +34,7 @@ class Target:
 
 
 _USER_INFO = re.compile(r"(?<=//)[^/?#]*@")
-# Of a text that is no URL nobody knows where a password ends.
+# In a text that is no URL the end of a password is unknown.
 _ANY_USER_INFO = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)?.*@", re.DOTALL)
 
 

@@ -315,7 +315,7 @@ class ApiServer:
 
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
-        """Measure how long tasks hold the event loop, from now on: nobody waits for a start."""
+        """Measure how long tasks hold the event loop, from now on: during a start no request waits."""
         watchdog = self._operations.watchdog
         watchdog.begin()
         trio.lowlevel.add_instrument(watchdog)

@@ -111,7 +111,7 @@ def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
         created.remove()
         raise
     if journal.head:
-        created.keep()  # somebody wrote to it: this start did not create it
+        created.keep()  # it was written to: this start did not create it
     return journal
 
 

@@ -52,7 +52,7 @@ class HeadReader(Protocol):
 class PartialHeads:
     """Heads that have arrived in part, on all connections: together no more than unauthenticated clients may hold.
 
-    Nobody is authenticated before the end of a head, so a peer could hold as much as the largest head on every
+    No client is authenticated before the end of a head, so a peer could hold as much as the largest head on every
     connection. Beyond the limit the largest is given up: honest heads are small, or the rest of them follows at once.
     """
 

@@ -147,7 +147,7 @@ class Responder:
         return None if self.observe is None else self.observe(request)
 
     def failed(self, codec: Codec, error: Exception) -> Response | None:
-        """The response to a request whose handler raised this; None if there is nobody to send one to."""
+        """The response to a request whose handler raised this; None if the client has disconnected."""
         if not isinstance(error, BodyNotRead):
             assert codec.request is not None
             return self.failure(codec.request, error)
@@ -180,7 +180,7 @@ class Responder:
         log.error("%s %s was cut off", request.method, request.path, exc_info=cause)
 
     def release(self, codec: Codec) -> None:
-        """The request has its response, or nobody waits for one: it holds nothing any more."""
+        """The request has its response, or its client has disconnected: it holds nothing any more."""
         request, codec.request = codec.request, None
         if request is not None and request.reserved:
             self.memory.release(request)

@@ -190,7 +190,7 @@ class Server:
             self._closed.set()
 
     def _report_certificate(self, transport: Transport, why: str) -> None:
-        """Log each reason once in a while: everybody can send certificates. There are as many as OpenSSL knows."""
+        """Log each reason once in a while: any client can send certificates. There are as many as OpenSSL knows."""
         self._state.certificate_failures += 1
         now = trio.current_time()
         if now >= self._reported.get(why, -inf) + _REPORT_PAUSE:

@@ -223,7 +223,7 @@ class Dispatch:
         if representation.media == "yaml":
             raise NotAcceptable(streamed_media(self._names)[-2:])
         warnings = [(b"warning", text) for text in render.warning_headers(context.warnings)]
-        if context.request.method == "HEAD":  # of a custom kind: nobody would read the events
+        if context.request.method == "HEAD":  # of a custom kind: no client would read the events
             return Response(200, b"", representation.content_type, warnings)
         stream = self._watches.open(context, definition, list_options, self._encoders.maker(context))
         return Response(200, b"", representation.content_type, warnings, stream)

@@ -36,7 +36,7 @@ def find_definition(registry: Registry, route: Route) -> Definition:
         raise NoSuchResource
     if route.subresource and definition.subresource(route.subresource) is None:
         raise NotFound(definition.resource, route.name) if definition.is_custom else NoSuchResource
-    # In pods//eviction the name in the body would count, which nobody has authorized.
+    # In pods//eviction the name in the body would count, which was not authorized.
     if route.subresource and not route.name:
         raise NoSuchResource
     return definition

@@ -96,7 +96,7 @@ class Paths:
         return self._controls is not None and path.startswith(TEST_CONTROLS)
 
     def is_public(self, path: str) -> bool:
-        """Whether a path is for everybody: the files of the page hold no data, and who loads it signs in there."""
+        """Whether a path needs no authentication: the files of the page hold no data, and its user signs in there."""
         return self._serve_page is not None and (path + "/").startswith(PAGE_PATH)
 
     async def __call__(self, context: RequestContext) -> Response:

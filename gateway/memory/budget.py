@@ -4,10 +4,10 @@ A request takes bytes from the one `MemoryBudget` of the server before it makes 
 them back when the response has been sent or the connection has ended. Small amounts are not counted: `Limits` bounds
 the number of connections and streams, and with them what each may hold uncounted (`SMALL`).
 
-`ProcessMemory` is the measure of what is not counted: beyond the limit of the process nobody takes anything.
+`ProcessMemory` is the measure of what is not counted: beyond the limit of the process no request takes anything.
 
-Nobody can take everything: one user may hold `USER_SHARE` of the budget, and all requests that are not authenticated,
-or anonymous, hold `STRANGER_SHARE` of it together.
+No user can take everything: one may hold `USER_SHARE` of the budget, and all requests that are not authenticated,
+or anonymous, hold `UNAUTHENTICATED_SHARE` of it together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gateway.message import Request
 
 SMALL = 64 * 1024
 USER_SHARE = 1 / 2
-STRANGER_SHARE = 1 / 8
+UNAUTHENTICATED_SHARE = 1 / 8
 # How long a request waits for room before it is refused.
 MAX_WAIT = 10.0
 # How often the first of a user's requests that wait looks for room that no release announced: one before it was
@@ -120,7 +120,7 @@ class MemoryBudget:
     async def wait_for(self, request: Request, size: int) -> None:
         """Count `size` more bytes as soon as there is room. TooManyRequests after a while.
 
-        Requests of one user get room in the order in which they asked; nobody waits because another user's share is
+        Requests of one user get room in the order in which they asked; none waits because another user's share is
         used up.
         """
         if size > self._share(request.user):
@@ -140,7 +140,7 @@ class MemoryBudget:
         waiter = self._waiting[task] = _Waiter(request, size)
 
         def abort(_: object) -> trio.lowlevel.Abort:
-            waiter.parked = False  # the task is scheduled: nobody may do that again
+            waiter.parked = False  # the task is scheduled: it must not be scheduled again
             return trio.lowlevel.Abort.SUCCEEDED
 
         due = trio.current_time() + MAX_WAIT
@@ -207,7 +207,7 @@ class MemoryBudget:
         return self._by_user.get(user, 0)
 
     def _share(self, user: str) -> int:
-        return int(self._total * (STRANGER_SHARE if user in _STRANGERS else USER_SHARE))
+        return int(self._total * (UNAUTHENTICATED_SHARE if user in _STRANGERS else USER_SHARE))
 
     def _reason(self, request: Holder, size: int) -> str:
         over = self._of_user(request.user) + size > self._share(request.user)

@@ -1,6 +1,6 @@
 """Measures how long the event loop is held, and logs the request that held it too long.
 
-While tasks run between two polls of the sockets, nobody else is served: whatever a client sends, a task should run a
+While tasks run between two polls of the sockets, no request is served: whatever a client sends, a task should run a
 checkpoint within `STEP`. The watchdog is a trio instrument, which trio calls before and after every poll: a busy
 server polls once for many steps of tasks. Rejected: the calls before and after every step, which took 3% of a create.
 Time in which the interpreter ran another thread, or the disk was slow, counts too: others waited for it all the same.

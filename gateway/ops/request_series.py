@@ -132,7 +132,7 @@ class ServedRoutes:
         )
 
     def removed_release(self, route: Route) -> str | None:
-        """In which release a deprecated API version goes, "" if nobody knows; None for all others."""
+        """In which release a deprecated API version goes, "" if that is unknown; None for all others."""
         definition = self._registry.current.find(route.group, route.version, route.resource)
         if definition is None or not definition.deprecation_warning:
             return None

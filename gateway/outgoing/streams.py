@@ -32,7 +32,7 @@ class ByteStream(Protocol):
         """At least one byte, or b"" at the end."""
 
     def readable(self) -> bool:
-        """Whether something has arrived that nobody has read: bytes, or the end."""
+        """Whether something has arrived that was not read: bytes, or the end."""
 
     def expire(self) -> None:
         """End what waits for the stream, now and later, with TooSlow."""

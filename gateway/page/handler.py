@@ -1,6 +1,6 @@
 """Serves the page about the journal, and what it reads.
 
-    GET /debug/journal/                                  the page: files without data, for everybody
+    GET /debug/journal/                                  the page: files without data, without authentication
     GET /apis/rewound.cluster.io/v1/timeline             counts of events per bucket of time
     GET /apis/rewound.cluster.io/v1/timeline/events      the events, with `wait` as soon as there are new ones
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees

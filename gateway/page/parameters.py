@@ -32,7 +32,7 @@ class Span:
 
 
 def refuse_token(context: RequestContext) -> None:
-    """A token in a URL would be in logs and histories: say so, before somebody gets used to it."""
+    """A token in a URL would be in logs and histories: refuse it, so that it does not become a habit."""
     for name in ("token", "access_token"):
         if context.parameters.first(name) is not None:
             raise BadRequest(f"{name}: tokens are not accepted in a URL: send the header Authorization")

@@ -4,7 +4,7 @@ list on the type             its events: version, time, verb, name and contents
 rewind on secrets            also needed for Secrets, as for all of their past
 get on RESOURCE/history      who wrote them, with which field manager and for which reason
 
-As with lists, all namespaces at once need the right in all of them. Whoever has it in some has to name these: looking
+As with lists, all namespaces at once need the right in all of them. Who has it in some has to name these: looking
 for rights in each of thousands of namespaces would be thousands of decisions per request, perhaps of a webhook.
 """
 

@@ -18,7 +18,7 @@ _EXTRA = b"impersonate-extra-"
 
 
 def take_wanted_identity(request: Request) -> WantedIdentity | None:
-    """The identity that the headers ask for; None if they ask for none. Nobody reads the headers after this."""
+    """The identity that the headers ask for; None if they ask for none. The headers are not read after this."""
     names = [name for name in request.headers if name.startswith(IMPERSONATION)]
     if not names:
         return None

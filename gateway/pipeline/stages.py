@@ -238,7 +238,7 @@ def negotiate(context: RequestContext, services: PipelineServices) -> None:
 
 
 def read(context: RequestContext, services: PipelineServices) -> Later:
-    """Read the rest of the body: now, so that nobody makes the server hold what it will not use."""
+    """Read the rest of the body: now, so that the server holds no body that it will not use."""
     if context.began >= services.memory.process.next_check:
         _check_memory(context, services.memory.process)
     if context.request.arriving is None or context.forwarded:

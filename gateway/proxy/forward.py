@@ -1,6 +1,6 @@
 """Forward: one request on its way to another server, and the response on its way back.
 
-Two tasks copy, one in each direction, a part at a time: whoever receives slowly holds back whoever sends. The end of
+Two tasks copy, one in each direction, a part at a time: a slow receiver holds back the sender. The end of
 either side ends both. When the server stops, upgraded connections end at once and other responses get a few seconds.
 
 What a response becomes on its way back is up to an `Adapter`; `Adapter` itself changes as little as HTTP allows:

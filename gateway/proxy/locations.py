@@ -233,7 +233,7 @@ class Kubelets:
 
     @cached_property
     def trusting_tls(self) -> ssl.SSLContext:
-        """For clients that ask to read logs whoever the kubelet is."""
+        """For clients that request logs without verification of the kubelet."""
         return self._identified(unverifying())
 
     def _identified(self, context: ssl.SSLContext) -> ssl.SSLContext:

@@ -106,7 +106,7 @@ def _check_names(namespace: str, name: str, uid: str, version: str) -> None:
 
 
 def removal(kind: RecordedKind, namespace: str, name: str, version: str, arrived: int) -> Change:
-    """An object that a list at a version no longer has: it was deleted while nobody recorded."""
+    """An object that a list at a version no longer has: it was deleted while the recorder did not run."""
     reason = f"found to be deleted by the list at version {version}"
     return Change(kind, namespace, name, "", "", True, b"", b"", arrived, reason=reason)
 

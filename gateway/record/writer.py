@@ -97,7 +97,7 @@ class RecordingWriter:
         if known is not None and known.uid == change.uid and _is_recorded(change, known):
             return
         if known is not None and known.uid != change.uid:
-            # It was deleted and created again, and nobody saw the deletion.
+            # It was deleted and created again, and no watch had the deletion.
             self._append(_unseen_removal(change), known, removed=True)
             known = None
         self._append(change, known, removed=False)

@@ -51,7 +51,7 @@ class PlayerState:
     end: Moment
     playing: bool
     speed: float
-    stopped: str  # why it does not play any more; empty if nobody has played it
+    stopped: str  # why it does not play any more; empty if it was never played
 
 
 class Player:
@@ -71,7 +71,7 @@ class Player:
         self._to = recording.end if to is None else min(to, recording.end)  # playing stops there
         self._until = until
         self._lock = trio.Lock()
-        self._changed = trio.Event()  # somebody else moved, started or stopped the replay
+        self._changed = trio.Event()  # another client moved, started or stopped the replay
         self._ahead: list[Event] = []  # the next events, read in advance
         self._patient = True  # watchers read what they get
         self.speed = speed
@@ -156,7 +156,7 @@ class Player:
     # Playing.
 
     async def run(self) -> None:
-        """Play whenever somebody wants it, for ever."""
+        """Play whenever that is requested, for ever."""
         while True:
             changed = self._changed
             if not self.playing:
@@ -177,7 +177,7 @@ class Player:
             await self._changed.wait()
 
     async def _play(self) -> None:
-        """Play until the end, `until`, or until somebody stops it or changes its speed."""
+        """Play until the end, `until`, or until it is stopped or its speed changes."""
         began, time, speed = trio.current_time(), self._clock.time, self.speed
         while self.playing and speed == self.speed:
             changed = self._changed
@@ -198,7 +198,7 @@ class Player:
             else:
                 with trio.move_on_after(min((batch[0].time - due) / 1e6 / speed, TICK)):
                     await changed.wait()
-                    return  # whoever moved it may have moved the clock: begin anew
+                    return  # the move may have moved the clock: begin anew
 
     def _ready(self, batch: list[Event], due: int) -> list[Event]:
         """The events whose time has come, up to the one at which playing stops."""

@@ -2,7 +2,7 @@
 
 Each recorded event is applied as its user's write, with what it changed (`merged`) and without admission, which it
 passed when it was recorded. Objects keep the uids that they had. One that does not fit any more, because the object is
-gone or was created by somebody else, is reported, and the next one follows.
+gone or was created by another client, is reported, and the next one follows.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def merged(before: Object, after: Object, current: Object) -> Object:
 
         before   {replicas: 3, image: a}      as recorded
         after    {replicas: 5, image: a}      as recorded
-        current  {replicas: 3, image: b}      in the copy, where somebody else wrote image
+        current  {replicas: 3, image: b}      in the copy, where another manager wrote image
         merged   {replicas: 5, image: b}
 
     Maps are merged field by field; a list that the recording changed is taken whole, but for entries of

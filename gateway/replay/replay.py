@@ -39,7 +39,7 @@ class Plan:
 
 
 def replay_settings(recording: Recording, data_dir: Path, settings: type[Settings], **given: Any) -> Settings:
-    """Settings of a server that shows everything to everybody who signs in: rights that were recorded do not count."""
+    """Settings of a server that shows everything to every user who signs in: rights that were recorded do not count."""
     return settings(
         data_dir=data_dir,
         dialect=recording.dialect,

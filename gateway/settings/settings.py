@@ -613,7 +613,7 @@ class Settings:
         self._check_image_policy()
 
     def _check_image_policy(self) -> None:
-        """The plugin speaks an alpha version, which nobody should use without knowing it."""
+        """The plugin speaks an alpha version, which no operator should use unknowingly."""
         if "ImagePolicyWebhook" in self.plugins_off:
             return
         group = NAMES[self.dialect].group("imagepolicy")

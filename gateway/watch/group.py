@@ -483,7 +483,7 @@ class Sweeper:
 class Wakeups:
     """Wakes sweepers, few at a time if there are many.
 
-    trio runs all tasks that are ready before it looks at sockets again: five thousand sweeps would delay everybody else
+    trio runs all tasks that are ready before it looks at sockets again: five thousand sweeps would delay all others
     until the last of them has ended. How many are woken at once follows from how long the last ones took.
     """
 

@@ -177,7 +177,7 @@ class IdentityFile:
         return "" if self._is_in_place() else f"the file {FILE} was removed or replaced while the server ran"
 
     def close(self, *, put_back: bool) -> None:
-        """Make it durable, and put it back if somebody removed it."""
+        """Make it durable, and put it back if it was removed."""
         self.sync()
         with suppress(OSError):
             if put_back and not self._is_in_place():
@@ -193,7 +193,7 @@ class IdentityFile:
 
     def _put_back(self) -> None:
         if (self._path / FILE).exists():
-            return  # of somebody else
+            return  # of another cluster
         write_durably(self._path, os.pread(self._handle, SIZE, 0))
 
 

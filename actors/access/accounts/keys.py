@@ -5,7 +5,7 @@ The server signs with a key of its own in the data folder (`pki/sa.key`, 0600), 
 --tls-private-key-file. Keys are loaded in a thread when the first token needs them, so that a start stays short; keys
 of flags are loaded at start, so that a mistake in a file stops it. So does an own key that is visibly damaged.
 
-The key of its own is ECDSA P-256: it is made in 0.2 ms (RSA 2048: 50 to 300 ms, with pauses of 12 ms for everybody)
+The key of its own is ECDSA P-256: it is made in 0.2 ms (RSA 2048: 50 to 300 ms, with pauses of 12 ms for all requests)
 and signs in 0.1 ms (RSA: 1.4 ms). Relying parties that know only RS256 need --service-account-signing-key-file.
 """
 
@@ -94,11 +94,11 @@ class AccountKeys:
     def __init__(self, files: KeyFiles) -> None:
         self._files = files
         self._lock = trio.Lock()
-        self._logged = ""  # why the keys could not be loaded: everybody can send tokens that need them
+        self._logged = ""  # why the keys could not be loaded: any client can send tokens that need them
         self.current: Keys | None = None  # None until a token needs them
 
     def load(self) -> Keys:
-        """Load the keys at once; for a start, where nobody waits."""
+        """Load the keys at once; for a start, where no request waits."""
         import jwt  # noqa: F401 - loads it before the first token
 
         self.current = load_keys(self._files)
@@ -248,7 +248,7 @@ def _public_keys(pem: bytes, path: Path) -> Iterator[VerifyingKey]:
 
 
 def _fallback_keys(path: Path) -> Sequence[VerifyingKey]:
-    """None if the key of the secure port is of another type: nobody gave it for tokens."""
+    """None if the key of the secure port is of another type: no flag gave it for tokens."""
     try:
         return list(_public_keys(_read(path), path))
     except AccountKeyError:
@@ -355,7 +355,7 @@ def verified_claims(token: bytes, keys: Keys) -> dict[str, Any] | None:
 
 
 def _is_canonical(segment: bytes) -> bool:
-    """Whether nobody changed bits of the last character that carry nothing: one signature has one text."""
+    """Whether the unused bits of the last character are zero: one signature has one text."""
     decoded = _decoded(segment)
     return decoded is not None and base64.urlsafe_b64encode(decoded).rstrip(b"=") == segment
 

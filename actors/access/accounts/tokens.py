@@ -233,7 +233,7 @@ class AccountTokens:
         verified = self._verified.pop(token, None)
         if verified is None:
             return
-        verified.checked_until = verified.known_until = 0  # nobody reports changes of its objects any more
+        verified.checked_until = verified.known_until = 0  # changes of its objects are not reported any more
         for one in verified.objects:
             tokens = self._named_by[one]
             tokens.discard(token)

@@ -317,7 +317,7 @@ class RequestHeaders:
     allowed_names: frozenset[str] = frozenset()  # empty: every common name
 
     def take_user(self, certificate: Mapping[str, Any], fields: HeaderFields) -> User | None:
-        """The user whom a proxy with this certificate names, None if it names nobody. Unauthorized."""
+        """The user whom a proxy with this certificate names, None if it names no user. Unauthorized."""
         if self.allowed_names and common_name(certificate) not in self.allowed_names:
             return None
         name = self._user_name(fields)

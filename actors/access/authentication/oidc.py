@@ -3,7 +3,7 @@
 The issuer is read before anything is verified, so that tokens of others pass on to the next method at once. A verified
 token is cached by its digest until it expires or the keys of the provider change, so that a repeated one costs a hash
 and a lookup. The log has the reason why a token was refused, and never its content; each reason once in ten seconds,
-because everybody can send tokens. TokenReviews have it too.
+because any client can send tokens. TokenReviews have it too.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _unverified_issuer(token: bytes) -> str | None:
 PAUSE = 10.0  # seconds from the end of a fetch to the next
 TIME_LIMIT = 10.0  # of a discovery together with the keys
 MAX_BYTES = 256 * 1024  # of a document; those of large providers have less than 10 kB
-# Requests that wait for a fetch: everybody can send tokens that need one. Further ones are refused at once.
+# Requests that wait for a fetch: any client can send tokens that need one. Further ones are refused at once.
 MAX_WAITING = 1000
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 
@@ -374,7 +374,7 @@ def _has_unique_members(segment: bytes) -> bool:
 def verified_claims(token: bytes, header: TokenHeader, keys: Sequence[Key]) -> dict[str, Any] | None:
     """The claims of a token if one of the keys has signed it. BadSignature if they cannot be read.
 
-    Only RSA and EC keys count: a symmetric key in the provider's document would let everybody who can read it
+    Only RSA and EC keys count: a symmetric key in the provider's document would let every client that can read it
     sign. The algorithm has to be in the list of the settings, and has to fit the key. A token names a key by
     its id and nothing else: keys and addresses in its own header (jwk, jku, x5u, x5c) are never read. Callers
     have imported `jwt` before.

@@ -22,7 +22,7 @@ _NOT_BEFORE_LEEWAY = 60.0
 
 
 class BadClaims(Exception):
-    """The token authenticates nobody; the text names the claim and never its value."""
+    """The token does not authenticate; the text names the claim and never its value."""
 
 
 @dataclass(frozen=True, slots=True)

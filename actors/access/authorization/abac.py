@@ -162,7 +162,7 @@ def _policy(document: Any) -> Policy:
 def _old_policy(document: Mapping[str, Any]) -> Policy:
     """The oldest form, v0: no API groups, and an empty field matches everything.
 
-    Fields that it does not have are refused, because a policy without a user is for everybody: a `spec` whose kind was
+    Fields that it does not have are refused, because a policy without a user is for every user: a `spec` whose kind was
     forgotten, or a misspelled `user`, would allow everything to every authenticated user.
     """
     unknown = sorted(document.keys() - _OLD_FIELDS)

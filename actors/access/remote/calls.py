@@ -86,7 +86,7 @@ class Calls(Protocol):
 
 
 class NoCalls:
-    """For tools and tests that call nobody."""
+    """For tools and tests that make no calls."""
 
     def webhook(self, target: Target) -> Webhook:
         raise WebhookError(f"{target.display_url}: no webhooks are called here")

@@ -5,7 +5,7 @@
     selected.cluster.server, selected.user.token
 
 Relative paths are relative to the folder of the file. Certificates and keys stay paths until `read_pem` reads them, so
-that a missing file of a user that nobody selects is no error. An error names the file and the field. Fields that only
+that a missing file of a user that is not selected is no error. An error names the file and the field. Fields that only
 one caller understands (`exec`, `auth-provider`, impersonation) are in `User.fields` as the file has them.
 """
 

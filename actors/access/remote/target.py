@@ -115,7 +115,7 @@ def identify(context: ssl.SSLContext, path: Path, user: User) -> None:
 
 
 def _no_password() -> str:
-    """Called for a key that is encrypted: nobody is there to type a password."""
+    """Called for a key that is encrypted: a server has no terminal for a password."""
     raise ValueError
 
 

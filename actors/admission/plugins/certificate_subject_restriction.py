@@ -1,4 +1,4 @@
-"""CertificateSubjectRestriction: nobody requests a certificate that makes its holder a member of system:masters.
+"""CertificateSubjectRestriction: refuses requests for certificates of the group system:masters.
 
 It concerns the signer of API clients alone: the others do not sign such requests. Whether it is on by default is the
 rule `certificate-subjects` (`actors.profile`).

@@ -37,7 +37,7 @@ EVERYTHING: Final[tuple[Object, ...]] = (
 )
 NEEDS_EVERYTHING: Final = "must have cluster-admin privileges to use the aggregationRule"
 ROLE_PLURALS: Final = {"Role": "roles", "ClusterRole": "clusterroles"}
-# Metadata whose change alone gives nobody a right.
+# Metadata whose change alone grants no right.
 _HARMLESS: Final = frozenset(
     ("ownerReferences", "finalizers", "managedFields", "selfLink", "resourceVersion")
 )

@@ -44,7 +44,7 @@ class Accounts:
         feed.follow(self._committed, frozenset({self._type_id}))
 
     def get(self, namespace: str, name: str, *, in_thread: bool) -> Object | None:
-        """Nobody may change the result. A thread keeps nothing, because the account may be changing."""
+        """Callers must not change the result. A thread caches nothing, because the account may be changing."""
         found = self._cached.get((namespace, name))
         if found is not None:
             return found

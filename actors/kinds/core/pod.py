@@ -356,7 +356,7 @@ class Pods:
         pod_status_update_rules(errors, new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """Warn on create only: controllers make the later updates, and nobody reads their warnings."""
+        """Warn on create only: controllers make the later updates, and ignore warnings."""
         return self._warnings.of(new) if old is None else []
 
     def _update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:

@@ -223,7 +223,7 @@ def annotation_rules(errors: FieldErrors, annotations: Mapping[str, str], field:
     for key, value in annotations.items():
         errors.add_each(field, key, qualified_name(key.lower()))
         total += size(key) + size(value)
-        if total > MAX_ANNOTATION_BYTES:  # nobody needs to know what is wrong with the rest of them
+        if total > MAX_ANNOTATION_BYTES:  # the rest of them need no errors
             errors.add(too_long(field, MAX_ANNOTATION_BYTES))
             return
     if len(annotations) > LARGE_MAP and len(errors.found) == before:

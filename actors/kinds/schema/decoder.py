@@ -119,7 +119,7 @@ class Schema:
         return tuple(_shown_lists(self._struct, ()))
 
     def _keep_empty_lists(self, found: Object, document: Any) -> None:
-        """An empty list is stored as null, but whoever sends one owns the field, unlike whoever omits it."""
+        """An empty list is stored as null, but a manager that sends one owns the field, unlike one that omits it."""
         for path in self.shown_lists:
             if member_at(document, path) == []:
                 put_at(found, path, [])

@@ -60,7 +60,7 @@ class Problems:
             self._left_out += 1
 
     def leave_out(self, count: int) -> None:
-        """Counts problems that somebody else found and did not keep."""
+        """Counts problems that another decoder found and did not list."""
         self._left_out += count
 
     def texts(self) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ def parse_schema(schema: Object, names: Names) -> Node:
 
 
 def may_have(node: Node, extension: str) -> bool:
-    """Whether a schema may have an extension, at once: where this is False nobody needs to go through it."""
+    """Whether a schema may have an extension, at once: where this is False there is no need to go through it."""
     return node.extensions is None or extension in node.extensions
 
 

@@ -432,7 +432,7 @@ def _rebuilt(shape: Divided, value: Any, parts: dict[str, Any], changes: dict[st
     return items
 
 
-MAX_CAUSES: Final = 1000  # listed of all managers: a response of megabytes helps nobody
+MAX_CAUSES: Final = 1000  # listed of all managers: a response of megabytes is no help
 
 
 class Conflict(NamedTuple):

@@ -3,7 +3,7 @@
     audit.log    audit-2026-11-15T09-30-00.000.log    audit-2026-11-14T23-10-07.120.log
 
 Names and order are those of Kubernetes; `Compression` adds .gz. Only the thread of the log backend uses it. A file that
-somebody moved or deleted is created anew, with its folder. A line is in a file whole or not at all, also when the disk
+was moved or deleted is created anew, with its folder. A line is in a file whole or not at all, also when the disk
 is full.
 """
 

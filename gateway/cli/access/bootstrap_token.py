@@ -85,7 +85,7 @@ def run(options: Options) -> int:
 
 
 def _warn_if_refused(session: Session, names: Names, data: dict[str, str]) -> None:
-    """Say that the server runs without bootstrap tokens; whoever may not review tokens learns nothing."""
+    """Say that the server runs without bootstrap tokens; without the right to review tokens nothing is printed."""
     from gateway.client.errors import StatusError
 
     if "usage-bootstrap-authentication" not in data:

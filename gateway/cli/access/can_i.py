@@ -2,7 +2,7 @@
 
     rewound can-i create deployments -n team        namespaced resources
     rewound can-i get pods/log NAME                 a subresource of one object
-    rewound can-i get nodes --as alice              as somebody else
+    rewound can-i get nodes --as alice              as another user
     rewound can-i get /metrics                      a path
     rewound can-i --list                            everything
 

@@ -20,7 +20,7 @@ class UsageError(Exception):
 
 
 def _not_empty(text: str) -> str:
-    """Refuse the value of a variable that is not set: the command would act as somebody else than it says."""
+    """Refuse the value of a variable that is not set: the command would act as another user than it says."""
     if not text:
         raise argparse.ArgumentTypeError("is empty; give a value, or leave the flag out")
     return text

@@ -1,4 +1,4 @@
-"""`rewound kubeconfig`: write a kubeconfig file for somebody.
+"""`rewound kubeconfig`: write a kubeconfig file for a user or service account.
 
     rewound kubeconfig user alice --group devs      a client certificate, signed through the API
     rewound kubeconfig user alice --data-dir F      the same, signed with the CA of a data folder

@@ -103,7 +103,7 @@ def _written(path: Path, *, force: bool) -> Iterator[BinaryIO]:
 
 
 def _temporary_file(path: Path) -> tuple[int, str]:
-    """A new file beside `path`. An error names `path`, because nobody asked for the other file."""
+    """A new file beside `path`. An error names `path`, because the user did not name the other file."""
     if not path.parent.is_dir():
         raise Failure(
             f"{path}: the folder {path.parent} does not exist; create it first, or name another file"

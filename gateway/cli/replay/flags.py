@@ -33,7 +33,7 @@ def add_flags(parser: Parser) -> None:
     where.add_argument(
         "--until", default="", metavar="EXPRESSION", help="stop after the event for which this holds"
     )
-    where.add_argument("--paused", action="store_true", help="do not play until somebody says so")
+    where.add_argument("--paused", action="store_true", help="do not play until a command or request says so")
     where.add_argument("--exit", action="store_true", help="end when it has played to the end")
     copy = parser.add_argument_group("a copy that is written to")
     copy.add_argument(

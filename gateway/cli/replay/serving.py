@@ -276,7 +276,7 @@ def _resolve(recording: Recording, given: Given | None, flag: str) -> Moment | N
 
 
 def written_kubeconfig(wanted: Path | None, settings: Settings) -> Path:
-    """The kubeconfig file of the server; a copy where `--kubeconfig` wants it, that nobody else can ever read."""
+    """The kubeconfig file of the server; a copy where `--kubeconfig` wants it, that only its owner can read."""
     if wanted is None:
         return settings.kubeconfig
     write_atomically(wanted, settings.kubeconfig.read_bytes(), 0o600)
@@ -294,7 +294,7 @@ quit           end"""
 
 
 class Console:
-    """Commands that somebody types while a replay runs: one a line."""
+    """Commands that are typed while a replay runs: one a line."""
 
     def __init__(self, control: ReplayControl, recording: Recording, stop: trio.Event) -> None:
         self._control, self._recording, self._stop = control, recording, stop

@@ -76,7 +76,7 @@ _OF_SERVERS = ("kubeconfig", "context", "server", "certificate_authority", "toke
 
 
 def _check_no_server(options: Options) -> None:
-    """Refuse flags about a server: everybody who can read a folder reads everything in it."""
+    """Refuse flags about a server: a user who can read a folder reads everything in it."""
     for name in _OF_SERVERS:
         if getattr(options, name):
             flag = "--" + name.removesuffix("_user").replace("_", "-")

@@ -16,7 +16,7 @@ from gateway.message import BodyNotRead
 
 # A body of unknown length takes memory in steps of this size.
 _STEP: Final = 256 * KIB
-# The rest of a body that nobody reads is discarded up to this size, so that its client gets the response.
+# The rest of a body that no handler reads is discarded up to this size, so that its client gets the response.
 _DISCARDED: Final = 256 * KIB
 _TOO_SLOW: Final = "the request did not arrive in time"
 

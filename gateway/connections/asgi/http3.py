@@ -178,7 +178,7 @@ class _Http3(H3Protocol):
         return number in self.streams and not self._owner.ended
 
     async def _wait_below(self, number: int, size: int) -> None:
-        """Wait until fewer bytes of a stream are to be sent, or nobody wants them."""
+        """Wait until fewer bytes of a stream are to be sent, or the stream has ended."""
         owner = self._owner
         while self._is_open(number) and owner.quic.streams.unsent(number) >= size:
             await owner.changed.wait()

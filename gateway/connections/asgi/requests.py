@@ -93,7 +93,7 @@ async def _respond(responder: Responder, codec: HttpCodec, head: Head) -> None:
 
 
 async def _handled(responder: Responder, codec: HttpCodec, head: Head) -> Response | None:
-    """The pipeline's response; None if there is nobody to send one to."""
+    """The pipeline's response; None if the client has disconnected."""
     request = head.request
     if head.fault is not None:
         codec.exchange = None if responder.observe is None else responder.observe(request)

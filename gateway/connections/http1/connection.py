@@ -140,7 +140,7 @@ class Http1Connection:
                 return data
             await self._serve_requests(data)
         except (OSError, trio.ClosedResourceError):
-            # The client disconnected, or read its response too slowly: nobody is left to send a response to.
+            # The client disconnected, or read its response too slowly: there is no client to send a response to.
             transport.abort()
         except Exception as error:
             if self.exchange is not None:

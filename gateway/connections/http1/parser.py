@@ -28,7 +28,7 @@ _METHODS = {name.encode(): name for name in _NAMES}
 _METHOD_LIKE = re.compile(rb"[A-Za-z-]{1,32} ")
 _SLASH = ord("/")
 _HASH = ord("#")  # a search for a number is five times as fast as one for bytes
-# The rest of a body that nobody reads is discarded up to this size, so that the connection can go on.
+# The rest of a body that no handler reads is discarded up to this size, so that the connection can go on.
 _DISCARDED = 256 * KIB
 _AUTHORITY = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
@@ -252,7 +252,7 @@ class Parser:
 
     def on_headers_complete(self) -> None:
         headers, url, repeated, http = self._headers, self._url, self._repeated, self._http
-        # Trailers are reported like headers: from here on they go into a dict that nobody reads.
+        # Trailers are reported like headers: from here on they go into a dict that is not read.
         self._headers, self._url = {}, b""
         if repeated is not None or self._head or len(headers) > self._limits.headers:
             self._check_head(url, headers)

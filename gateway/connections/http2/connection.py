@@ -455,7 +455,7 @@ def resume(steps: Steps[T], trap: Any) -> Generator[Any, Any, T]:
 class RequestScope:
     """A cancel scope for the steps of one request, which a reset of its stream cancels.
 
-    A child task of the request may fail while it is cancelled. Nobody waits for the response then, and the other
+    A child task of the request may fail while it is cancelled. No client waits for the response then, and the other
     requests of the connection go on.
     """
 

@@ -295,7 +295,7 @@ class Receiver:
             self.reset(number, STREAM_CLOSED)
 
     def _idle(self, number: int) -> bool:
-        """Whether nobody has opened a stream yet; those with even numbers would be the server's."""
+        """Whether the stream has not been opened yet; those with even numbers would be the server's."""
         return number > self.highest or not number & 1
 
     def refuse(self, stream: Stream, fault: Fault, *, ended: bool) -> Stream | None:

@@ -45,7 +45,7 @@ class Malformed(Exception):
 
 @dataclass(slots=True)  # not frozen: that costs a microsecond for each head
 class RequestHead:
-    """The head of one request. Whoever gets it leaves it as it is: equal requests share it."""
+    """The head of one request. Callers must not change it: equal requests share it."""
 
     method: str
     path: str  # as sent: percent-encoded, without the query
@@ -72,7 +72,7 @@ class RequestHeads:
         return self._decoded(block) if head is None else head
 
     def trailers(self, block: bytes) -> None:
-        """Decode a block whose fields nobody reads. Malformed, CompressionError."""
+        """Decode a block whose fields are not needed. Malformed, CompressionError."""
         for name, _, _, allowed in self._fields(block) or ():
             if not allowed or name[0] == _COLON or name in _CONNECTION_SPECIFIC:
                 raise Malformed(f"a trailer must not contain {name[:64]!r}")

@@ -4,7 +4,7 @@ The connection creates it with the head of a request and forgets it when both si
 
 A body that has not arrived with its head is read when a handler wants it. Until then the peer may send no more than the
 first window of the stream, and what it sent is not acknowledged on the connection either. `read_body` takes memory for
-it, opens the windows, and waits for the end of the stream. Data of a forwarded body that nobody has taken stays
+it, opens the windows, and waits for the end of the stream. Data of a forwarded body that has not been taken stays
 unacknowledged too, so that a slow receiver holds back the client.
 
 A watch sends through `transmit` and `broadcast`, which queue DATA frames on the connection as far as the windows and
@@ -287,7 +287,7 @@ class Stream:
             return
         owner = self._connection
         if self.parts is not None:
-            owner.receiver.bodies.release(self)  # nobody reads it any more
+            owner.receiver.bodies.release(self)  # its handler has ended
         block = owner.heads.head(response, self.exchange, b"" if length is None else length_field(length))
         if owner.receiver.size_update:
             block = owner.receiver.size_update + block

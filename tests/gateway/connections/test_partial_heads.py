@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.memory.budget import STRANGER_SHARE, MemoryBudget
+from gateway.memory.budget import UNAUTHENTICATED_SHARE, MemoryBudget
 from tests.gateway.connections.http2.raw_client import ErrorCode, continuation, headers, raw_client
 from tests.gateway.connections.http_server import Client, served
 from tests.gateway.settling import settled
@@ -12,7 +12,7 @@ LIMIT = 64 * KIB
 
 
 def budget() -> MemoryBudget:
-    return MemoryBudget(int(LIMIT / STRANGER_SHARE))
+    return MemoryBudget(int(LIMIT / UNAUTHENTICATED_SHARE))
 
 
 async def begin(client: Client, size: int) -> None:

@@ -113,7 +113,7 @@ class RbacPolicy:
         return any(one.role_key in self._uncompiled_roles for one in self.bindings_of(user, namespace))
 
     async def compile_large(self, user: User, namespace: str) -> None:
-        """In a thread, so that nobody else waits. What changes meanwhile stays uncompiled."""
+        """In a thread, so that other requests do not wait. What changes meanwhile stays uncompiled."""
         async with self._compiling:
             for key, body in self._uncompiled_in(namespace):
                 large = await trio.to_thread.run_sync(_large_binding, key, body)
