@@ -24,6 +24,7 @@ from tests.time_limit import TimeLimit
 from tests.virtual_time import stopped_by_threads
 
 LONG_TESTS = ("tests/robustness/", "tests/benchmarks/")
+WITH_SERVERS = ("tests/api/", "tests/gateway/")
 
 register_profiles()
 share_kinds()
@@ -68,7 +69,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    if any(item.nodeid.startswith("tests/gateway/") for item in session.items):
+    if any(item.nodeid.startswith(WITH_SERVERS) for item in session.items):
+        # A server imports it in a thread with the first HTTP/2 connection, and a clock that jumps waits for no thread.
+        import gateway.connections.http2.connection  # noqa: F401
         from tests.gateway.api import prepare_initial_data
 
         prepare_initial_data()

@@ -42,7 +42,7 @@ from tests.gateway.initial_data import (
     keep_initial_data,
 )
 from tests.gateway.plain_client import PlainClient, is_plain
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 ADMIN, ALICE = "admin-token", "alice-token"
 TOKENS = f'{ADMIN},admin,1,"system:masters"\n{ALICE},alice,2,"devs"\n'

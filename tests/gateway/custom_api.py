@@ -19,8 +19,8 @@ import pytest
 import trio
 
 from tests.actors.object_store import Document, open_store
+from tests.api.custom.kinds import GROUP, define, definition
 from tests.gateway.api import Api, served
-from tests.gateway.custom.kinds import GROUP, define, definition
 from tests.gateway.initial_data import is_kept, keep_initial_data
 
 TEXTS: Document = {"type": "object", "additionalProperties": {"type": "string"}}

@@ -10,7 +10,7 @@ from actors.admission.request import CREATE, AdmissionRequest
 from actors.admission.timings import Timings
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
-from tests.actors.admission.quota.objects import add_quota, config_map, refusal
+from tests.actors.admission.plugins.quota.objects import add_quota, config_map, refusal
 from tests.actors.object_store import Refused, Store, open_store
 
 CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")

@@ -13,6 +13,7 @@ from actors.access.authentication.authenticate import Authenticated
 from actors.identity import User
 from gateway.composition.extensions import Extensions
 from gateway.settings.settings import ProxySettings
+from tests.api.access.test_proxy_authentication import proxy_settings
 from tests.gateway.account_tokens import eventually
 from tests.gateway.aggregation.aggregated import (
     API_SERVICES,
@@ -40,7 +41,6 @@ from tests.gateway.proxy.backends import (
     request_head,
     serving,
 )
-from tests.gateway.test_proxy_authentication import proxy_settings
 from tests.issuers import issuer
 
 THINGS = f"{GROUP_VERSION}/namespaces/default/things"

@@ -5,7 +5,7 @@ import trio
 from gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import Client, Host, served
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 UPLOADS = {
     "in the head": b"POST / HTTP/1.1\r\nHost: t\r\nContent-",

@@ -12,7 +12,7 @@ from gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http2_client import Http2Client, http2_client
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 KIB = 1024
 

@@ -6,7 +6,7 @@ from trio.testing import MockClock
 
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 LARGE = b"x" * 32_000_000
 

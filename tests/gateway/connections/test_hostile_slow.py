@@ -5,7 +5,7 @@ from trio.testing import MockClock
 
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance
+from tests.settling import advance
 
 HEAD = b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n"
 

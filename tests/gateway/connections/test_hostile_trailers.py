@@ -7,7 +7,7 @@ import tracemalloc
 from gateway.connections.limits import Limits
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 # Less than the defaults, because large heads take long to send.
 SMALL = Limits(target=64 * 1024, head=128 * 1024, headers=200)

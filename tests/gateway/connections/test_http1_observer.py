@@ -14,7 +14,7 @@ from gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import hello, served
 from tests.gateway.observing import Observer
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 POST = b"POST /p HTTP/1.1\r\nHost: t\r\n"
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)

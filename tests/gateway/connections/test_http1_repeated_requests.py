@@ -11,7 +11,7 @@ import trio
 from gateway.memory.budget import MemoryBudget
 from gateway.message import ReplyLost, Request, Response
 from tests.gateway.connections.http_server import Client, Host, served
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 LARGE = bytes(100_000)
 

@@ -11,7 +11,7 @@ from gateway.memory.budget import MemoryBudget
 from gateway.message import EndReason, Finished, Request, Response
 from tests.gateway.connections.http_server import Client, served
 from tests.gateway.observing import Observer
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 KIB, MIB = 1024, 1024 * 1024
 GET = b"GET /next HTTP/1.1\r\nHost: t\r\n\r\n"

@@ -12,7 +12,7 @@ from tests.gateway.connections.http2.raw_client import Setting, raw_client, wind
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import served
 from tests.gateway.observing import Observer
-from tests.gateway.settling import advance, eventually, settled
+from tests.settling import advance, eventually, settled
 
 PLAIN = ["received", "complete"]
 

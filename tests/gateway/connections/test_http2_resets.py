@@ -11,7 +11,7 @@ import trio
 from gateway.message import Request, Response
 from tests.gateway.connections.http2_client import Http2Client, http2_client
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import eventually, settled
+from tests.settling import eventually, settled
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 # The server may notice while sending or while receiving.

@@ -11,7 +11,7 @@ from gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, RawClient, headers, raw_client
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 
 class Gate:

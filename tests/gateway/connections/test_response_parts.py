@@ -14,7 +14,7 @@ from gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, Setting, raw_client, window_update
 from tests.gateway.connections.http_server import Client, Host, authority, served
 from tests.gateway.observing import Observer
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 SMALL = [b"one ", b"", b"two ", b"three"]
 WHOLE = b"".join(SMALL)

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import Client, served
-from tests.gateway.settling import advance, eventually, settled
+from tests.settling import advance, eventually, settled
 
 
 async def test_longest_idle_connection_closes_for_a_new_one(mock_clock: MockClock) -> None:

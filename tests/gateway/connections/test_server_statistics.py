@@ -4,7 +4,7 @@ import trio
 
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 
 async def test_connections_and_requests_are_counted() -> None:

@@ -11,8 +11,8 @@ from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import Client, authority, hello, refuse, served
-from tests.gateway.settling import advance, settled
 from tests.issuers import issuer
+from tests.settling import advance, settled
 
 
 async def who(request: Request) -> Response:

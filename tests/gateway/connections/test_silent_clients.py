@@ -12,7 +12,7 @@ from gateway.connections.limits import DRAIN_TICK, Limits
 from gateway.message import Request, Response
 from tests.gateway.connections.conftest import BUFFER, limit_receive_buffer
 from tests.gateway.connections.http_server import Client, hello, served
-from tests.gateway.settling import advance, seconds_to_stop, settled
+from tests.settling import advance, seconds_to_stop, settled
 
 pytestmark = pytest.mark.usefixtures("small_send_buffers")
 

@@ -12,7 +12,7 @@ import trio
 from gateway.connections.limits import Limits
 from gateway.connections.tls import SharedBios, TlsTransport
 from tests.gateway.connections.http_server import authority
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 
 class Peer:

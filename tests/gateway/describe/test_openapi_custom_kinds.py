@@ -17,8 +17,8 @@ from gateway.describe.openapi.custom import CustomDocuments, FragmentCache
 from gateway.describe.openapi.documents import Documents
 from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.sections import sections
+from tests.api.custom.kinds import DEFINITIONS, GROUP, MERGE, define, definition, version
 from tests.gateway.api import served
-from tests.gateway.custom.kinds import DEFINITIONS, GROUP, MERGE, define, definition, version
 from tests.gateway.describe.reader import CATALOGS, VERBS
 
 SCALE = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}

@@ -9,9 +9,9 @@ import pytest
 
 from gateway.describe.openapi.handler import OLD_PROTOBUF_3, PROTOBUF_3
 from gateway.describe.openapi.protobuf import document_3
+from tests.api.custom.kinds import GROUP, MERGE, NAME, define, definition, version
 from tests.cases import cases
 from tests.gateway.api import served
-from tests.gateway.custom.kinds import GROUP, MERGE, NAME, define, definition, version
 from tests.gateway.describe.protobuf_3 import read_document
 from tests.gateway.describe.reader import version_3
 from tests.gateway.shared_server import shared

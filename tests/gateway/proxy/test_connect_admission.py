@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.settings.settings import ProxySettings
+from tests.api.webhooks.hooking import DENY, Hooks, adding, hooking
 from tests.gateway.proxy.backends import (
     POD,
     Call,
@@ -16,7 +17,6 @@ from tests.gateway.proxy.backends import (
     request_head,
     serving,
 )
-from tests.gateway.webhooks.hooking import DENY, Hooks, adding, hooking
 
 LOCAL = {"proxy": ProxySettings(allow_local_proxy_targets=True)}
 UPGRADE = ("Connection: Upgrade", "Upgrade: SPDY/3.1")

@@ -18,7 +18,7 @@ from gateway.record.recorder import Recorder, RecordOptions
 from journal.log import Journal
 from journal.records import Event
 from tests.gateway.api import ADMIN, Api
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 
 class CountingSession(StreamingSession):

@@ -16,7 +16,7 @@ from tests.actors.object_store import Document, memory_folder
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.record.recording import recording
 from tests.gateway.replay.replaying import replayed
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 LISTED = (
     "configmaps",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from gateway.replay.player import Moment
 from gateway.replay.writable import WritablePlan
+from tests.api.custom.kinds import GROUP, WIDGETS, define, definition, version, widget
 from tests.gateway.api import Api, config_map
-from tests.gateway.custom.kinds import GROUP, WIDGETS, define, definition, version, widget
 from tests.gateway.replay.replaying import forked, recorded, replayed
 
 NOWHERE = "https://127.0.0.1:9/"  # nothing listens there: a call would fail

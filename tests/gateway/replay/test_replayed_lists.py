@@ -11,8 +11,8 @@ from gateway.replay.replay import Plan
 from gateway.replay.writable import WritablePlan
 from journal.transfer import export
 from tests.actors.object_store import Document
+from tests.api.custom.kinds import GROUP, define, definition, widget
 from tests.gateway.api import Api, config_map, names
-from tests.gateway.custom.kinds import GROUP, define, definition, widget
 from tests.gateway.replay.replaying import forked, recorded, replayed
 
 PATHS = (

@@ -10,8 +10,8 @@ import trio.testing
 
 from gateway.replay.player import FULL_SPEED, Moment
 from gateway.replay.replay import Plan
+from tests.api.custom.kinds import GROUP, define, definition, widget
 from tests.gateway.api import Api, config_map, names
-from tests.gateway.custom.kinds import GROUP, define, definition, widget
 from tests.gateway.journal_commands import put, write_history
 from tests.gateway.replay.replaying import Replay, lines, recorded, replayed
 from tests.gateway.watch.watching import watching

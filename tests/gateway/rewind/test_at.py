@@ -9,8 +9,8 @@ import pytest
 
 from journal import Journal, retention
 from tests.actors.object_store import WATCH_HISTORY, Document, Refused
+from tests.api.access.test_access_to_the_past import RBAC
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, names, served
-from tests.gateway.test_access_to_the_past import RBAC
 
 PATH = "/api/v1/namespaces/default/configmaps"
 ACCEPTED = [

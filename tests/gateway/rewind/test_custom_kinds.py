@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.api.custom.kinds import GROUP, MERGE, WIDGETS, define, definition, widget
 from tests.gateway.api import served
-from tests.gateway.custom.kinds import GROUP, MERGE, WIDGETS, define, definition, widget
 from tests.gateway.rewind.test_at import version_of
 from tests.gateway.rewind.test_group import ROOT
 

@@ -7,7 +7,6 @@ from trio.testing import MockClock
 
 from gateway.watch.group import BOOKMARK_INTERVAL
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import (
     Watch,
     ports,
@@ -17,6 +16,7 @@ from tests.gateway.watch.watching import (
     versions,
     watching,
 )
+from tests.settling import advance, settled
 
 ASKED = {"allowWatchBookmarks": "true"}
 

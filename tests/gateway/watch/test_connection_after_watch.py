@@ -7,8 +7,8 @@ from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
 from tests.gateway.connections.http_server import Client
-from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import Chunks, Watch, connect, request, watching
+from tests.settling import advance, settled
 
 
 async def test_requests_sent_during_a_watch_get_responses_after_it(mock_clock: MockClock) -> None:

@@ -9,7 +9,6 @@ import pytest
 import trio
 
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import (
     connect,
     ports,
@@ -20,6 +19,7 @@ from tests.gateway.watch.watching import (
     type_and_name,
     watching,
 )
+from tests.settling import settled
 
 RESET = struct.pack("ii", 1, 0)
 

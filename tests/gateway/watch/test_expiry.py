@@ -7,7 +7,6 @@ from trio.testing import MockClock
 
 from gateway.watch import changes, frames
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import (
     ports,
     stalling_transports,
@@ -16,6 +15,7 @@ from tests.gateway.watch.watching import (
     versions,
     watching,
 )
+from tests.settling import advance, settled
 
 BIG = "x" * 100_000
 

@@ -10,8 +10,8 @@ from gateway.watch.selection import Selected, Selection
 from journal.errors import Damaged
 from journal.records import Event
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, watching
+from tests.settling import settled
 
 select = Selection.select
 

@@ -10,8 +10,8 @@ from trio.testing import MockClock
 
 from tests.gateway.api import ADMIN, Api, config_map, served
 from tests.gateway.connections.http2.raw_client import RawClient, Setting, rst_stream, window_update
-from tests.gateway.settling import seconds_to_stop
 from tests.gateway.watch.watching import connect
+from tests.settling import seconds_to_stop
 
 NO_WINDOW = {Setting.INITIAL_WINDOW_SIZE: 0}
 MAX_WINDOW = 2**31 - 1

@@ -13,9 +13,9 @@ from gateway.connections.http2.stream import Stream
 from gateway.connections.transport import Transport
 from gateway.watch import group
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.settling import advance, eventually, settled
 from tests.gateway.watch.http2_watches import StreamBody, connection
 from tests.gateway.watch.watching import assert_ascending, type_and_name, version
+from tests.settling import advance, eventually, settled
 
 PATH = "/api/v1/namespaces/default/configmaps"
 TABLE = {"Accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}

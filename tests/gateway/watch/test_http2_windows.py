@@ -13,9 +13,9 @@ from gateway.watch import changes, frames
 from gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.observing import Observer
-from tests.gateway.settling import advance, eventually, settled
 from tests.gateway.watch.http2_watches import WIDE, StreamBody, StreamWatch, connection
 from tests.gateway.watch.watching import type_and_name, versions
+from tests.settling import advance, eventually, settled
 
 PATH = "/api/v1/namespaces/default/configmaps"
 MANY = 1 << 20

@@ -10,7 +10,6 @@ import trio
 from actors.store import committer as slow_disk
 from gateway.watch import initial_events as state
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import (
     Watch,
     assert_ascending,
@@ -21,6 +20,7 @@ from tests.gateway.watch.watching import (
     versions,
     watching,
 )
+from tests.settling import settled
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, type_and_name, watching
+from tests.settling import settled
 
 PATHS = [
     "/api/v1/namespaces/default/configmaps/a",

@@ -10,8 +10,8 @@ from gateway.memory.budget import MemoryBudget, TooManyRequests
 from gateway.watch import interest as interests
 from gateway.watch.interest import GROUP_BYTES, SELECTOR_FACTOR, account
 from tests.gateway.api import Api, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import watching
+from tests.settling import settled
 
 # Far more than the machine has: the memory that the test process uses does not matter.
 LIMIT = 1 << 44

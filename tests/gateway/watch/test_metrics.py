@@ -5,8 +5,8 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import stalling_plain_transports, watching
+from tests.settling import settled
 
 
 async def measured(api: Api, kind: str = "configmaps") -> dict[str, float]:

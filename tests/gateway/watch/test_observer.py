@@ -10,7 +10,6 @@ from gateway.composition.extensions import Extensions
 from gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
 from tests.gateway.observing import Observer
-from tests.gateway.settling import advance, settled
 from tests.gateway.watch.http2_watches import connection
 from tests.gateway.watch.watching import (
     Watch,
@@ -22,6 +21,7 @@ from tests.gateway.watch.watching import (
     watching,
 )
 from tests.gateway.watch.websocket_client import CLOSE, masked, websocket_client
+from tests.settling import advance, settled
 
 PATH = "/api/v1/namespaces/default/secrets"
 STAGES = ["received", "attributes", "decision", "started", "complete"]

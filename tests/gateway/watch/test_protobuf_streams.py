@@ -11,8 +11,8 @@ from trio.testing import MockClock
 
 from tests.gateway.api import ADMIN, Api, config_map, served
 from tests.gateway.protobuf_client import MEDIA, event, message, wrapped
-from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import Chunks, Watch, connect, watching, with_query
+from tests.settling import advance, settled
 
 STREAM = f"{MEDIA};stream=watch"
 

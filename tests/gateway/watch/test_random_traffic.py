@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.actors.object_store import Document
 from tests.examples import examples
 from tests.gateway.api import Api, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import Watch, type_and_name, version, watching
+from tests.settling import settled
 
 NAMES = "abcdef"
 SELECTORS = ["", "app=web", "app!=web", "tier", "!tier", "app in (web,db),tier"]

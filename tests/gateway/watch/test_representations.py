@@ -6,8 +6,8 @@ import pytest
 from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import ports, transports, watching
+from tests.settling import advance, settled
 
 TABLE = {"Accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
 PARTIAL = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.cluster.io;v=v1"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import (
     assert_ascending,
     ports,
@@ -13,6 +12,7 @@ from tests.gateway.watch.watching import (
     versions,
     watching,
 )
+from tests.settling import settled
 
 
 @transports

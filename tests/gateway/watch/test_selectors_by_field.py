@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, watching
+from tests.settling import settled
 
 
 def secret(name: str, kind: str) -> dict[str, Any]:

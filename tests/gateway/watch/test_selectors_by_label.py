@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.gateway.api import labelled, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, version, watching
+from tests.settling import settled
 
 
 @transports

@@ -9,7 +9,6 @@ from trio.testing import MockClock
 
 from gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.settling import seconds_to_stop, settled
 from tests.gateway.watch.watching import (
     connect,
     ports,
@@ -19,6 +18,7 @@ from tests.gateway.watch.watching import (
     version,
     watching,
 )
+from tests.settling import seconds_to_stop, settled
 
 UPGRADE = {
     "Upgrade": "websocket",

@@ -6,8 +6,8 @@ import pytest
 
 from gateway.watch import initial_events as state
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import watching
+from tests.settling import settled
 
 BIG = "x" * 100_000
 NAMES = [f"c-{number:02}" for number in range(60)]

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import (
     Watch,
     assert_ascending,
@@ -18,6 +17,7 @@ from tests.gateway.watch.watching import (
     type_and_name,
     watching,
 )
+from tests.settling import settled
 
 BIG = "x" * 50_000
 MANY = 40  # two megabytes of events: far more than sockets hold

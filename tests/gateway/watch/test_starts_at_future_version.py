@@ -5,8 +5,8 @@ from __future__ import annotations
 from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import advance, settled
 from tests.gateway.watch.watching import ports, transports, watching
+from tests.settling import advance, settled
 
 
 @transports

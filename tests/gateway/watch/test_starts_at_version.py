@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import ports, transports, watching
+from tests.settling import settled
 
 
 @transports

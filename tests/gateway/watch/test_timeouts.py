@@ -7,8 +7,8 @@ from trio.testing import MockClock
 
 from gateway.handlers.watches import DEFAULT_TIMEOUT
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import advance, eventually
 from tests.gateway.watch.watching import ports, transports, watching
+from tests.settling import advance, eventually
 
 
 @transports

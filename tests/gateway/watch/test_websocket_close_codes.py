@@ -7,8 +7,8 @@ from trio.testing import MockClock
 
 from gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import advance
 from tests.gateway.watch.websocket_client import CLOSE, Frame, masked, websocket_client
+from tests.settling import advance
 
 PATH = "/api/v1/namespaces/default/configmaps"
 

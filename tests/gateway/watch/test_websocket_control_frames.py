@@ -9,8 +9,8 @@ from trio.testing import MockClock
 
 from gateway.connections.websocket.connection import PING_AFTER, PONG_TIMEOUT
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import advance, settled
 from tests.gateway.watch.websocket_client import CLOSE, PING, PONG, TEXT, Frame, masked, websocket_client
+from tests.settling import advance, settled
 
 PATH = "/api/v1/namespaces/default/configmaps"
 WATCH = f"{PATH}?watch=1"

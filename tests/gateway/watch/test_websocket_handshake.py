@@ -7,9 +7,9 @@ import pytest
 
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.connections.http_server import Client
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import connect, request
 from tests.gateway.watch.websocket_client import KEY, PING, PONG, UPGRADE, masked, websocket_client
+from tests.settling import settled
 
 PATH = "/api/v1/namespaces/default/configmaps"
 

@@ -8,8 +8,8 @@ from actors.errors import StorageRefused
 from actors.store.committer import BatchWriter
 from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
-from tests.gateway.settling import settled
 from tests.gateway.watch.watching import type_and_name, watching
+from tests.settling import settled
 
 MERGE = {"content-type": "application/merge-patch+json"}
 

@@ -7,7 +7,7 @@ import trio
 from gateway.wire import compression, worker_threads
 from gateway.wire.compression import accepts_gzip, compress
 from tests.cases import cases
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 
 @cases(

@@ -31,7 +31,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance, eventually, settled
+from tests.settling import advance, eventually, settled
 
 __all__ = ["small_buffers"]
 

@@ -23,7 +23,7 @@ from tests.gateway.connections.http2.raw_client import (
     settings,
 )
 from tests.gateway.connections.http_server import hello, served
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 BEGINNINGS = {
     "part of the preface": PREFACE[:18],

@@ -19,7 +19,7 @@ from tests.gateway.connections.http2.raw_client import (
     raw_client,
 )
 from tests.gateway.connections.http_server import hello, served
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 # Less than the defaults, because large heads take long to send.
 SMALL = Limits(target=64 * 1024, http2_head=128 * 1024, headers=200)

@@ -11,7 +11,7 @@ from gateway.message import Request, Response
 from tests.gateway.connections.http2.attacks import attacked, block, expect_calm
 from tests.gateway.connections.http2.raw_client import ErrorCode, data, headers, raw_client, rst_stream
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 ATTEMPTS = 1000
 

@@ -10,7 +10,7 @@ from gateway.message import Request, Response
 from tests.gateway.connections.http2.attacks import Watches, attacked, block, outputs, shrink, small_buffers
 from tests.gateway.connections.http2.raw_client import headers, rst_stream, settings, window_update
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance, eventually, settled
+from tests.settling import advance, eventually, settled
 
 __all__ = ["small_buffers"]
 

@@ -22,7 +22,7 @@ from tests.gateway.connections.http2.raw_client import (
     settings,
     window_update,
 )
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 __all__ = ["small_buffers"]
 

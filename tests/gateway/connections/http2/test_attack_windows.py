@@ -26,7 +26,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 STREAMS = 250
 LARGEST = (1 << 31) - 1

@@ -31,7 +31,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance
+from tests.settling import advance
 
 RESERVED = 2**31
 MAX_FRAME = 16_384

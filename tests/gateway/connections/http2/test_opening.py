@@ -13,7 +13,7 @@ from tests.gateway.connections.http2.raw_client import (
     settings,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance, settled
+from tests.settling import advance, settled
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])

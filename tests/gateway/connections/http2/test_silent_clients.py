@@ -28,7 +28,7 @@ from tests.gateway.connections.http2.raw_client import (
     window_update,
 )
 from tests.gateway.connections.http_server import served
-from tests.gateway.settling import advance, seconds_to_stop, settled
+from tests.settling import advance, seconds_to_stop, settled
 
 pytestmark = pytest.mark.usefixtures("small_send_buffers")
 

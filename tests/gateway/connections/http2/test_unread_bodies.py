@@ -21,7 +21,7 @@ from tests.gateway.connections.http2.raw_client import (
 )
 from tests.gateway.connections.http_server import served
 from tests.gateway.observing import Observer
-from tests.gateway.settling import advance, eventually, settled
+from tests.settling import advance, eventually, settled
 
 KIB, MIB = 1024, 1024 * 1024
 FIRST_WINDOW = 65_535

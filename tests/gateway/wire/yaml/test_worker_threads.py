@@ -5,7 +5,7 @@ import trio
 
 from gateway.wire import worker_threads
 from gateway.wire.yaml import dump, from_json_in_thread
-from tests.gateway.settling import settled
+from tests.settling import settled
 
 SMALL = b'{"a": 1}'
 LARGE = orjson.dumps({f"key{number}": "value" for number in range(5000)})

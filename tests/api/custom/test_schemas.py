@@ -1,0 +1,116 @@
+"""Changes of the schema of a custom kind hold for the next request, for stored objects, and in running watches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from tests.api.custom.kinds import (
+    DEFINITIONS,
+    GROUP,
+    MERGE,
+    NAME,
+    SPEC,
+    WIDGETS,
+    change_schema,
+    define,
+    definition,
+    version,
+    widget,
+)
+from tests.cases import checking
+from tests.gateway.api import served
+from tests.gateway.shared_server import shared
+from tests.gateway.watch.watching import watching
+
+COLOURED: dict[str, Any] = {
+    "type": "object",
+    "properties": {**SPEC["properties"], "colour": {"type": "string", "default": "red"}},
+}
+
+
+async def test_changed_schema_holds_for_the_next_request() -> None:
+    async with served() as api:
+        await define(api, definition())
+        (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
+        await change_schema(api, COLOURED)
+        created = (await api.ask("POST", WIDGETS, widget("b"))).expect(201)
+        assert created["spec"] == {"size": 1, "colour": "red"}
+        assert (await api.ask("GET", f"{WIDGETS}/a")).expect(200)["spec"] == {"size": 1, "colour": "red"}
+        listed = (await api.ask("GET", WIDGETS)).expect(200)["items"]
+        assert [one["spec"]["colour"] for one in listed] == ["red", "red"]
+        changed = await api.ask("PATCH", f"{WIDGETS}/a", {"metadata": {"labels": {"x": "1"}}}, headers=MERGE)
+        assert changed.expect(200)["metadata"]["generation"] == 1
+
+
+async def test_stored_fields_that_a_schema_no_longer_has_are_not_shown() -> None:
+    async with served() as api:
+        await define(api, definition(version(spec=COLOURED)))
+        (await api.ask("POST", WIDGETS, widget("a", spec={"size": 1, "colour": "blue"}))).expect(201)
+        await change_schema(api, SPEC)
+        assert (await api.ask("GET", f"{WIDGETS}/a")).expect(200)["spec"] == {"size": 1}
+        table = {"accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
+        shown = (await api.ask("GET", WIDGETS, headers=table, includeObject="Object")).expect(200)
+        assert shown["rows"][0]["object"]["spec"] == {"size": 1}
+        await change_schema(api, COLOURED)
+        assert (await api.ask("GET", f"{WIDGETS}/a")).expect(200)["spec"]["colour"] == "blue"
+
+
+async def test_running_watch_goes_on_with_the_new_schema() -> None:
+    async with served() as api:
+        await define(api, definition(version("v1"), version("v2", storage=False)))
+        path = WIDGETS.replace("/v1/", "/v2/")
+        async with watching(api, path) as watch:
+            (await api.ask("POST", WIDGETS, widget("a"))).expect(201)
+            assert await watch.types_and_names(1) == [("ADDED", "a")]
+            coloured = [version("v1", spec=COLOURED), version("v2", storage=False, spec=COLOURED)]
+            changed = {"spec": {"versions": coloured}}
+            (await api.ask("PATCH", f"{DEFINITIONS}/{NAME}", changed, headers=MERGE)).expect(200)
+            (await api.ask("POST", WIDGETS, widget("b"))).expect(201)
+            [event] = await watch.take(1)
+            assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "b")
+            assert event["object"]["apiVersion"] == f"{GROUP}/v2"
+            assert event["object"]["spec"]["colour"] == "red"
+            (await api.ask("DELETE", f"{DEFINITIONS}/{NAME}")).expect(200)
+            rest = await watch.end()
+            assert [one["type"] for one in rest][-2:] == ["DELETED", "DELETED"]
+
+
+async def test_versions_show_what_their_schemas_know() -> None:
+    async with served() as api:
+        other = {"type": "object", "properties": {"size": {"type": "integer"}, "extra": {"type": "string"}}}
+        await define(api, definition(version("v1"), version("v2", storage=False, spec=other)))
+        path = WIDGETS.replace("/v1/", "/v2/")
+        created = {**widget("a", spec={"size": 1, "extra": "x"}), "apiVersion": f"{GROUP}/v2"}
+        assert (await api.ask("POST", path, created)).expect(201)["spec"] == {"size": 1}
+        patched = await api.ask("PATCH", f"{WIDGETS}/a", {"spec": {"text": "t"}}, headers=MERGE)
+        assert patched.expect(200)["spec"] == {"size": 1, "text": "t"}
+        assert (await api.ask("GET", f"{path}/a")).expect(200)["spec"] == {"size": 1}
+        labels = {"metadata": {"labels": {"x": "1"}}}
+        relabelled = (await api.ask("PATCH", f"{path}/a", labels, headers=MERGE)).expect(200)
+        assert relabelled["metadata"]["generation"] == 2
+
+
+async def test_default_of_an_integer_is_a_64_bit_integer() -> None:
+    """As Go reads them: larger numbers are floats, and floats without a fraction are integers, written as such."""
+    path = f"{DEFINITIONS}?dryRun=All"
+    spec = {"type": "object", "properties": {"size": {"type": "integer", "default": 0}}}
+    body = orjson.dumps(definition(version(spec=spec)))
+    async with shared() as api:
+        with checking() as case:
+            for text, shown in (
+                (b"9223372036854775807", b"9223372036854775807"),
+                (b"-9223372036854775808", b"-9223372036854775808"),
+                (b"1.0", b"1"),
+                (b"1e3", b"1000"),
+                *((text, b"") for text in (b"9223372036854775808", b"-9223372036854775809", b"1e19", b"1.5")),
+            ):
+                with case(text):
+                    sent = body.replace(b'"default":0', b'"default":' + text)
+                    response = await api.ask("POST", path, sent)
+                    if shown:
+                        assert b'"default":' + shown + b"}" in response.body
+                    else:
+                        message = response.expect(422)["message"]
+                        assert message.endswith('"number":  in body must be of type integer: "number"')

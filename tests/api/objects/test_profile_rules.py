@@ -1,0 +1,352 @@
+"""Rule by rule, what a server of each profile does, as a client sees it; names are those of one dialect throughout."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from actors.profile import DOCUMENTS, PROFILES, TABLE, V1_25, choose_rules
+from tests.actors.certificates.making_requests import Wanted
+from tests.gateway.api import ALICE, Api, names, served
+from tests.gateway.shared_server import ServerThread
+
+Probe = Callable[[Api], Awaitable[str]]  # asks a server; returns the word of the rule that it follows
+PROBES: dict[str, Probe] = {}
+_servers: dict[str, ServerThread] = {}
+
+LABELS = {"app": "web"}
+CONTAINER = {"name": "c", "image": "i"}
+TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [CONTAINER]}}
+
+
+@asynccontextmanager
+async def server_of(profile: str) -> AsyncIterator[Api]:
+    """One server of each profile for all tests here, in the dialect `cluster`."""
+    if profile not in _servers:
+        _servers[profile] = ServerThread(profile=profile, enable_admission_plugins="")
+    async with _servers[profile].connected() as api:
+        yield api
+
+
+def probe(of: Probe) -> Probe:
+    PROBES[of.__name__.replace("_", "-")] = of
+    return of
+
+
+def choice(name: str, *, documents: bool) -> str:
+    """The word of a rule by what was seen."""
+    rule = next(one for one in TABLE if one.name == name)
+    return rule.documents.word if documents else rule.v1_25.word
+
+
+@probe
+async def service_name(api: Api) -> str:
+    body = {"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}}
+    response = await api.ask("POST", api.path("statefulsets"), body, dryRun="All")
+    if response.status == 201:
+        assert response.document["spec"]["serviceName"] == ""
+        return "optional"
+    assert response.expect(422)["details"]["causes"][0]["field"] == "spec.serviceName"
+    return "required"
+
+
+@probe
+async def default_cpu(api: Api) -> str:
+    body = {"metadata": {"name": "p"}, "spec": {"containers": [CONTAINER]}}
+    made = (await api.ask("POST", api.path("pods"), body, dryRun="All")).expect(201)
+    return str(made["spec"]["containers"][0]["resources"].get("requests", {}).get("cpu", "none"))
+
+
+@probe
+async def pod_security_policy(api: Api) -> str:
+    found = (await api.ask("GET", "/apis/policy")).expect(200)
+    served_versions = [one["version"] for one in found["versions"]]
+    status = (await api.ask("GET", "/apis/policy/v1beta1/podsecuritypolicies")).status
+    assert (status == 200) == ("v1beta1" in served_versions)
+    return "served" if status == 200 else "removed"
+
+
+@probe
+async def health(api: Api) -> str:
+    lines = (await api.ask("GET", "/readyz?verbose")).text.splitlines()
+    if lines[-1] == "healthz check passed":
+        assert "[+]journal ok" in lines
+        return "rewound"
+    assert lines[-1] == "readyz check passed" and "[+]etcd ok" in lines
+    return "kubernetes"
+
+
+@probe
+async def item_watch(api: Api) -> str:
+    path = api.path("namespaces", None, "default")
+    response = await api.ask("GET", path, watch="1", timeoutSeconds="1")
+    if response.document.get("type") == "ADDED":
+        return "stream"
+    assert response.expect(200)["kind"] == "Namespace"
+    return "ignored"
+
+
+@probe
+async def bookmark(api: Api) -> str:
+    last = await last_event(api, api.path("pods", "cluster-public"))
+    assert last["type"] == "BOOKMARK"
+    version = last["object"]["metadata"].pop("resourceVersion")
+    assert int(version)
+    assert (last["object"].pop("kind"), last["object"].pop("apiVersion")) == ("Pod", "v1")
+    if last["object"] == {"metadata": {}}:
+        return "version"
+    empty = {"metadata": {"creationTimestamp": None}, "spec": {"containers": None}, "status": {}}
+    assert last["object"] == empty
+    accept = "application/json;as=PartialObjectMetadata;g=meta.cluster.io;v=v1"
+    partial = (await last_event(api, api.path("pods", "cluster-public"), accept))["object"]
+    assert {**partial["metadata"], "resourceVersion": ""} == {
+        "resourceVersion": "",
+        "creationTimestamp": None,
+    }
+    return "zero-values"
+
+
+async def last_event(api: Api, path: str, accept: str = "application/json") -> Any:
+    query = {"watch": "1", "allowWatchBookmarks": "1", "timeoutSeconds": "1"}
+    response = await api.ask("GET", path, headers={"accept": accept}, **query)
+    return orjson.loads(response.body.splitlines()[-1])
+
+
+@probe
+async def zero_version_limit(api: Api) -> str:
+    found = await api.list("clusterroles", None, resourceVersion="0", limit="2")
+    assert ("continue" in found["metadata"]) == (len(found["items"]) == 2)
+    assert len((await api.list("clusterroles", None, limit="2"))["items"]) == 2
+    return "paged" if len(found["items"]) == 2 else "whole"
+
+
+@probe
+async def last_page(api: Api) -> str:
+    for name in ("page-a", "page-b", "page-c"):
+        labels = {"page": "yes"} if name != "page-c" else {}
+        await api.create("configmaps", {"metadata": {"name": name, "labels": labels}})
+    selected: dict[str, Any] = {"labelSelector": "page=yes", "limit": "1"}
+    first = await api.list("configmaps", **selected)
+    second = await api.list("configmaps", **{**selected, "continue": first["metadata"]["continue"]})
+    assert names(first) + names(second) == ["page-a", "page-b"]
+    token = second["metadata"].get("continue")
+    if token is None:
+        return "matching"
+    assert "remainingItemCount" not in second["metadata"]
+    last = await api.list("configmaps", **{**selected, "continue": token})
+    assert not last["items"] and "continue" not in last["metadata"]
+    whole = await api.list("configmaps", limit="100")
+    assert "continue" not in whole["metadata"]
+    return "unread"
+
+
+@probe
+async def reset_owner(api: Api) -> str:
+    await api.create("configmaps", {"metadata": {"name": "reset"}, "data": {"a": "1"}})
+    body = {"metadata": {"managedFields": [{}]}, "data": {"b": "2"}}
+    merge = {"content-type": "application/merge-patch+json"}
+    changed = (await api.ask("PATCH", api.path("configmaps", name="reset"), body, headers=merge)).expect(200)
+    owned = [one["fieldsV1"] for one in changed["metadata"].get("managedFields", [])]
+    if not owned:
+        return "nobody"
+    assert owned == [{"f:data": {"f:b": {}}}]
+    return "writer"
+
+
+@probe
+async def held_delete(api: Api) -> str:
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/a"]}}
+    await api.create("configmaps", held)
+    deleted = await api.delete("configmaps", "held")
+    free = {"content-type": "application/merge-patch+json"}
+    path = api.path("configmaps", name="held")
+    (await api.ask("PATCH", path, {"metadata": {"finalizers": None}}, headers=free)).expect(200)
+    await api.create("configmaps", {"metadata": {"name": "free"}})
+    assert (await api.delete("configmaps", "free"))["kind"] == "Status"
+    if deleted["kind"] == "Status":
+        return "by-kind"
+    assert deleted["kind"] == "ConfigMap" and deleted["metadata"]["deletionTimestamp"]
+    return "object"
+
+
+@probe
+async def collection_delete(api: Api) -> str:
+    for name in ("a", "b", "c"):
+        await api.create("secrets", {"metadata": {"name": name, "labels": LABELS}})
+    path = api.path("secrets")
+    found = (await api.ask("DELETE", path, labelSelector="app=web", limit="2")).expect(200)
+    token = found["metadata"]["continue"]
+    rest = (await api.ask("DELETE", path, **{"labelSelector": "app=web", "continue": token})).expect(200)
+    assert not (await api.list("secrets", labelSelector="app=web"))["items"]
+    if found["kind"] == "Status":
+        return "status"
+    assert (found["kind"], names(found), names(rest)) == ("SecretList", ["a", "b"], ["c"])
+    return "list"
+
+
+@probe
+async def unknown_and_invalid(api: Api) -> str:
+    body = {"metadata": {"name": "NO"}, "oddity": 1}
+    response = await api.ask("POST", api.path("configmaps"), body)
+    if response.status == 422:
+        assert response.warnings == ['299 - "unknown field \\"oddity\\""']
+        assert "oddity" not in response.text
+    return str(response.status)
+
+
+@probe
+async def bare_dry_run(api: Api) -> str:
+    body = {"metadata": {"name": "dry"}}
+    made = await api.ask("POST", api.path("configmaps") + "?dryRun", body)
+    removed = await api.ask("DELETE", api.path("configmaps", name="dry") + "?dryRun")
+    if made.status == 201:
+        removed.expect(200)
+        (await api.ask("GET", api.path("configmaps", name="dry"))).expect(404)
+        return "write"
+    for refused in (made, removed):
+        cause = refused.expect(422)["details"]["causes"][0]
+        assert cause["message"] == 'Unsupported value: []string{""}: supported values: "All"'
+    return "refused"
+
+
+@probe
+async def custom_columns(api: Api) -> str:
+    await register(api)
+    accept = {"accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
+    table = (await api.ask("GET", "/apis/example.com/v1/boats", headers=accept)).expect(200)
+    columns = [(one["name"], one["type"]) for one in table["columnDefinitions"]]
+    assert columns[0] == ("Name", "string") and columns[1][1] == "date"
+    return columns[1][0].lower().replace(" ", "-")
+
+
+async def register(api: Api) -> None:
+    """The custom kind Boat, served."""
+    schema = {"type": "object", "x-cluster-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    kind = {"plural": "boats", "kind": "Boat"}
+    spec = {"group": "example.com", "scope": "Cluster", "names": kind, "versions": [version]}
+    await api.create("customresourcedefinitions", {"metadata": {"name": "boats.example.com"}, "spec": spec})
+    with trio.fail_after(30):
+        while (await api.ask("GET", "/apis/example.com/v1/boats")).status != 200:
+            await trio.lowlevel.checkpoint()
+
+
+@probe
+async def account_impersonation(api: Api) -> str:
+    group = "rbac.authorization.cluster.io"
+    rule = {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["impersonate"]}
+    await api.create("roles", {"metadata": {"name": "act"}, "rules": [rule]})
+    subject = {"kind": "User", "apiGroup": group, "name": "alice"}
+    ref = {"apiGroup": group, "kind": "Role", "name": "act"}
+    await api.create("rolebindings", {"metadata": {"name": "act"}, "roleRef": ref, "subjects": [subject]})
+
+    async def acts_in(namespace: str) -> bool:
+        headers = {"impersonate-user": f"system:serviceaccount:{namespace}:default"}
+        return (await api.ask("GET", "/version", token=ALICE, headers=headers)).status == 200
+
+    assert not await acts_in("cluster-public")
+    return "namespace" if await acts_in("default") else "cluster"
+
+
+@probe
+async def denial_right(api: Api) -> str:
+    requests, group = "certificatesigningrequests", "rbac.authorization.cluster.io"
+    rule = {
+        "apiGroups": ["certificates.cluster.io"],
+        "resources": [f"{requests}/approval"],
+        "verbs": ["update", "patch"],
+    }
+    await api.create("clusterroles", {"metadata": {"name": "decide"}, "rules": [rule]})
+    subject = {"kind": "User", "apiGroup": group, "name": "alice"}
+    ref = {"apiGroup": group, "kind": "ClusterRole", "name": "decide"}
+    binding = {"metadata": {"name": "decide"}, "roleRef": ref, "subjects": [subject]}
+    await api.create("clusterrolebindings", binding)
+    content = Wanted((("CN", "alice"),)).encoded()
+    spec = {"request": content, "signerName": "example.com/one", "usages": ["client auth"]}
+    await api.create(requests, {"metadata": {"name": "r"}, "spec": spec})
+    path = api.path(requests, None, "r") + "/approval"
+
+    async def decide(kind: str) -> int:
+        status = {"conditions": [{"type": kind, "status": "True", "reason": "Because"}]}
+        merge = {"content-type": "application/merge-patch+json"}
+        return (await api.ask("PATCH", path, {"status": status}, token=ALICE, headers=merge)).status
+
+    assert await decide("Approved") == 403
+    return {200: "update", 403: "approve"}[await decide("Denied")]
+
+
+@probe
+async def url_wildcards(api: Api) -> str:
+    rules = [{"verbs": ["get"], "nonResourceURLs": ["/metric*"]}]
+    response = await api.ask(
+        "POST", api.path("clusterroles", None), {"metadata": {"name": "m"}, "rules": rules}
+    )
+    return {201: "anywhere", 422: "final-step"}[response.status]
+
+
+SEEN_BELOW_HTTP = {
+    "certificate-subjects": "tests/api/access/test_certificate_subjects.py",
+    "cluster-info-key": "tests/actors/controllers/test_cluster_info_signatures.py",
+    "node-usages": "tests/actors/certificates/test_signer_rules.py",
+    "oidc-groups": "tests/actors/access/authentication/test_oidc_claims.py",
+    "root-certificate": "tests/gateway/cli/test_cli_controllers.py",
+    "unfit-requests": "tests/actors/controllers/test_certificate_signing.py",
+    "unissued-requests": "tests/actors/controllers/test_certificate_cleaning.py",
+}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_server_follows_every_rule_of_its_profile(profile: str) -> None:
+    expected = choose_rules("cluster", profile)
+    async with server_of(profile) as api:
+        seen = {name: await ask(api) for name, ask in PROBES.items()}
+    assert seen == {name: getattr(expected, name.replace("-", "_")) for name in PROBES}
+
+
+def test_every_rule_has_a_test() -> None:
+    assert {one.name for one in TABLE} == {*PROBES, *SEEN_BELOW_HTTP}
+
+
+async def removed(api: Api, claim: str) -> None:
+    path = api.path("persistentvolumeclaims", name=claim)
+    with trio.fail_after(30):
+        while (await api.ask("GET", path)).status != 404:
+            await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_claims_in_use_are_protected_in_every_profile(profile: str) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    pod = {"nodeName": "n", "containers": [CONTAINER], "volumes": [volume]}
+    async with server_of(profile) as api:
+        for name in ("data", "unused"):
+            await api.create("persistentvolumeclaims", {"metadata": {"name": name}, "spec": spec})
+        await api.create("pods", {"metadata": {"name": "user"}, "spec": pod})
+        for name in ("data", "unused"):
+            await api.delete("persistentvolumeclaims", name)
+        await removed(api, "unused")  # after the controller has seen the other one
+        assert "deletionTimestamp" in (await api.get("persistentvolumeclaims", "data"))["metadata"]
+        await api.delete("pods", "user", gracePeriodSeconds=0)
+        await removed(api, "data")
+
+
+async def test_one_rule_set_by_name_leaves_the_others() -> None:
+    changed: dict[str, Any] = {"profile": V1_25, "rule": "health=rewound"}
+    async with served(**changed) as api:
+        assert await health(api) == "rewound"
+        assert await service_name(api) == "optional"
+
+
+async def test_dialect_chooses_the_profile() -> None:
+    async with served(dialect="kubernetes") as api:
+        assert await service_name(api) == "optional"
+        assert await pod_security_policy(api) == "removed"
+    async with served(dialect="kubernetes", profile=DOCUMENTS) as api:
+        assert await service_name(api) == "required"
+        assert await pod_security_policy(api) == "served"
