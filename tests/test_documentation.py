@@ -51,8 +51,10 @@ def _anchors(page: Path) -> Iterator[str]:
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def test_first_page_is_short_and_linked_first() -> None:
+def test_first_page_is_short_and_the_readme_links_it_first_and_then_all_others() -> None:
     assert len((DOCS / "start-here.md").read_text().split()) <= 600
+    linked = set(_LINK.findall((ROOT / "README.md").read_text()))
+    assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= linked
     assert _first_link(ROOT / "README.md", "## Read on") == "docs/start-here.md"
     assert _first_link(DOCS / "architecture.md", "# Architecture") == "start-here.md"
 

@@ -36,7 +36,7 @@ MAX_WAITING = 1000
 # The part of the memory limit that requests may hold. The rest is for the process itself, its threads and connections.
 BUDGET_SHARE = 1 / 2
 
-_STRANGERS = ("", ANONYMOUS)
+_UNAUTHENTICATED = ("", ANONYMOUS)
 NO_LIMIT = 1 << 62
 NO_MEMORY = "the server uses as much memory as its limit allows, please try again later"
 NO_ROOM = "the server holds as much for other requests as its memory limit allows, please try again later"
@@ -207,7 +207,7 @@ class MemoryBudget:
         return self._by_user.get(user, 0)
 
     def _share(self, user: str) -> int:
-        return int(self._total * (UNAUTHENTICATED_SHARE if user in _STRANGERS else USER_SHARE))
+        return int(self._total * (UNAUTHENTICATED_SHARE if user in _UNAUTHENTICATED else USER_SHARE))
 
     def _reason(self, request: Holder, size: int) -> str:
         over = self._of_user(request.user) + size > self._share(request.user)
