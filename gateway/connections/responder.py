@@ -162,7 +162,7 @@ class Responder:
         if request.exchange is not None:
             request.exchange.panic(error)
         log.error("%s %s failed", request.method, request.path, exc_info=error)
-        return self.refuse(500, "the server failed to handle the request; its log says why")
+        return self.refuse(500, "internal error; see the server's log")
 
     def refusal(self, status: int, message: str) -> Response:
         self.refused += 1
