@@ -88,14 +88,29 @@ def _layers() -> dict[str, int]:
     }
 
 
-def test_every_package_says_what_is_in_it() -> None:
+def test_every_package_says_what_is_in_it_and_names_modules_that_exist() -> None:
     packages = [
         path for name in ("gateway", "actors", "journal") for path in (ROOT / name).rglob("__init__.py")
     ]
-    silent = [
-        str(path.relative_to(ROOT)) for path in packages if not ast.get_docstring(ast.parse(path.read_text()))
+    said = {path.parent: ast.get_docstring(ast.parse(path.read_text())) or "" for path in packages}
+    assert [str(folder) for folder, text in said.items() if not text] == []
+    missing = [
+        (str(folder.relative_to(ROOT)), name)
+        for folder, text in said.items()
+        for name in re.findall(r"`([a-z_]+)/?`", text)
+        if name not in COMMANDS and not _is_in(folder, name)
     ]
-    assert silent == []
+    assert missing == []
+
+
+COMMANDS = {"rewound", "import"}  # which docstrings name too
+
+
+def _is_in(folder: Path, name: str) -> bool:
+    """Whether a folder has this module, folder or function."""
+    if (folder / name).is_dir() or (folder / f"{name}.py").exists():
+        return True
+    return any(f"\ndef {name}(" in module.read_text() for module in folder.glob("*.py"))
 
 
 def test_changelog_has_unreleased_changes_first_and_then_every_version_down_from_the_current_one() -> None:
