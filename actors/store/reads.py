@@ -495,7 +495,7 @@ class Horizon:
     """The oldest resourceVersion that watches, exact lists and continue tokens may use: the watch history, in
     offsets.
 
-    `floor()` is the newest version at the begin of the window. Requests for older versions get 410, even though
+    `floor()` is the newest version at the start of the window. Requests for older versions get 410, even though
     the journal may still have them for debugging.
     """
 

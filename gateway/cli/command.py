@@ -22,7 +22,7 @@ Failures = Sequence[
 
 
 def run_command(run: Callable[[], int], failures: Failures) -> int:
-    """Run a command and report its errors; one that is none of these is a bug."""
+    """Run a command and report its errors; any other is a bug."""
     try:
         code = run()
         sys.stdout.flush()

@@ -32,7 +32,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def number_of(version: str) -> int | None:
-    """A version as a number; None for one that is none, or too large for an offset."""
+    """A version as a number; None for one that is no number, or too large for an offset."""
     return int(version) if version.isdecimal() and len(version) < 20 else None
 
 
@@ -54,7 +54,7 @@ class Change:
 
     @property
     def number(self) -> int | None:
-        """The version as a number; None for one that is none, or not known."""
+        """The version as a number; None for one that is no number, or not known."""
         return number_of(self.version)
 
     @property
@@ -125,7 +125,7 @@ def _in_storage_form(kind: RecordedKind, given: Document) -> Document:
 
 
 def _facts(kind: RecordedKind, stored: Document) -> bytes:
-    """What selectors and the garbage collector read. TypeError, KeyError for labels or owners that are none."""
+    """What selectors and the garbage collector read. TypeError, KeyError for invalid labels or owners."""
     metadata = stored["metadata"]
     fields = _selectable(kind.storage, stored) if kind.storage is not None else {}
     fields["metadata.name"] = metadata["name"]

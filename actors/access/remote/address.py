@@ -25,7 +25,7 @@ class ServiceAddress(NamedTuple):
 def cleaned_url(url: str) -> str:
     """The URL that is called for this one: without query and fragment, its path as `cleaned_path` has it.
 
-    ValueError for one that is none.
+    ValueError for an invalid one.
     """
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc, cleaned_path(unquote_to_bytes(parts.path)), "", ""))

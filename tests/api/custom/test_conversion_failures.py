@@ -80,7 +80,7 @@ WRONG: dict[str, tuple[Change, str]] = {
         f"{SINGLE} returned invalid object: must have the same namespace: default != kube",
     ),
     "uid": (_metadata(uid="x"), f"{SINGLE} returned invalid object: must have the same UID: OWN != x"),
-    "labels that are none": (
+    "invalid labels": (
         _metadata(labels=["k"]),
         f"{SINGLE} returned invalid metadata: invalid metadata.labels of type []interface {{}} in converted object",
     ),
