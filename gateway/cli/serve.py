@@ -118,9 +118,9 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     if addresses.quic is not None:
         yield "http3", f"https://{_local(addresses.quic)} (over QUIC; callers sign in with tokens only)"
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
-    yield "profile", _profile(settings)
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
+    yield "profile", _profile(settings)
     yield "rights", f"{settings.authorization_mode}, anonymous {'on' if settings.anonymous_auth else 'off'}"
 
 
