@@ -17,6 +17,7 @@ from actors.access.remote.target import read_target
 from gateway.outgoing.webhook import MAX_CALLS, MAX_RESPONSE, TRIES
 from tests.gateway.outgoing.calling import calling, post
 from tests.gateway.outgoing.https_peer import Received, Reply, https_peer, pki, write_kubeconfig
+from tests.settling import settled
 
 
 def echo(received: Received) -> Any:
@@ -290,7 +291,7 @@ async def test_cancelled_calls_leave_no_connection_behind(tmp_path: Path) -> Non
                 count = len(peer.received) + 11
                 for _ in range(11):
                     nursery.start_soon(post, webhook, {"wait": True})
-                while len(peer.received) < count:
-                    await trio.testing.wait_all_tasks_blocked(0.001)
+                await settled()
+                assert len(peer.received) == count
                 nursery.cancel_scope.cancel()
         assert await post(webhook, {}) == {}, "more calls than connections were cancelled"

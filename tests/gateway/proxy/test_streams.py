@@ -22,6 +22,7 @@ from tests.gateway.proxy.backends import (
     request_head,
     serving,
 )
+from tests.settling import settled
 
 PART = bytes(1 << 16)
 MANY = 1000  # parts: far more than all sockets between client and backend hold
@@ -52,7 +53,7 @@ async def test_a_client_that_does_not_read_holds_back_the_backend() -> None:
         async with raw_client(api) as client:
             await client.send_all(request_head("GET", f"{POD}:{backend.port}/proxy/x"))
             await receive_head(client)
-            await trio.testing.wait_all_tasks_blocked(0.05)
+            await settled()
             assert 0 < counts[0] < MANY
             assert peak_memory() - before < MANY * len(PART) // 4
             while counts[0] < MANY:
@@ -77,7 +78,7 @@ async def test_a_backend_that_does_not_read_holds_back_the_client() -> None:
             await client.send_all(request_head("PUT", f"{POD}:{backend.port}/proxy/x", *fields))
             nursery.start_soon(sent_until_blocked, client, counts)
             await backend.arrived.wait()
-            await trio.testing.wait_all_tasks_blocked(0.05)
+            await settled()
             assert counts[0] < MANY
             assert peak_memory() - before < MANY * len(PART) // 4
             go.set()
@@ -111,7 +112,7 @@ async def test_http2_windows_hold_back_both_sides() -> None:
             await client.flush()
             while not any(isinstance(one, h2.events.ResponseReceived) for one in client.events):
                 assert await client.receive()
-            await trio.testing.wait_all_tasks_blocked(0.05)
+            await settled()
             assert 0 < counts[0] < MANY
             data = [one for one in client.events if isinstance(one, h2.events.DataReceived)]
             assert sum(len(one.data) for one in data) <= 65535

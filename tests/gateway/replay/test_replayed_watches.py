@@ -15,6 +15,7 @@ from tests.gateway.api import Api, config_map, names
 from tests.gateway.journal_commands import put, write_history
 from tests.gateway.replay.replaying import Replay, lines, recorded, replayed
 from tests.gateway.watch.watching import watching
+from tests.settling import settled
 
 WIDGETS = f"/apis/{GROUP}/v1/widgets"
 WATCHED = (
@@ -73,7 +74,7 @@ async def test_every_replay_delivers_the_same_bytes(tmp_path: Path) -> None:
                 into.append(await watched(api, start, counts))
 
             nursery.start_soon(read)
-            await trio.testing.wait_all_tasks_blocked(0.01)
+            await settled()
             await replay.move(action="play")
         assert results == [original]
 
