@@ -1,15 +1,14 @@
 """Admission: mutating plugins, then completion by the server, then validating plugins.
 
 The steps that concern one (resource, operation, subresource) are compiled into a `Chain` once, in the order in which
-the plugins are listed; a write that concerns no plugin has an empty chain and no cost. The actor calls `admit` before
-it prepares an object and `validate` after it has validated the object. Either returns early at an asynchronous step,
-with the index of that step, and is called again to continue after it.
+the plugins are listed; a write that concerns no plugin has an empty chain and no cost. A write awaits `admit` before
+it prepares an object and `validate` after it has validated the object. Both wait only where a plugin asks another
+process: `Asking` says how, and what follows when it has responded.
 
 Most writes are in a namespace for which no plugin has anything to do at present: they need no request and no steps
 (`admits_all`, then `count_validated`).
 
-What is never stored, such as a TokenRequest, has no actor: `admit_ephemeral` and `validate_ephemeral` run its steps one
-after the other.
+What is never stored, such as a TokenRequest, has no actor: `admit_ephemeral` and `validate_ephemeral` run its steps.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import trio
 
 from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Rule
-from actors.admission.request import CONNECT, AdmissionRequest
+from actors.admission.request import CONNECT, AdmissionRequest, working_copy
 from actors.admission.timings import ADMIT, VALIDATE, Skipped, StepTiming, Timings
 from actors.errors import WriteTimedOut
 from actors.kinds.declaration.definition import Definition
@@ -34,11 +33,20 @@ Change = Callable[[AdmissionRequest], Object | None]
 T = TypeVar("T")
 
 
-class Step(NamedTuple):
-    """What one plugin does in a chain: `run`, or if that is None, the asynchronous step of `plugin`."""
+class Asking(Protocol):
+    """How a write asks plugins that it has to wait for."""
 
-    position: int  # among the changes, or among the checks
-    run: Change | None  # a check returns None, too
+    async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
+        """The outcome of the plugin's step; a refusal is an exception."""
+
+    def answered(self, request: AdmissionRequest, admitted: Admitted) -> None:
+        """Called when the request has taken over the outcome; may raise an error that ends the write."""
+
+
+class Step(NamedTuple):
+    """What one plugin does in a chain: `run`, or the step of an asynchronous plugin."""
+
+    run: Change  # a check returns None, too
     plugin: AsyncPlugin | None
     timing: StepTiming
 
@@ -51,10 +59,8 @@ class Chain:
         "_skipped_changes",
         "_skipped_checks",
         "_tests",
-        "_waiting",
         "admit_timing",
         "annotates",
-        "asynchronous",
         "changes",
         "checks",
         "repeated",
@@ -81,9 +87,7 @@ class Chain:
         self._asynchronous = tuple(
             one.plugin for one in (*self.changes, *self.checks) if one.plugin is not None
         )
-        self.asynchronous = bool(self._asynchronous)
-        self._waiting = tuple(one.plugin for one in self.checks if one.plugin is not None)
-        self.annotates = any(plugin.annotates for plugin in self._waiting)
+        self.annotates = any(one.plugin is not None and one.plugin.annotates for one in self.checks)
         self._tests = None if tests is None else tuple(tests)
         self._skipped_changes = skipped_changes or Skipped()
         self._skipped_checks = skipped_checks or Skipped()
@@ -108,87 +112,63 @@ class Chain:
         """Count the checks of a write as passed, after `admits_all`."""
         self._skipped_checks.count += 1
 
-    def admit(self, request: AdmissionRequest, first: int = 0) -> int | None:
-        """Change the object; returns the index of the asynchronous step that comes next, or None at the end.
+    async def admit(self, request: AdmissionRequest, asking: Asking) -> None:
+        """Change the object; if a webhook changed it, the mutating plugins run once more before the completions."""
+        request.phase_began = perf_counter()
+        await _run(self._mutating, request, self.admit_timing, asking)
+        reinvocation = request.reinvocation
+        if reinvocation is not None and reinvocation.due:
+            request.reinvocation = replace(reinvocation, due=False, round=1)
+            await _run(self._mutating, request, self.admit_timing, asking)
+        if self._completing:
+            await _run(self._completing, request, self.admit_timing, asking)
+        self.admit_timing.passed.add(perf_counter() - request.phase_began)
 
-        If a webhook changed the object, the mutating plugins run once more before the completions.
-        """
-        began = perf_counter()
-        if not first:
-            request.phase_began = began
-        if self._completing or request.reinvocation is not None:
-            return self._admit_in_rounds(request, first, began)
-        steps = self._mutating[first:] if first else self._mutating
-        return _run(steps, request, self.admit_timing, began, True)
-
-    def _admit_in_rounds(self, request: AdmissionRequest, first: int, began: float) -> int | None:
-        phase, mutations = self.admit_timing, len(self._mutating)
-        if first <= mutations:
-            index = _run(self._mutating[first:], request, phase, began, False)
-            if index is not None:
-                return index
-            reinvocation = request.reinvocation
-            if reinvocation is not None and reinvocation.due:
-                request.reinvocation = replace(reinvocation, due=False, round=1)
-                index = _run(self._mutating, request, phase, perf_counter(), False)
-                if index is not None:
-                    return index
-            first = mutations
-        return _run(self._completing[first - mutations :], request, phase, perf_counter(), True)
-
-    def may_wait(self, request: AdmissionRequest) -> bool:
-        """Whether a validating step may be asynchronous for this request."""
-        for plugin in self._waiting:  # noqa: SIM110 - a generator would cost more than all else here
-            if not plugin.idle and plugin.may_concern(request):
-                return True
-        return False
+    async def validate(self, request: AdmissionRequest, asking: Asking) -> None:
+        request.phase_began = perf_counter()
+        await _run(self.checks, request, self.validate_timing, asking)
+        self.validate_timing.passed.add(perf_counter() - request.phase_began)
 
     def may_pause(self, request: AdmissionRequest) -> bool:
         """Whether any step may be asynchronous for this request."""
         plugins = (one.plugin for one in (*self.changes, *self.checks))
         return any(one is not None and not one.idle and one.may_concern(request) for one in plugins)
 
-    def validate(self, request: AdmissionRequest, first: int = 0) -> int | None:
-        """Like `admit`, for the validating steps."""
-        began = perf_counter()
-        if not first:
-            request.phase_began = began
-        steps = self.checks[first:] if first else self.checks
-        return _run(steps, request, self.validate_timing, began, True)
 
-
-def _run(
-    steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTiming, began: float, ends: bool
-) -> int | None:
-    """Run steps up to an asynchronous one that is concerned, and return its index; None at the end.
-
-    `ends`: the phase ends with them.
-    """
-    for index, run, plugin, timing in steps:
-        if run is None:
-            assert plugin is not None
-            if not plugin.idle and plugin.concerns(request):
-                return index
+async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTiming, asking: Asking) -> None:
+    began = perf_counter()
+    for run, plugin, timing in steps:
+        if plugin is not None and (plugin.idle or not plugin.concerns(request)):
             continue
         try:
-            changed = run(request)
+            if plugin is None:
+                changed = run(request)
+            else:
+                admitted = await asking.ask(plugin, request)
         except BaseException:
-            record_refusal(request, began, timing, phase)
+            now = perf_counter()
+            timing.refused.add(now - began)
+            phase.refused.add(now - request.phase_began)
             raise
         now = perf_counter()
         timing.passed.add(now - began)
-        began = now
-        if changed is not None:
+        if plugin is not None:
+            _take_over(request, admitted)
+            asking.answered(request, admitted)
+            now = perf_counter()
+        elif changed is not None:
             request.object = changed
-    if ends:
-        phase.passed.add(began - request.phase_began)
-    return None
+        began = now
 
 
-def record_refusal(request: AdmissionRequest, began: float, step: StepTiming, phase: StepTiming) -> None:
-    now = perf_counter()
-    step.refused.add(now - began)
-    phase.refused.add(now - request.phase_began)
+def _take_over(request: AdmissionRequest, admitted: Admitted) -> None:
+    if admitted.warnings:
+        # A write that begins anew, because its object has changed, mostly gets the same ones.
+        request.warnings = tuple(dict.fromkeys((*request.warnings, *admitted.warnings)))
+    if admitted.reinvocation is not None:
+        request.reinvocation = admitted.reinvocation
+    if admitted.object is not None:
+        request.object = working_copy(admitted.object)
 
 
 EMPTY = Chain()
@@ -216,15 +196,15 @@ class Admission:
         completing = [one for one in self._plugins if concerned(one.completes)]
         checking = [one for one in self._plugins if concerned(one.validates)]
 
-        def steps(plugins: list[Plugin], runs: list[Change], type_: str, first: int = 0) -> list[Step]:
+        def steps(plugins: list[Plugin], runs: list[Change], type_: str) -> list[Step]:
             return [
-                self._step(index, plugin, run, self.timings.plugin(plugin.name, type_, operation))
-                for index, (plugin, run) in enumerate(zip(plugins, runs, strict=True), first)
+                self._step(plugin, run, self.timings.plugin(plugin.name, type_, operation))
+                for plugin, run in zip(plugins, runs, strict=True)
             ]
 
         return Chain(
             steps(mutating, [one.mutate for one in mutating], ADMIT),
-            steps(completing, [one.complete for one in completing], ADMIT, len(mutating)),
+            steps(completing, [one.complete for one in completing], ADMIT),
             steps(checking, [one.validate for one in checking], VALIDATE),
             [self._call(one, one.mutate) for one in mutating if one.repeats],
             self.timings.phase(ADMIT, operation),
@@ -251,10 +231,10 @@ class Admission:
                 found.append(test)
         return found
 
-    def _step(self, index: int, plugin: Plugin, run: Change, timing: StepTiming) -> Step:
+    def _step(self, plugin: Plugin, run: Change, timing: StepTiming) -> Step:
         if isinstance(plugin, AsyncPlugin):
-            return Step(index, None, plugin, timing)
-        return Step(index, self._call(plugin, run), None, timing)
+            return Step(run, plugin, timing)
+        return Step(self._call(plugin, run), None, timing)
 
     def _call(self, plugin: Plugin, run: Change) -> Change:
         if self._in_thread and not plugin.thread_safe:
@@ -266,47 +246,31 @@ def _run_in_event_loop(run: Callable[[AdmissionRequest], T], request: AdmissionR
     return trio.from_thread.run_sync(run, request)
 
 
+class _WithinTime:
+    """For what is never stored. A connect lasts as long as its client wants."""
+
+    async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
+        """WriteTimedOut if the time of the request is over before."""
+        context = request.context
+        if request.operation == CONNECT or context is None:
+            return await plugin.admit(request)
+        if request.deadline == inf:
+            request.deadline = min(context.deadline, trio.current_time() + LONGEST_WRITE)
+        with trio.CancelScope(deadline=request.deadline):
+            return await plugin.admit(request)
+        raise WriteTimedOut(requested=request.deadline == context.deadline)
+
+    def answered(self, request: AdmissionRequest, admitted: Admitted) -> None:
+        pass
+
+
+WITHIN_TIME: Final = _WithinTime()
+
+
 async def admit_ephemeral(chain: Chain, request: AdmissionRequest) -> None:
     """Run the mutating steps; `request.object` is their result. Raises what a plugin refuses with."""
-    await _run_ephemeral(chain.admit, chain.changes, chain.admit_timing, request)
+    await chain.admit(request, WITHIN_TIME)
 
 
 async def validate_ephemeral(chain: Chain, request: AdmissionRequest) -> None:
-    await _run_ephemeral(chain.validate, chain.checks, chain.validate_timing, request)
-
-
-async def _run_ephemeral(
-    run: Callable[[AdmissionRequest, int], int | None],
-    steps: tuple[Step, ...],
-    phase: StepTiming,
-    request: AdmissionRequest,
-) -> None:
-    following = run(request, 0)
-    while following is not None:
-        _, _, plugin, timing = steps[following]
-        assert plugin is not None
-        began = perf_counter()
-        try:
-            admitted = await _within_time(request, plugin)
-        except Exception:
-            record_refusal(request, began, timing, phase)
-            raise
-        timing.passed.add(perf_counter() - began)
-        request.warnings += admitted.warnings
-        if admitted.reinvocation is not None:
-            request.reinvocation = admitted.reinvocation
-        if admitted.object is not None:
-            request.object = admitted.object
-        following = run(request, following + 1)
-
-
-async def _within_time(request: AdmissionRequest, plugin: AsyncPlugin) -> Admitted:
-    """WriteTimedOut if the time of the request is over before. A connect lasts as long as its client wants."""
-    context = request.context
-    if request.operation == CONNECT or context is None:
-        return await plugin.admit(request)
-    if request.deadline == inf:
-        request.deadline = min(context.deadline, trio.current_time() + LONGEST_WRITE)
-    with trio.CancelScope(deadline=request.deadline):
-        return await plugin.admit(request)
-    raise WriteTimedOut(requested=request.deadline == context.deadline)
+    await chain.validate(request, WITHIN_TIME)

@@ -5,8 +5,8 @@ does not have the step. Steps only read what the server has in memory or in the 
 the changed object, a copy that shares its unchanged parts with the one in the request, which no plugin changes; None
 means no change. A step refuses a write by raising a RequestError.
 
-A plugin that calls another process is an `AsyncPlugin`. Its step runs in its own task, while the actor goes on with
-other commands; the actor decides the write again when the step has its outcome.
+A plugin that calls another process is an `AsyncPlugin`. A write waits for its step, while the actor goes on with other
+commands; if its object has changed meanwhile, the write begins anew.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class AsyncPlugin(Plugin):
         return True
 
     def queue(self, request: AdmissionRequest) -> Queue | None:
-        """Where the step waits until it may begin, without a task of its own; None: it may begin at once."""
+        """Where the step waits until it may begin; None: it may begin at once."""
         return None
 
     async def admit(self, request: AdmissionRequest) -> Admitted:

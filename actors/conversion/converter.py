@@ -26,7 +26,7 @@ import trio
 
 from actors.access.remote.address import ServiceAddress, WebhookAddress
 from actors.access.remote.calls import WebhookError
-from actors.errors import ConversionFailed, TooLarge
+from actors.errors import ConversionFailed, Overloaded, TooLarge
 from actors.golang.json import dumps
 from actors.kinds.declaration.definition import Versions
 from actors.kinds.declaration.meta import annotation_rules, label_rules
@@ -42,6 +42,8 @@ from actors.store.document import api_version_of, in_usual_order, kind_prefix, t
 SECONDS: Final = 30
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 LARGEST_RESPONSE: Final = 1 << 20
+# As many as a mailbox holds: each waiting write takes some kilobytes.
+MAX_CALLS: Final = 4096
 
 
 class Clients(Protocol):
@@ -56,13 +58,35 @@ class NoClients:
         raise WebhookError("this server replays a journal and calls no webhooks of the recorded cluster")
 
 
+class Converts(Protocol):
+    async def convert_one(self, versions: Versions, one: Object, source: str, target: str) -> Object:
+        """An object in another version. ConversionFailed."""
+
+
 class Converter:
-    def __init__(self, names: Names, clients: Clients) -> None:
+    def __init__(self, names: Names, clients: Clients, limit: int = MAX_CALLS) -> None:
+        self._limit = limit
+        self._running = 0  # conversions that writes wait for
         self._group = names.group("apiextensions")
         self._clients = clients
         self.timings = ConversionTimings()
         # One: more threads would only take turns with the interpreter lock.
         self._thread = trio.CapacityLimiter(1)
+
+    async def convert_one(self, versions: Versions, one: Object, source: str, target: str) -> Object:
+        """An object of a write in another version. ConversionFailed, or Overloaded if too many writes wait."""
+        if source == target:
+            return one
+        if self._running >= self._limit:
+            raise Overloaded
+        self._running += 1
+        try:
+            [raw] = await self.convert(versions, [dumps({"apiVersion": source, **one})], target)
+        finally:
+            self._running -= 1
+        converted: Object = orjson.loads(raw)
+        del converted["apiVersion"]
+        return converted
 
     async def convert(
         self, versions: Versions, documents: list[bytes], target: str, *, listed: bool = False

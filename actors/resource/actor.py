@@ -1,5 +1,9 @@
 """The actor of one resource type: takes commands in order, decides them, and submits proposals to the committer.
 
+Each command is a coroutine (`_write`). The actor runs it without a task up to where it first waits, for a webhook, a
+conversion or the worker thread; most never do. The task of the caller runs the rest, while the actor goes on with other
+commands. A write that has waited begins anew if its object has moved meanwhile.
+
 Invariant: the actor decides a command on the newest state, committed or pending. `_pending` has the proposals that are
 not durable yet; a reply that depends on one waits for it. When a commit fails, the actor discards all pending proposals
 and reads the journal again; so does a restart after a crash.
@@ -8,42 +12,38 @@ and reads the journal again; so does a restart after a crash.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 from time import perf_counter, thread_time
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 import trio
 
-from actors.access.remote.deadlines import Deadlines
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
-from actors.admission.plugin import Admitted
-from actors.admission.request import annotated
-from actors.conversion.calls import ConversionCalls
-from actors.errors import NoSuchResource, RequestError, ShuttingDown
+from actors.admission.request import AdmissionRequest
+from actors.conversion.converter import Converts
+from actors.errors import NoSuchResource, RequestError, ShuttingDown, WriteTimedOut
 from actors.kinds.catalog import StoredType
-from actors.kinds.declaration.definition import ConversionNeeded
-from actors.messages import Command, Outcome
-from actors.resource.attempt import Attempt, Paused, Progress, is_same_event
-from actors.resource.commands import Commands
-from actors.resource.contention import Contention
-from actors.resource.converting import ConvertingCommands, attempt_after
+from actors.messages import Command, Create, Outcome
 from actors.resource.current import CurrentObjects, Key
-from actors.resource.decide import working_copy
-from actors.resource.large_commands import LargeCommands, LargeOutcome, LargeResult
+from actors.resource.decide import Attempt, Decider, Moved, Outside
 from actors.resource.object_size import UNLIMITED, ObjectSizes
-from actors.resource.proposing import Proposer, decide_and_propose
-from actors.resource.replies import CallbackEnvelope, CommitCallback, Envelope, add_warnings
-from actors.runtime.large_work import LargeWork
+from actors.resource.proposing import Proposer
+from actors.resource.rules import Decided
+from actors.resource.turns import ObjectTurns
+from actors.resource.write import CallbackWrite, CommitCallback, Write, leave_actor
+from actors.runtime.large_work import LargeWork, in_event_loop
 from actors.runtime.mailbox import Mailbox, MailboxStatistics
 from actors.runtime.time_limit import NeedsThread
 from actors.store.committer import Committer
 from actors.store.proposal import Proposal
 from journal.log import Journal
 from journal.view import View
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +64,8 @@ class ActorContext:
     admission: Admission
     calls: AdmissionCalls
     large_work: LargeWork
-    conversions: ConversionCalls | None = None  # None: no custom kind has a conversion webhook
+    nursery: trio.Nursery  # of writes that no task waits for
+    converter: Converts | None = None  # None: no custom kind has a conversion webhook
     sizes: ObjectSizes = UNLIMITED
     longest_step: float = LONGEST_STEP
 
@@ -74,23 +75,23 @@ class ResourceActor:
         self._journal = journal = context.journal
         self._committer = context.committer
         self._admission = context.admission
-        self._calls = context.calls
         self._large_work = context.large_work
+        self._nursery = context.nursery
+        self._asked = Outside(self, context.calls, context.converter)
         self._sizes = context.sizes
         self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
         self._longest_step = context.longest_step
-        # False from a crash until the proposals of before are durable or failed.
-        self._is_ready = True
+        # Not set from a crash until the proposals of before are durable or failed.
+        self._ready = trio.Event()
+        self._ready.set()
         self._crash: Exception | None = None  # of `write_now`, which ends `run` as well
         self.type_id = journal.type_id(stored_type.storage.type_name)
         assert self.type_id, f"{stored_type.storage.type_name} was never registered"
         self.update_definitions(stored_type)
-        self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
-        # Commands with a running asynchronous admission step or conversion, or that are decided in a thread.
-        self._outside: set[Envelope] = set()
-        self._converting = ConvertingCommands(context.conversions, self._mailbox, self._outside)
-        self._deadlines = Deadlines()  # of commands that have left the actor, and of turns
-        self._contention = Contention(self._deadlines, self._return_for_turn, self._left_line)
+        self._mailbox: Mailbox[Write] = Mailbox(MAILBOX_CAPACITY)
+        # Writes that go on in the tasks of their callers. Weak: a caller may never wait for the reply.
+        self._outside: WeakSet[Write] = WeakSet()
+        self._turns = ObjectTurns()
 
     @property
     def name(self) -> str:
@@ -102,27 +103,32 @@ class ResourceActor:
         self._definitions, self._storage = definitions, stored_type.storage
         versions = self._storage.storage.versions
         self._current = CurrentObjects(self._journal, self.type_id, self._pending, versions)
-        current = self._current
-        self._commands = Commands(definitions, self._storage, self._admission, current.find, current.written)
+        self._decider = Decider(definitions, self._storage, self._admission, self._current.find, self._asked)
+        self._large_decider: Decider | None = None  # made for the first large command
         self._proposer = Proposer(self.type_id, self._storage, self._sizes)
-        self._large_commands: LargeCommands | None = None  # created for the first large command
         self._retired = False
+
+    def _decider_in_thread(self) -> Decider:
+        """Another one for the worker thread, which remembers what it finds for itself."""
+        if self._large_decider is None:
+            find, admission = self._current.find_in_thread, self._admission.for_threads()
+            self._large_decider = Decider(
+                self._definitions, self._storage, admission, find, self._asked, in_thread=True
+            )
+        return self._large_decider
 
     def retire(self) -> None:
         """Refuse all waiting commands with NoSuchResource; `run` returns when all commits are complete."""
         self._retired = True
-        for envelope in list(self._outside):  # first: what the mailbox has may be their turn
-            envelope.fail(NoSuchResource())
-            envelope.cancel()
-        for envelope in self._mailbox.take():
-            envelope.refuse(NoSuchResource())
+        for write in [*self._outside, *self._mailbox.take()]:
+            write.refuse(NoSuchResource())
         self._mailbox.wake()
 
     def ask(self, command: Command) -> Coroutine[Any, Any, Outcome]:
         """Send a command; the coroutine waits for the reply."""
-        envelope = Envelope(command)
-        self._mailbox.send_nowait(envelope)
-        return envelope.wait()
+        write = Write(command)
+        self._mailbox.send_nowait(write)
+        return write.wait()
 
     def write_now(self, command: Command, done: Callable[[BaseException | None], None]) -> bool:
         """Decide a command of the server and submit it, before the mailbox.
@@ -131,25 +137,41 @@ class ResourceActor:
         the object is large. Calls `done` when it is durable or failed. False, and no call, if the actor has crashed
         and not started again.
         """
-        if not self._is_ready:
+        if not self._ready.is_set():
             return False
         try:
-            self.handle([CallbackEnvelope(command, done)])
+            self.handle([CallbackWrite(command, self._nursery, done)])
         except Exception as crash:
-            self._is_ready, self._crash = False, crash
+            self._not_ready()
+            self._crash = crash
             self._mailbox.wake()
             raise
         return True
 
     async def run(self) -> None:
         """Handle commands until the actor is retired and idle."""
-        self._is_ready, self._crash = False, None
+        self._not_ready()
+        self._crash = None
         await self._wait_for_pending_commits()
-        self._is_ready = True
+        self._ready.set()
         try:
             await self._handle_commands()
+        except trio.Cancelled:
+            for write in list(self._outside):
+                write.refuse(ShuttingDown())
+            raise
         finally:
-            self._is_ready = False
+            self._not_ready()
+
+    def _not_ready(self) -> None:
+        if self._ready.is_set():
+            self._ready = trio.Event()
+
+    async def _come_back(self) -> None:
+        """After a write has waited: it may be cancelled, and the actor may have crashed. No checkpoint otherwise."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while not self._ready.is_set():
+            await self._ready.wait()
 
     async def _handle_commands(self) -> None:
         while True:
@@ -161,15 +183,14 @@ class ResourceActor:
                     return
                 await self._wait_for_pending_commits()
                 continue
-            envelopes = await self._mailbox.drain()
+            writes = await self._mailbox.drain()
             while (pause := self._committer.pause) is not None:
                 await pause.wait()
             try:
-                rest = self.handle(envelopes)
+                rest = self.handle(writes)
             except BaseException as crash:
-                for envelope in envelopes:
-                    envelope.refuse(crash)  # unless it has a reply already
-                    envelope.cancel()  # it must not be decided after an admission step
+                for write in writes:
+                    write.refuse(crash)  # unless it has a reply already
                 raise
             if rest:
                 self._mailbox.put_first(rest)
@@ -186,270 +207,198 @@ class ResourceActor:
     def statistics(self) -> MailboxStatistics:
         return self._mailbox.statistics()
 
-    def handle(self, envelopes: list[Envelope]) -> list[Envelope]:
-        """Decide a batch and submit it; returns the envelopes for which there was no time.
+    def handle(self, writes: list[Write]) -> list[Write]:
+        """Decide a batch and submit it; returns the writes for which there was no time.
 
-        Every other envelope gets a reply, even if others fail.
+        Every other one gets a reply, even if others fail.
         """
         proposals: list[Proposal] = []
-        waiting: list[Envelope] = []
+        waiting: list[Write] = []
         try:
-            decided = self._decide_all(envelopes, proposals, waiting)
-            if waiting:
-                self._committer.submit(proposals, CommitCallback(self._committed, proposals, waiting))
+            decided = self._decide_all(writes, proposals, waiting)
+            self._submit(proposals, waiting)
         except Exception as crash:
-            for envelope in waiting:
-                envelope.complete(crash)
+            for write in waiting:
+                write.complete(crash)
             raise
-        _submit_companions(waiting)
-        return envelopes[decided:]
+        return writes[decided:]
 
-    def _decide_all(
-        self, envelopes: list[Envelope], proposals: list[Proposal], waiting: list[Envelope]
-    ) -> int:
-        """Append proposals, and the commands that wait for a commit; complete the others.
+    def _decide_all(self, writes: list[Write], proposals: list[Proposal], waiting: list[Write]) -> int:
+        """Append proposals, and the writes that wait for a commit; complete the others.
 
-        Returns how many commands it decided until the time of one step had passed.
+        Returns how many were decided until the time of one step had passed.
         """
         # The clock of processor time is a system call: it is read again only when as much time has passed at all.
         earliest_end = perf_counter() + self._longest_step
-        end = thread_time() + self._longest_step if len(envelopes) > 1 else inf
+        end = thread_time() + self._longest_step if len(writes) > 1 else inf
         with self._journal.read() as view:
-            for index, envelope in enumerate(envelopes):
+            for index, write in enumerate(writes):
                 if index and perf_counter() > earliest_end and thread_time() > end:
                     return index
-                if self._execute(view, envelope, proposals):
+                if self._begin(view, write, proposals):
                     if self._pending:  # what it proposed, or what it may depend on
-                        waiting.append(envelope)
+                        waiting.append(write)
                     else:
-                        envelope.complete(None)
-        return len(envelopes)
+                        write.complete(None)
+        return len(writes)
 
-    def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> bool:
-        """Decide one command; False if it waits for an asynchronous admission step, a thread or its turn.
-
-        Without a proposal, its admission request is complete.
-        """
-        before, command = len(proposals), envelope.command
-        attempt = Attempt(command, view)
-        if envelope.came_back:
-            if envelope.abandoned:
-                envelope.refuse(ShuttingDown())
-                return False
-            attempt = envelope.converted or Attempt(command, view, envelope.progress)
+    def _begin(self, view: View, write: Write, proposals: list[Proposal]) -> bool:
+        """Run a write without a task, up to where it waits; False if it goes on in the task of its caller."""
+        steps = self._write(write, view)
         try:
-            if self._contention.closed and self._waits_in_closed_line(envelope):
-                return False
-            if not envelope.came_back:
-                if command.context.large:
-                    raise NeedsThread
-                # Like `decide_and_propose`, without a call.
-                decided = attempt.decided = self._commands.decide(attempt)
-                body = self._proposer.propose(decided, command, proposals)
-            else:
-                if envelope.converted is not None:
-                    envelope.converted = None
-                    definition = self._definitions.get(command.version)
-                    attempt = attempt_after(
-                        self._current, self._commands, definition, view, envelope, attempt
-                    )
-                if envelope.outcome is not None:
-                    attempt = envelope.outcome.attempt
-                    result = self._take_result(view, envelope)
-                    decided, body = result.decided, result.body
-                    proposals += result.proposals
-                elif command.context.large or _was_in_thread(envelope):
-                    raise NeedsThread
-                else:
-                    decided, body = decide_and_propose(self._commands, self._proposer, attempt, proposals)
-            for proposal in proposals[before:]:
-                self._pending[proposal.namespace, proposal.name] = proposal
-        except Paused as paused:
-            if self._start_admission_call(envelope, attempt, paused.progress):
-                return False
-        except NeedsThread:
-            if self._start_thread(envelope, attempt):
-                return False
-        except ConversionNeeded as needed:
-            if self._start_conversion(envelope, attempt, needed):
-                return False
-        except Exception as error:
-            add_warnings(error, attempt.request)
-            envelope.error = error
-        else:
-            if attempt.request is not None and attempt.request.warnings:
-                decided = decided._replace(warnings=(*decided.warnings, *attempt.request.warnings))
-            envelope.decided, envelope.body = decided, body
-        if attempt.request is not None or attempt.resumed is not None:
-            envelope.take_request(attempt, has_proposal=len(proposals) > before)
-        if envelope.ended is not None:
-            envelope.end()
-        return True
+            steps.send(None)
+        except StopIteration as end:
+            proposals += end.value
+            return True
+        self._outside.add(write)
+        write.continue_in_caller(steps, self._finish)
+        return False
 
-    def _take_result(self, view: View, envelope: Envelope) -> LargeResult:
-        """The result of a thread; raises its error, or NeedsThread if object or definitions have changed meanwhile."""
-        assert envelope.outcome is not None
-        outcome, envelope.outcome = envelope.outcome, None
-        result = outcome.result
-        if isinstance(result, Exception):
-            raise result
-        namespace, name = result.decided.key
-        unchanged = is_same_event(self._current.written(view, namespace, name), result.written)
-        if envelope.command.dry_run and not isinstance(result.written, Proposal):
-            unchanged = True  # it stores nothing
-        if not unchanged or outcome.commands is not self._large_commands:
-            envelope.stale = True
-            outcome.attempt.decided = None
-            raise NeedsThread
-        self._commands.repeat_checks(outcome.attempt)
+    def _finish(self, write: Write, proposals: list[Proposal]) -> None:
+        """Submit a write that was decided in the task of its caller."""
+        try:
+            if self._pending:
+                self._submit(proposals, [write])
+            else:
+                write.complete(None)
+        except Exception as crash:
+            write.complete(crash)
+            raise
+
+    def _submit(self, proposals: list[Proposal], writes: list[Write]) -> None:
+        if not writes:
+            return
+        self._committer.submit(proposals, CommitCallback(self._committed, proposals, writes))
+        # What belongs into the same commit, without a checkpoint in between.
+        for companion in {one.request.companion for one in writes if one.request is not None}:
+            if companion is not None:
+                try:
+                    companion()
+                except Exception:  # a bug of its actor, which starts again; these writes are submitted
+                    logger.exception("the companion of a write failed: %r", companion)
+
+    async def _write(self, write: Write, view: View | None) -> list[Proposal]:
+        """The steps of one write: decide the command, and again when its object has moved. Returns its events.
+
+        The result, or the error, is in the write; the caller submits the events without a checkpoint in between.
+        """
+        attempt: Attempt | None = None
+        try:
+            if self._turns.is_closed(write):
+                await self._leave(write)
+                view = None
+            in_thread = write.command.context.large
+            while True:
+                decider = self._decider_in_thread() if in_thread else self._decider
+                attempt = Attempt(write, decider, view, attempt)
+                try:
+                    decided, proposals = await self._decide(attempt)
+                    break
+                except Moved as moved:
+                    attempt.release()
+                    if moved.meanwhile:
+                        await self._turns.enter(write, stale=True)
+                except NeedsThread:
+                    attempt.release()
+                    in_thread = True
+                view = None
+            self._take_result(write, attempt, decided, proposals)
+            return proposals
+        except Exception as error:
+            if attempt is not None:
+                attempt.release()
+                add_warnings(error, attempt.request)
+            write.error = error
+            return []
+        except BaseException:  # the caller has gone, or the time of the write is over
+            if attempt is not None:
+                attempt.release()
+            raise
+        finally:
+            if write.has_left:
+                self._outside.discard(write)
+                self._turns.leave(write)
+                self._mailbox.wake()
+
+    async def _decide(self, attempt: Attempt) -> tuple[Decided, list[Proposal]]:
+        """What a command becomes, and its events."""
+        if attempt.decider.in_thread:
+            return await self._decide_in_thread(attempt)
+        proposals: list[Proposal] = []
+        decided = await attempt.decider.decide(attempt)
+        attempt.body = self._proposer.propose(decided, attempt.command, proposals)
+        return decided, proposals
+
+    async def _decide_in_thread(self, attempt: Attempt) -> tuple[Decided, list[Proposal]]:
+        """Decide a large command in the worker thread, while the actor goes on with other commands."""
+        proposals: list[Proposal] = []
+
+        async def decide() -> Decided:
+            decided = await attempt.decider.decide(attempt)
+            attempt.body = self._proposer.propose(decided, attempt.command, proposals)
+            return decided
+
+        if not attempt.write.has_left:
+            await self._leave(attempt.write)
+        decided = await self._large_work.run_command(attempt.command.context.user, decide())
+        await self._come_back()
+        if self.has_moved(attempt):
+            raise Moved
+        self._decider.repeat_checks(attempt)
+        return decided, proposals
+
+    def _take_result(
+        self, write: Write, attempt: Attempt, decided: Decided, proposals: list[Proposal]
+    ) -> None:
+        request = attempt.request
+        if request is not None:
+            if request.warnings:
+                decided = decided._replace(warnings=(*decided.warnings, *request.warnings))
+            if proposals and request.callbacks:
+                write.request = request  # complete when they are durable or failed
+            else:
+                request.complete(False)
+        write.decided, write.body = decided, attempt.body
+        for proposal in proposals:
+            self._pending[proposal.namespace, proposal.name] = proposal
+
+    async def _leave(self, write: Write) -> bool:
+        """Go on in the task of the caller, and there in turn with other writers of the object.
+
+        Returns whether the write had to wait for its turn. ShuttingDown, WriteTimedOut, Overloaded.
+        """
+        if write.is_abandoned:
+            raise ShuttingDown
+        if write.command.context.deadline <= trio.current_time():
+            raise WriteTimedOut(requested=True)
+        write.has_left = True
+        await leave_actor()
+        return await self._turns.enter(write)
+
+    async def wait_for(self, attempt: Attempt, answer: Callable[[], Awaitable[T]]) -> T:
+        """An answer from outside, while the actor goes on with other commands."""
+        if attempt.decider.in_thread:
+            return await in_event_loop(answer)
+        if not attempt.write.has_left:
+            waited = await self._leave(attempt.write)
+            attempt.view = None
+            if waited or self.has_moved(attempt):
+                raise Moved(meanwhile=False)
+        result = await answer()
+        await self._come_back()
         return result
 
-    def _may_leave(self, envelope: Envelope) -> bool:
-        """Whether a command goes on outside the actor now; otherwise it waits for its turn. RequestError."""
-        if envelope.abandoned:
-            raise ShuttingDown
-        envelope.limit(self._deadlines, self._ended)
-        stale, envelope.stale = envelope.stale, False
-        if self._contention.must_wait(envelope, stale=stale):
-            self._outside.add(envelope)
-            return False
-        return True
-
-    def _waits_in_closed_line(self, envelope: Envelope) -> bool:
-        line = self._contention.closed_line(envelope)
-        if line is None:
-            return False
-        envelope.limit(self._deadlines, self._ended)
-        self._contention.wait(line, envelope)
-        self._outside.add(envelope)
-        return True
-
-    def _ended(self, envelope: Envelope) -> None:
-        """A command that has left the actor is decided or refused."""
-        self._deadlines.remove(envelope)
-        self._contention.ended(envelope)
-
-    def _return_for_turn(self, envelope: Envelope) -> None:
-        """A command that waited for its turn is decided on the newest state of its object."""
-        self._outside.discard(envelope)
-        envelope.came_back = True
-        try:
-            self._mailbox.put_back(envelope)
-        except Exception as error:
-            envelope.refuse(error)
-
-    def _left_line(self, envelope: Envelope) -> None:
-        """A command was cancelled before it had its turn."""
-        self._outside.discard(envelope)
-        envelope.refuse(ShuttingDown())
-        self._mailbox.wake()
-
-    def _start_thread(self, envelope: Envelope, attempt: Attempt) -> bool:
-        """Decide a command in a thread. It returns to the mailbox with the outcome.
-
-        False if that is impossible: the command has its error.
-        """
-        if attempt.request is not None and attempt.decided is None:
-            attempt.request.complete(False)  # admission starts again
-        envelope.progress = None
-        try:
-            if not self._may_leave(envelope):
-                attempt.release()
-                return True
-        except RequestError as error:
-            attempt.release()
-            envelope.error = error
-            return False
-        if attempt.decided is not None:
-            started = attempt
-        else:
-            started = Attempt(envelope.command, None, attempt.resumed, conversions=attempt.conversions)
-        if self._large_commands is None:
-            commands = Commands(
-                self._definitions,
-                self._storage,
-                self._admission.for_threads(),
-                self._current.find_in_thread,
-                self._current.written,
-                in_thread=True,
-            )
-            self._large_commands = LargeCommands(self._large_work, commands, self._proposer)
-        envelope.call = self._large_commands.start(started, partial(self._thread_done, envelope))
-        self._outside.add(envelope)
-        return True
-
-    def _thread_done(self, envelope: Envelope, outcome: LargeOutcome) -> None:
-        self._outside.discard(envelope)
-        envelope.call, envelope.outcome, envelope.came_back = None, outcome, True
-        try:
-            self._mailbox.put_back(envelope)
-        except Exception as error:
-            envelope.refuse(error)
-        self._mailbox.wake()
-
-    def _start_admission_call(self, envelope: Envelope, attempt: Attempt, progress: Progress) -> bool:
-        """Start an asynchronous step. The command returns to the mailbox with its outcome.
-
-        False if that is impossible: the command has its error.
-        """
-        envelope.progress = None
-        if attempt.resumed is not None:  # it was valid for an older state of the object
-            attempt.resumed.request.complete(False)
-            envelope.stale = True
-        try:
-            if not self._may_leave(envelope):
-                progress.request.complete(False)
-                return True
-            done = partial(self._admission_call_done, envelope, progress)
-            envelope.call = self._calls.start(progress.plugin, progress.request, done)
-        except RequestError as error:
-            progress.request.complete(False)
-            envelope.error = error
-            return False
-        self._outside.add(envelope)
-        return True
-
-    def _start_conversion(self, envelope: Envelope, attempt: Attempt, needed: ConversionNeeded) -> bool:
-        """Call a conversion webhook. The command returns to the mailbox with the converted object.
-
-        False if that is impossible: the command has its error.
-        """
-        envelope.progress = None
-        try:
-            if not self._may_leave(envelope):
-                attempt.release()
-                return True
-            self._converting.start(envelope, attempt, needed)
-        except RequestError as error:
-            attempt.release()
-            envelope.error = error
-            return False
-        return True
-
-    def _admission_call_done(
-        self, envelope: Envelope, progress: Progress, outcome: Admitted | Exception
-    ) -> None:
-        self._outside.discard(envelope)
-        envelope.call, envelope.progress, envelope.came_back = None, progress, True
-        try:
-            if isinstance(outcome, Exception):
-                raise outcome
-            if outcome.warnings:
-                # A round that is repeated, because the object has changed, mostly has the same ones.
-                warnings = dict.fromkeys((*progress.request.warnings, *outcome.warnings))
-                progress.request.warnings = tuple(warnings)
-            if outcome.reinvocation is not None:
-                progress.request.reinvocation = outcome.reinvocation
-            if outcome.object is not None and not progress.validating:
-                progress.object = working_copy(outcome.object)
-            if outcome.annotations and progress.object is not None:
-                progress.object = annotated(progress.object, outcome.annotations)
-                progress.kept = None
-            self._mailbox.put_back(envelope)
-        except Exception as error:
-            add_warnings(error, progress.request)
-            envelope.refuse(error)
-        self._mailbox.wake()
+    def has_moved(self, attempt: Attempt) -> bool:
+        if attempt.decider is not self._decider and attempt.decider is not self._large_decider:
+            return True  # other definitions
+        command, key = attempt.command, attempt.key
+        if key is None:
+            if isinstance(command, Create):
+                return False  # whether its name is free is checked at the end
+            key = command.namespace, command.name
+        if command.dry_run and isinstance(attempt.written, int):
+            return False  # it stores nothing
+        return not self._current.is_written_by(attempt.written, *key)
 
     def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
         """Drop the proposals of a completed commit from `_pending`, or all if it failed."""
@@ -463,16 +412,7 @@ class ResourceActor:
                 del self._pending[key]
 
 
-def _was_in_thread(envelope: Envelope) -> bool:
-    """Whether a thread decided the command up to the asynchronous admission step from which it came back."""
-    return envelope.progress is not None and envelope.progress.request.in_thread
-
-
-def _submit_companions(envelopes: list[Envelope]) -> None:
-    """Submit what belongs into the same commit as the writes of a batch, without a checkpoint in between."""
-    for companion in {one.request.companion for one in envelopes if one.request is not None}:
-        if companion is not None:
-            try:
-                companion()
-            except Exception:  # a bug of its actor, which starts again; these writes are submitted
-                logger.exception("the companion of a write failed: %r", companion)
+def add_warnings(error: Exception, request: AdmissionRequest | None) -> None:
+    """A refused write has the warnings of admission too."""
+    if request is not None and request.warnings and isinstance(error, RequestError):
+        error.warnings = (*request.warnings, *error.warnings)

@@ -1,4 +1,6 @@
-"""Server-side apply: merges the applied configuration into an object, or creates one, and decodes the result. Pure.
+"""Server-side apply: merges the applied configuration into an object, or creates one, and decodes the result.
+
+Pure, but that a webhook may have to convert objects to the versions of other managers.
 
 Defaulting happens after the merge, so that fields which an applier leaves out get their default again, and so that no
 manager owns a default that it did not apply.
@@ -7,24 +9,25 @@ manager owns a default that it did not apply.
 from __future__ import annotations
 
 from actors.errors import BadRequest, Conflict, TooLarge
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import ConvertByWebhook, Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Patch
 from actors.patch.errors import PatchTooLarge
 from actors.patch.managed_fields.apply import AmbiguousItems, Applier, apply, refresh_annotation
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
-from actors.patch.managed_fields.ownership import find_mismatch
+from actors.patch.managed_fields.ownership import find_mismatch, no_conversion
 from actors.patch.transform import check_bounds
-from actors.resource.decide import Current
+from actors.resource.rules import Current
 from actors.store.addressing import check_name, check_namespace
 from actors.store.document import decode, encode, null_empty_lists
 
 
-def apply_object(
+async def apply_object(
     views: FieldViews,
     definition: Definition,
     current: Current | None,
     command: Patch,
+    convert: ConvertByWebhook = no_conversion,
     *,
     in_thread: bool = False,
 ) -> Object:
@@ -41,7 +44,7 @@ def apply_object(
         raise Conflict(definition.resource, command.name, why)
     if definition.is_custom:
         _check_types(views(command.version, command.subresource), current, command)
-    wanted = _applied(views, current, command, in_thread)
+    wanted = await _applied(views, current, command, convert, in_thread)
     metadata = wanted["metadata"]
     if current is None:
         metadata["name"] = command.name
@@ -67,12 +70,16 @@ def _check_types(view: FieldView, current: Current | None, command: Patch) -> No
         raise BadRequest(f"the object cannot be merged with the stored one: {wrong}")
 
 
-def _applied(views: FieldViews, current: Current | None, command: Patch, in_thread: bool) -> Object:
+async def _applied(
+    views: FieldViews, current: Current | None, command: Patch, convert: ConvertByWebhook, in_thread: bool
+) -> Object:
     view = views(command.version, command.subresource)
     context = command.context
     applier = Applier(context.manager, seconds_text(context.time), command.force, command.annotation)
     try:
-        applied = apply(views, view, current.object if current else None, command.patch, applier)
+        applied = await apply(
+            views, view, current.object if current else None, command.patch, applier, convert
+        )
     except AmbiguousItems as error:
         raise BadRequest(f"the applied object cannot be merged: {error}") from None
     wanted = _decoded(view, applied.object, in_thread) if applied.object is not None else _copied(current)

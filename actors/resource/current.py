@@ -6,11 +6,12 @@ import orjson
 
 from actors.kinds.declaration.definition import Versions
 from actors.messages import Object
-from actors.resource.decide import Current
+from actors.resource.rules import Current
 from actors.runtime.large_work import LARGE_BYTES
 from actors.runtime.time_limit import NeedsThread, need_thread
 from actors.store.proposal import Proposal
 from journal.log import Journal
+from journal.records import Row
 from journal.view import View
 
 Key = tuple[str, str]
@@ -30,43 +31,47 @@ class CurrentObjects:
         self._outdated = frozenset(pending.values())
 
     def find(self, view: View | None, namespace: str, name: str) -> Current | None:
-        """NeedsThread if it is large, or was stored under a schema that must be compiled first."""
+        """NeedsThread if it is large, or was stored under a schema that must be compiled first.
+
+        Without a view this reads in a transaction of its own.
+        """
         pending = self._pending.get((namespace, name))
         if pending is not None:
             if len(pending.body) > LARGE_BYTES:
                 raise NeedsThread
             return None if pending.removed else self._of_proposal(pending)
-        assert view is not None
-        row = view.get(self._type_id, namespace, name)
+        row = self._row(view, namespace, name)
         if row is None:
             return None
         if len(row.body) > LARGE_BYTES:
             raise NeedsThread
         return self._parsed(row.body, row.offset, row.offset)
 
-    def find_in_thread(self, _: View | None, namespace: str, name: str) -> Current | None:
-        """Read without a transaction that stays open while the thread works.
-
-        `_pending` comes first: what a commit removes from it is in the journal then.
-        """
+    def find_in_thread(self, view: View | None, namespace: str, name: str) -> Current | None:
+        """`_pending` comes first: what a commit removes from it is in the journal then."""
         pending = self._pending.get((namespace, name))
         if pending is not None:
             return None if pending.removed else self._of_proposal(pending)
-        with self._journal.read() as view:
-            row = view.get(self._type_id, namespace, name)
+        row = self._row(view, namespace, name)
         return self._parsed(row.body, row.offset, row.offset) if row is not None else None
 
-    def written(self, view: View | None, namespace: str, name: str) -> int | Proposal:
-        """The event that wrote the current object, 0 without one. A thread has no view."""
-        pending = self._pending.get((namespace, name))
-        if pending is not None:
-            return 0 if pending.removed else pending
-        if view is None:
-            with self._journal.read() as own:
-                row = own.get(self._type_id, namespace, name)
-        else:
-            row = view.get(self._type_id, namespace, name)
-        return row.offset if row is not None else 0
+    def _row(self, view: View | None, namespace: str, name: str) -> Row | None:
+        if view is not None:
+            return view.get(self._type_id, namespace, name)
+        with self._journal.read() as own:
+            return own.get(self._type_id, namespace, name)
+
+    def is_written_by(self, written: int | Proposal, namespace: str, name: str) -> bool:
+        """Whether an event is still the one that wrote the current object; 0 stands for none."""
+        now: int | Proposal = 0
+        if (pending := self._pending.get((namespace, name))) is not None:
+            now = 0 if pending.removed else pending
+        elif (row := self._row(None, namespace, name)) is not None:
+            now = row.offset
+        if now is written or isinstance(written, int):
+            return now == written
+        # It was not committed then. If it is now, its offset is known.
+        return written.event is not None and now == written.event.offset
 
     def _of_proposal(self, pending: Proposal) -> Current:
         return self._parsed(pending.body, 0, -1 if pending in self._outdated else LATEST, pending)

@@ -1,470 +1,533 @@
-"""Decides what a command changes: pure functions of (definition, current object, command).
+"""What a command becomes: `Decider.decide`, from the current object to the decision.
 
-No clock, no randomness, no trio: time, uid and random letters are in the command's context, so that a command decided
-again on the same state gives the same bytes. The order of the steps decides which error a client gets first:
-preconditions, then preparation by the strategy of the kind, then validation (`prepare_*`), then validating admission,
-then whether the name is free (`decide_*`). No function changes a command: they prepare a working copy.
+    read the current object, convert it to the version of the command
+    patch it, or apply a configuration; find who owns which fields
+    mutating admission
+    prepare and validate (`rules.py`)
+    validating admission
+    decide what is stored (`rules.py`), convert that to the storage version
 
-Objects here have no kind, apiVersion or resourceVersion: the version is added when the offset is known. Objects of
-custom kinds are in the version of the command, except for deletes.
+It is a coroutine that waits only for answers from outside: of admission webhooks, of conversion webhooks. What a
+command becomes is a function of (definitions, current object, command, answers). It stores nothing and replies to
+nobody, and no function changes a command, so that it can be decided again: they work on copies.
+
+An `Attempt` is valid for one state of the object. `Moved` ends it when the object or the definitions have changed while
+it waited; the actor begins anew then. `NeedsThread` ends it when the work takes too long for the event loop; the actor
+has a worker thread run the same coroutine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
-from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid, Resource
-from actors.golang.quoting import quoted_start
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
-from actors.kinds.validation import FieldError, FieldErrors, TooManyErrors, collect, name_is_path_segment
-from actors.kinds.values.times import micros_of, seconds_text
-from actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace, Submit
-from actors.patch.managed_fields.managers import same_but_for_times
+from actors.admission.calls import AdmissionCalls
+from actors.admission.chain import EMPTY, Admission, Chain
+from actors.admission.plugin import Admitted, AsyncPlugin
+from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, annotated, working_copy
+from actors.conversion.converter import Converts
+from actors.errors import BadRequest, ConversionFailed, Forbidden, Invalid, NoSuchResource, ShuttingDown
+from actors.kinds.declaration.definition import Definition, Versions
+from actors.kinds.values.times import seconds_text
+from actors.messages import COLLECTION, Create, Delete, Object, Patch, Replace, Submit
+from actors.patch.managed_fields.field_view import FieldView, FieldViews
+from actors.patch.managed_fields.ownership import Creation, owned_after
+from actors.resource.applying import apply_object
+from actors.resource.patching import patch_object
+from actors.resource.proposing import Body
+from actors.resource.rules import (
+    Current,
+    Decided,
+    Keep,
+    Store,
+    check_uid,
+    check_unchanged_version,
+    decide_create,
+    decide_delete,
+    decide_replace,
+    decide_submit,
+    drop_system_metadata,
+    generate_name,
+    is_pending,
+    may_not_create,
+    prepare_create,
+    prepare_replace,
+)
+from actors.resource.write import Write
 from actors.store.addressing import not_found
+from actors.store.document import null_empty_lists
 from actors.store.proposal import Proposal
+from journal.view import View
 
-ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones
+Find = Callable[[View | None, str, str], Current | None]  # (view, namespace, name) -> the current object
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Current:
-    """The current object and the offset of the event that wrote it.
+class Moved(Exception):
+    """The object of a write, or its definitions, have changed while it waited.
 
-    Until that event is committed, the offset is unknown, and 0 here: no client can name it yet.
+    `meanwhile`: after it had asked for something, so that it was in vain.
     """
 
-    offset: int
-    object: Object
-    proposal: Proposal | None = None  # of the event, while it is not committed
-    # Of a custom kind: the version that the stored object is in, and that object if `object` is in another one.
-    api_version: str = ""
-    stored: Object | None = None
-
-    @property
-    def version(self) -> str | None:
-        return None if self.proposal is not None else str(self.offset)
-
-    @property
-    def written(self) -> int | Proposal:
-        return self.offset if self.proposal is None else self.proposal
+    def __init__(self, *, meanwhile: bool = True) -> None:
+        self.meanwhile = meanwhile
 
 
-class Store(NamedTuple):
-    """A tuple, because almost every write creates one and a dataclass costs more."""
+class Waits(Protocol):
+    """How attempts wait: an actor."""
 
-    object: Object
-    created: bool
+    async def wait_for(self, attempt: Attempt, answer: Callable[[], Awaitable[T]]) -> T:
+        """An answer from outside, for which the actor does not wait."""
 
-
-make_store: Callable[[tuple[Object, bool]], Store] = partial(tuple.__new__, Store)
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """Remove the object. `returned` is the object in the response, if it is not the one last stored.
-
-    `last` is stored first: watchers see the object with a deletionTimestamp before its removal.
-    """
-
-    returned: Object | None = None
-    last: Object | None = None
+    def has_moved(self, attempt: Attempt) -> bool:
+        """Whether the object or the definitions are others than when the attempt read them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """Change nothing."""
+class Outside(NamedTuple):
+    """What attempts ask outside."""
+
+    waits: Waits
+    calls: AdmissionCalls
+    converter: Converts | None  # None: no custom kind has a conversion webhook
 
 
-Decision = Store | Remove | Keep
+class Attempt:
+    """One attempt to decide a command. What few attempts have is in the class: every write creates one."""
 
+    definition: Definition
+    key: tuple[str, str] | None = None  # of the object; that of a create is known when its name is found to be free
+    request: AdmissionRequest | None = None  # None if no plugin is concerned
+    chain: Chain = EMPTY  # with a request, that of the request
+    written: int | Proposal = 0  # the event that wrote the object on which the command is decided
+    warnings: tuple[str, ...] = ()  # for the client, besides those of admission
+    # Of a chain with a plugin that annotates while it validates: the object before preparation, to prepare it again.
+    _admitted: Object | None = None
+    _prepare: Callable[[Object], Object] | None = None
+    to_store: Object | None = None  # the prepared object
+    body: Body = b""  # of the response
 
-def working_copy(sent: Object) -> Object:
-    """A copy that may be changed at its top level and in the maps directly below it."""
-    copy = sent.copy()
-    for key, value in sent.items():
-        if type(value) is dict:
-            copy[key] = value.copy()
-    return copy
+    def __init__(
+        self,
+        write: Write,
+        decider: Decider,
+        view: View
+        | None,  # None: reads have transactions of their own, in a thread and when the write has waited
+        previous: Attempt | None = None,
+    ) -> None:
+        self.write = write
+        self.command = write.command
+        self.decider = decider
+        self.view = None if decider.in_thread else view
+        self.previous = previous  # the one before, if this one begins anew
+        if previous is not None:
+            previous.previous = None
 
+    async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
+        outside = self.decider.outside
+        return await outside.waits.wait_for(self, partial(outside.calls.call, plugin, request))
 
-def prepare_create(definition: Definition, command: Create, new: Object) -> None:
-    """Turn `new`, a working copy, into the object to store; raise if it is invalid."""
-    metadata = new["metadata"]
-    if "resourceVersion" in metadata and not command.dry_run:  # v1.25 checks it when it stores
-        _refuse_version_on_create(metadata)
-    drop_system_metadata(metadata)
-    if definition.namespaced:
-        metadata["namespace"] = command.namespace
-    metadata["uid"] = command.context.uid
-    metadata["creationTimestamp"] = seconds_text(command.context.time)
-    definition.strategy.prepare_for_create(new)
-    if errors := _validate_new(definition, new):
-        raise _invalid(definition, metadata.get("name", ""), errors)
-
-
-def decide_create(definition: Definition, current: Current | None, prepared: Object) -> Store:
-    if current is not None:
-        metadata = prepared["metadata"]
-        generated = bool(metadata.get("generateName"))
-        terminating = "deletionTimestamp" in current.object["metadata"]
-        raise AlreadyExists(
-            definition.resource, metadata["name"], generated=generated, terminating=terminating
-        )
-    definition.strategy.canonicalize(prepared)
-    return make_store((prepared, True))
-
-
-def _validate_new(definition: Definition, created: Object) -> list[FieldError]:
-    """What `collect` does, with one call less for each create."""
-    errors, strategy = FieldErrors(), definition.strategy
-    try:
-        if not strategy.validates_metadata:
-            validate_metadata_create(errors, created["metadata"], definition)
-        strategy.validate_create(errors, created)
-    except TooManyErrors:
-        pass
-    return errors.found
-
-
-def prepare_replace(
-    definition: Definition, current: Current, command: Replace, new: Object, *, unversioned: bool = False
-) -> Object:
-    """The object to store: `new`, a working copy, or the current object changed by a subresource such as scale.
-
-    `unversioned`: it may lack a version, because that of the current object was unknown when it was patched.
-    Other forms of the object, such as its scale, may lack one too: they change the current object.
-    """
-    old, version = current.object, new["metadata"].pop("resourceVersion", "")
-    subresource = definition.subresource(command.subresource)
-    viewed = subresource is not None and subresource.update_object is not None
-    if version or not (unversioned or viewed):
-        _check_version(definition, command.name, version, current)
-    if subresource is not None and subresource.update_object is not None:
-        _validate_sent(subresource, new)
-        new = working_copy(subresource.update_object(new, working_copy(old)))
-        subresource = None
-    _inherit_metadata(new["metadata"], old["metadata"])
-    if errors := collect(_prepare_and_validate, definition, new, old, subresource):
-        raise _invalid(definition, new["metadata"].get("name", command.name), errors)
-    return new
-
-
-def decide_replace(definition: Definition, current: Current, prepared: Object) -> Decision:
-    old = current.object
-    definition.strategy.canonicalize(prepared)
-    terminating = "deletionTimestamp" in old["metadata"]
-    if terminating and not definition.has_finalizers(prepared) and not _grace_seconds(old["metadata"]):
-        return Remove(returned=prepared)
-    if is_unchanged(prepared, old) and _in_storage_version(definition, current):
-        return Keep()
-    return Store(prepared, created=False)
-
-
-def _in_storage_version(definition: Definition, current: Current) -> bool:
-    """Whether the stored object is in the present storage version; an update writes it in that version otherwise."""
-    versions = definition.storage.versions
-    return versions is None or current.api_version == versions.storage
-
-
-def is_unchanged(new: Object, old: Object) -> bool:
-    """Whether the objects are equal, except for the times in managedFields."""
-    if new == old:
-        return True
-    if {**new, "metadata": None} != {**old, "metadata": None}:
-        return False
-    metadata, other = new["metadata"], old["metadata"]
-    if {**metadata, "managedFields": None} != {**other, "managedFields": None}:
-        return False
-    return same_but_for_times(metadata.get("managedFields", []), other.get("managedFields", []))
-
-
-def decide_submit(
-    definition: Definition, current: Current | None, command: Submit, document: Object
-) -> Store:
-    """`document` is validated even if there is no object: its errors come before NotFound."""
-    subresource = definition.subresource(command.subresource)
-    assert subresource is not None and subresource.submit is not None
-    metadata = document["metadata"]
-    _validate_sent(subresource, document)
-    if current is None:
-        raise not_found(definition, command.name)
-    check_sent_uid(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
-    check_version_precondition(definition, command.name, metadata.get("resourceVersion"), current.version)
-    new = subresource.submit(document, working_copy(current.object), command.context.time)
-    return Store(new, created=False)
-
-
-def _validate_sent(subresource: Subresource, sent: Object) -> None:
-    """Validate an object of a subresource that has its own kind."""
-    view = subresource.view
-    if view is not None and (errors := collect(view.strategy.validate_create, sent)):
-        raise _invalid(view, sent["metadata"].get("name", ""), errors)
-
-
-def is_pending(definition: Definition, current: Current, command: Delete) -> bool:
-    """Whether a delete only repeats one whose grace period lasts. Raises what forbids it whatever admission says."""
-    if command.verb == "delete" and command.name in definition.deletion.undeletable:
-        raise Forbidden(definition.resource, command.name, definition.deletion.undeletable[command.name])
-    options, metadata = command.options, current.object["metadata"]
-    check_delete(definition, command.name, options, metadata["uid"], current.version)
-    left, wanted = _grace_seconds(metadata), options.grace_period_seconds
-    return bool(left) and (wanted is None or (1 if wanted < 0 else wanted) >= left)
-
-
-def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
-    """What a delete does that is not pending."""
-    metadata, requested = current.object["metadata"], command.options.grace_period_seconds
-    finalizers = _finalizers_for(_policy_of(definition, command, metadata), metadata.get("finalizers", []))
-    if "deletionTimestamp" in metadata:
-        if (left := _grace_seconds(metadata)) and requested is not None:
-            return _shorten_grace_period(definition, current.object, finalizers, left, requested)
-        return _delete_while_finalizing(definition, current.object, finalizers)
-    grace_period = definition.deletion.grace_period
-    seconds = grace_period(current.object, requested) if grace_period else 0
-    deleted = _with_deletion_timestamp(definition, current.object, finalizers, command.context.time, seconds)
-    if definition.deletion.only_marked_first:
-        return Store(deleted, created=False)
-    return _store_or_remove(definition, deleted)
-
-
-def _refuse_version_on_create(metadata: Object) -> None:
-    if metadata.pop("resourceVersion", "0") not in ("", "0"):
-        raise BadRequest("resourceVersion should not be set on objects to be created")
-
-
-def drop_system_metadata(metadata: Object) -> None:
-    """Drop metadata that only the server may set."""
-    if not _SYSTEM_METADATA.isdisjoint(metadata):
-        for system in _SYSTEM_METADATA:
-            metadata.pop(system, None)
-
-
-_SYSTEM_METADATA = frozenset({"selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"})
-
-
-def generate_name(metadata: Object, suffix: str) -> str:
-    """The name of the new object, from generateName if it has none; "" without either."""
-    base = metadata.get("generateName", "")
-    if base and not metadata.get("name"):
-        metadata["name"] = base[:LONGEST_GENERATED_BASE] + suffix
-    return str(metadata.get("name", ""))
-
-
-def _inherit_metadata(metadata: Object, old: Object) -> None:
-    """Copy the metadata that no update may change; validation checks the rest."""
-    metadata.pop("selfLink", None)
-    metadata["uid"] = metadata.get("uid") or old["uid"]
-    metadata["creationTimestamp"] = old["creationTimestamp"]
-    for key in ("generation", "deletionTimestamp", "namespace"):
-        if key in old:
-            metadata[key] = old[key]
-        elif key == "generation":
-            metadata.pop(key, None)
-    if "deletionGracePeriodSeconds" in old:
-        metadata.setdefault("deletionGracePeriodSeconds", old["deletionGracePeriodSeconds"])
-
-
-def _prepare_and_validate(
-    errors: FieldErrors, definition: Definition, new: Object, old: Object, subresource: Subresource | None
-) -> None:
-    if subresource is not None:
-        subresource.prepare(new, old)
-        validate_metadata_update(errors, new["metadata"], old["metadata"], definition)
-        subresource.validate(errors, new, old)
-    else:
-        definition.strategy.prepare_for_update(new, old)
-        validate_metadata_update(errors, new["metadata"], old["metadata"], definition)
-        definition.strategy.validate_update(errors, new, old)
-
-
-def check_uid(definition: Definition, command: Replace, current: Current | None) -> None:
-    """Raise Conflict if a replace has the uid of another object of that name.
-
-    A patch is not checked: it merges into the current object, and validation refuses a changed uid.
-    """
-    actual = current.object["metadata"]["uid"] if current is not None else ""
-    check_sent_uid(definition, command.name, command.object["metadata"].get("uid"), actual)
-
-
-def check_unchanged_version(definition: Definition, current: Current, command: Replace) -> None:
-    """Raise Conflict if the object has changed since the command was first decided and the command has a version."""
-    version = command.object["metadata"].get("resourceVersion")
-    if version and version != current.version:
-        raise Conflict(definition.resource, command.name, STALE)
-
-
-def _check_version(definition: Definition, name: str, version: str, current: Current) -> None:
-    if version in ("", "0"):
-        if definition.strategy.allow_unconditional_update:
+    def answered(self, request: AdmissionRequest, admitted: Admitted) -> None:
+        self.continue_or_begin_anew()
+        if not admitted.annotations:
             return
-        cause = Cause(
-            "FieldValueInvalid",
-            "Invalid value: 0x0: must be specified for an update",
-            "metadata.resourceVersion",
+        if self._prepare is None:
+            assert request.object is not None
+            request.object = annotated(request.object, admitted.annotations)
+        else:
+            assert self._admitted is not None
+            self._admitted = annotated(self._admitted, admitted.annotations)
+            request.object = self._prepare(working_copy(self._admitted))
+
+    async def convert(self, versions: Versions, one: Object, source: str, target: str) -> Object:
+        """An object in another version. ConversionFailed."""
+        if versions.webhook is None or source == target:
+            return versions.convert(one, source, target)
+        outside = self.decider.outside
+        if outside.converter is None:
+            raise ShuttingDown
+        convert = partial(outside.converter.convert_one, versions, one, source, target)
+        try:
+            converted = await outside.waits.wait_for(self, convert)
+        except ConversionFailed:
+            self.continue_or_begin_anew()
+            raise
+        self.continue_or_begin_anew()
+        return converted
+
+    def continue_or_begin_anew(self) -> None:
+        """After the attempt has waited. Moved, or what a plugin refuses by now that checks again."""
+        if self.decider.outside.waits.has_moved(self):
+            raise Moved
+        if self.request is not None:
+            for check in self.chain.repeated:
+                check(self.request)
+
+    async def prepare_and_validate(self, new: Object, prepare: Callable[[Object], Object]) -> Object:
+        """Prepare what is stored, and have plugins validate the object that `prepare` returns, which this returns."""
+        request = self.request
+        if request is None:
+            reviewed = prepare(new)
+            self.chain.count_validated()
+            return reviewed
+        if self.chain.annotates:
+            self._admitted, self._prepare, new = new, prepare, working_copy(new)
+        request.object = prepare(new)
+        await self.chain.validate(request, self)
+        assert request.object is not None
+        return request.object
+
+    def release(self) -> None:
+        """Nothing follows: give back what admission plugins reserved. In the event loop."""
+        if self.request is not None:
+            self.request.complete(False)
+
+
+class Decider:
+    """Decides the commands of one resource type."""
+
+    def __init__(
+        self,
+        definitions: dict[str, Definition],
+        storage: Definition,
+        admission: Admission,
+        find: Find,
+        outside: Outside,
+        *,
+        in_thread: bool = False,
+    ) -> None:
+        self._find = find
+        self._definitions = definitions  # by served version
+        self._storage = storage
+        self._admission = admission
+        self.outside = outside
+        self.in_thread = in_thread
+        self._versions = storage.storage.versions
+        self._chains: dict[tuple[str, str, str], Chain] = {}
+        self._all_views: dict[str, FieldViews] = {}
+        self._found_views: dict[tuple[str, str], tuple[FieldViews, FieldView]] = {}
+        self._creations: dict[str, Creation] = {}  # by version
+
+    async def decide(self, attempt: Attempt) -> Decided:
+        """RequestError, Moved, NeedsThread."""
+        command = attempt.command
+        definition = self._definitions.get(command.version)
+        if definition is None:
+            raise NoSuchResource  # the version was removed while the command waited
+        attempt.definition = definition
+        match command:
+            case Create():
+                decided = await self._create(attempt, command)
+            case Replace():
+                decided = await self._replace(attempt, command)
+            case Patch():
+                decided = await self._patch(attempt, command)
+            case Submit():
+                decided = await self._submit(attempt, command)
+            case Delete():
+                return await self._delete(attempt, command)
+        decision, versions = decided.decision, self._versions
+        if versions is not None and isinstance(decision, Store):
+            stored = await attempt.convert(versions, decision.object, command.version, versions.storage)
+            decided = decided._replace(stored=versions.in_stored_form(stored, command.version))
+        return decided
+
+    async def _create(self, attempt: Attempt, command: Create, verb: str = "create") -> Decided:
+        definition, new, context = attempt.definition, working_copy(command.object), command.context
+        metadata = new["metadata"]
+        if definition.create_refusal:
+            raise Forbidden(definition.resource, metadata.get("name", ""), definition.create_refusal)
+        if "ownerReferences" in metadata:
+            attempt.warnings = drop_duplicate_owner_references(metadata, SENT)
+        if verb != "apply":
+            drop_system_metadata(metadata)
+            creation = self._creations.get(command.version) or self._find_creation(command.version)
+            entries = creation.known_entries(new, context.manager, context.time)
+            if entries is None:
+                entries = await creation.find_entries(new, context.manager, context.time, attempt.convert)
+            self._put_managers(new, entries)
+        request = self._request(attempt, CREATE, "", metadata.get("name", ""), new, None)
+        if request is not None:
+            await attempt.chain.admit(request, attempt)
+            if request.object is not None:
+                new = request.object
+
+        def prepare(admitted: Object) -> Object:
+            generate_name(admitted["metadata"], context.suffix)
+            prepare_create(definition, command, admitted)
+            return admitted
+
+        prepared = await attempt.prepare_and_validate(new, prepare)
+        name = prepared["metadata"].get("name")
+        # Only whether there is one counts.
+        current = self._find(attempt.view, command.namespace, name) if name else None
+        decision = decide_create(definition, current, prepared)
+        attempt.key = command.namespace, prepared["metadata"]["name"]  # which must stay free, should it wait again
+        warnings = attempt.warnings
+        if more := definition.strategy.warnings(prepared, None):
+            warnings = (*warnings, *more)
+        return Decided(decision, None, verb, True, warnings)
+
+    async def _replace(self, attempt: Attempt, command: Replace) -> Decided:
+        current = await self._current(attempt, command.namespace, command.name)
+        if current is None:
+            return await self._create_by_replace(attempt, command)
+        check_uid(attempt.definition, command, current)
+        return await self._update(attempt, current, command, "update")
+
+    async def _create_by_replace(self, attempt: Attempt, command: Replace) -> Decided:
+        definition = attempt.definition
+        if not definition.strategy.allow_create_on_update or command.subresource:
+            raise not_found(definition, command.name)
+        if not command.may_create:
+            raise may_not_create(definition, command)
+        check_uid(definition, command, None)
+        new = command.object
+        if not command.dry_run:
+            metadata = {key: value for key, value in new["metadata"].items() if key != "resourceVersion"}
+            new = {**new, "metadata": metadata}
+        create = Create(command.version, command.namespace, new, command.context, command.dry_run)
+        return await self._create(attempt, create, "update")
+
+    async def _patch(self, attempt: Attempt, command: Patch) -> Decided:
+        definition = attempt.definition
+        current = await self._current(attempt, command.namespace, command.name)
+        if command.format == "apply":
+            return await self._apply(attempt, current, command)
+        if current is None:
+            raise not_found(definition, command.name)
+        viewed = definition.definition_at(command.subresource)
+        patched = patch_object(viewed, current, command, in_thread=self.in_thread)
+        try:
+            decided = await self._update(attempt, current, _as_replace(command, patched.object), "patch")
+        except Invalid as error:
+            if patched.problems and not definition.is_custom:
+                raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
+            raise
+        if not patched.warnings:
+            return decided
+        return decided._replace(warnings=(*patched.warnings, *decided.warnings))
+
+    async def _apply(self, attempt: Attempt, current: Current | None, command: Patch) -> Decided:
+        definition = attempt.definition
+        if current is None and command.subresource:
+            raise not_found(definition, command.name)
+        if current is None and not command.may_create:
+            raise may_not_create(definition, command)
+        views = self._views(command.version)
+        wanted = await apply_object(
+            views, definition, current, command, attempt.convert, in_thread=self.in_thread
         )
-        raise Invalid(definition.group, definition.plural, name, [cause])
-    if not (version.isascii() and version.isdecimal()):
-        raise BadRequest(
-            f"metadata.resourceVersion: Invalid value: {quoted_start(version)}: must be a version this API gave"
+        if current is None:
+            create = Create(command.version, command.namespace, wanted, command.context, command.dry_run)
+            return await self._create(attempt, create, "apply")
+        return await self._update(attempt, current, _as_replace(command, wanted), "apply")
+
+    async def _update(self, attempt: Attempt, current: Current, command: Replace, verb: str) -> Decided:
+        definition, new = attempt.definition, working_copy(command.object)
+        if attempt.previous is not None:
+            check_unchanged_version(definition, current, command)
+        viewed = definition.definition_at(command.subresource)
+        if verb == "update" and "ownerReferences" in new["metadata"]:
+            attempt.warnings = drop_duplicate_owner_references(new["metadata"], SENT)
+        if verb != "apply" and viewed is definition:
+            await self._set_managers(attempt, command, new, current.object)
+        request = self._request(attempt, UPDATE, command.subresource, command.name, new, current.object)
+        if request is not None:
+            await attempt.chain.admit(request, attempt)
+            if request.object is not None:
+                new = request.object
+
+        def prepare(admitted: Object) -> Object:
+            if "ownerReferences" in admitted["metadata"]:
+                attempt.warnings += drop_duplicate_owner_references(admitted["metadata"], AFTER_ADMISSION)
+            # A patch of an object that had no version yet has none either, even if the version is known by now.
+            unversioned = verb != "update" and current.proposal is not None
+            prepared = prepare_replace(definition, current, command, admitted, unversioned=unversioned)
+            attempt.to_store = prepared
+            return _reviewed(definition, command, admitted, prepared)
+
+        reviewed = await attempt.prepare_and_validate(new, prepare)
+        assert attempt.to_store is not None
+        decision = decide_replace(definition, current, attempt.to_store)
+        warnings = attempt.warnings
+        if more := viewed.strategy.warnings(reviewed, current.object):
+            warnings = (*warnings, *more)
+        return Decided(decision, current, verb, False, warnings)
+
+    async def _submit(self, attempt: Attempt, command: Submit) -> Decided:
+        """Admission has reviewed the sent object before."""
+        current = await self._current(attempt, command.namespace, command.name)
+        decision = decide_submit(attempt.definition, current, command, working_copy(command.object))
+        return Decided(decision, current, "create", created=True)
+
+    async def _delete(self, attempt: Attempt, command: Delete) -> Decided:
+        definition = attempt.definition
+        current = self._find(attempt.view, command.namespace, command.name)
+        if current is None:
+            raise not_found(definition, command.name)
+        attempt.written = current.written
+        if is_pending(definition, current, command):
+            return Decided(Keep(), current, command.verb)
+        # A custom object stays in the version in which it is stored, so that no deletion depends on a webhook.
+        old, version = current.object, current.api_version
+        request = self._request(attempt, DELETE, "", command.name, None, old, version)
+        if request is None:
+            attempt.chain.count_validated()
+        else:
+            await attempt.chain.admit(request, attempt)
+            request.object = None
+            await attempt.chain.validate(request, attempt)
+        return Decided(decide_delete(definition, current, command), current, command.verb)
+
+    async def _current(self, attempt: Attempt, namespace: str, name: str) -> Current | None:
+        """The current object, that of a custom kind in the version of the command. ConversionFailed."""
+        current, version = self._find(attempt.view, namespace, name), attempt.command.version
+        if current is None:
+            return None
+        attempt.written = current.written
+        if self._versions is None or current.api_version == version:
+            return current
+        shown = await attempt.convert(self._versions, current.object, current.api_version, version)
+        return replace(current, object=shown, stored=current.object)
+
+    def _request(
+        self,
+        attempt: Attempt,
+        operation: str,
+        subresource: str,
+        name: str,
+        new: Object | None,
+        old: Object | None,
+        old_version: str = "",
+    ) -> AdmissionRequest | None:
+        """The admission request of an attempt; None if no plugin is concerned."""
+        command, context = attempt.command, attempt.command.context
+        chain = self.chain(attempt.definition, operation, subresource)
+        if not chain:
+            return None
+        attempt.chain = chain
+        if attempt.previous is None and chain.admits_all(command.namespace):
+            return None
+        request = attempt.request = AdmissionRequest(
+            operation,
+            attempt.definition,
+            command.namespace,
+            name,
+            subresource,
+            new,
+            old,
+            context.user,
+            command.dry_run,
+            context,
         )
-    if version != current.version:
-        raise Conflict(definition.resource, name, STALE)
+        if old is not None:
+            request.written, request.old_version = attempt.written, old_version
+            if isinstance(command, Delete):
+                request.delete_options, request.evicts = command.options, command.evicts
+                request.in_collection = command.verb == COLLECTION
+        if attempt.previous is not None and attempt.previous.request is not None:
+            request.warnings = attempt.previous.request.warnings
+        request.in_thread = self.in_thread
+        return request
+
+    def chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
+        address = definition.api_version, operation, subresource
+        chain = self._chains.get(address)
+        if chain is None:
+            chain = self._chains[address] = self._admission.chain(definition, operation, subresource)
+        return chain
+
+    def repeat_checks(self, attempt: Attempt) -> None:
+        """Run the checks again whose outcome may have changed while a thread decided the command."""
+        request = attempt.request
+        if request is not None and attempt.chain.repeated:
+            # Not those of the attempt, which are for a thread.
+            for check in self.chain(attempt.definition, request.operation, request.subresource).repeated:
+                check(request)
+
+    def _views(self, version: str) -> FieldViews:
+        """For a command in this version. Objects of a custom kind are in it, all others in their storage version."""
+        working = version if self._versions is not None else ""
+        views = self._all_views.get(working)
+        if views is None:
+            views = self._all_views[working] = FieldViews(self._definitions, working)
+        return views
+
+    async def _set_managers(self, attempt: Attempt, command: Replace, new: Object, before: Object) -> None:
+        """Set metadata.managedFields as it is after this update."""
+        context, key = command.context, (command.version, command.subresource)
+        views, view = self._found_views.get(key) or self._find_views(*key)
+        time = seconds_text(context.time)
+        owned = await owned_after(views, view, before, new, context.manager, time, attempt.convert)
+        self._put_managers(new, owned)
+
+    def _put_managers(self, new: Object, entries: list[Object]) -> None:
+        metadata = new["metadata"]
+        if self._storage.schema.shown_lists:
+            null_empty_lists(self._storage.schema, new)
+        if entries:
+            metadata["managedFields"] = entries
+        elif "managedFields" in metadata:
+            del metadata["managedFields"]
+
+    def _find_views(self, version: str, subresource: str) -> tuple[FieldViews, FieldView]:
+        views = self._views(version)
+        found = self._found_views[version, subresource] = views, views(version, subresource)
+        return found
+
+    def _find_creation(self, version: str) -> Creation:
+        found = self._creations[version] = Creation(*self._find_views(version, ""))
+        return found
 
 
-def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidden:
-    """The error for a replace or apply that would create without the right to create."""
-    why = f"User {quoted_start(command.context.user)} cannot create this object"
-    return Forbidden(definition.resource, command.name, why)
+def _reviewed(definition: Definition, command: Replace, sent: Object, prepared: Object) -> Object:
+    """The object that validating plugins see: what is stored, in the form that the subresource has."""
+    viewed = definition.definition_at(command.subresource)
+    if viewed is definition or viewed.storage.conversion is None:
+        return sent
+    return viewed.storage.conversion.from_storage(prepared)
 
 
-def _invalid(definition: Definition, name: str, errors: list[FieldError]) -> Invalid:
-    return Invalid(definition.error_group, definition.kind, name, [error.cause() for error in errors])
-
-
-def _policy_of(definition: Definition, command: Delete, metadata: Object) -> str:
-    """The propagation policy: of the request, or else of the finalizers, or else the default of the kind."""
-    if not definition.deletion.has_dependents:
-        return "Background"
-    decided = not {ORPHAN, FOREGROUND}.isdisjoint(metadata.get("finalizers", ()))
-    default = "Orphan" if definition.deletion.orphans_by_default and not decided else ""
-    return command.options.propagation_policy or default
-
-
-def _finalizers_for(policy: str, finalizers: list[str]) -> list[str]:
-    if not policy:
-        return finalizers
-    kept = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
-    if policy == "Orphan":
-        return [*kept, ORPHAN]
-    return [*kept, FOREGROUND] if policy == "Foreground" else kept
-
-
-def _grace_seconds(metadata: Object) -> int:
-    """The grace period of an object that is being deleted, in seconds."""
-    seconds: int = metadata.get("deletionGracePeriodSeconds", 0)
-    return seconds
-
-
-def _delete_while_finalizing(definition: Definition, current: Object, finalizers: list[str]) -> Decision:
-    """Delete an object that waits for its finalizers: a request may still change the propagation policy."""
-    metadata = current["metadata"]
-    unchanged = set(finalizers) == set(metadata.get("finalizers", ()))
-    if unchanged or definition.deletion.has_own_finalizers(current):
-        return Keep() if definition.has_finalizers(current) else Remove()
-    if not finalizers:
-        return Remove()
-    return Store({**current, "metadata": {**metadata, "finalizers": finalizers}}, created=False)
-
-
-def _shorten_grace_period(
-    definition: Definition, current: Object, finalizers: list[str], left: int, requested: int
-) -> Decision:
-    """Delete an object in its grace period: a request can only shorten it."""
-    wanted = 1 if requested < 0 else requested
-    metadata = dict(current["metadata"])
-    until = micros_of(metadata["deletionTimestamp"]) + (wanted - left) * 1_000_000
-    metadata["deletionTimestamp"] = seconds_text(until)
-    metadata["deletionGracePeriodSeconds"] = wanted
-    metadata.pop("finalizers", None)
-    if finalizers:
-        metadata["finalizers"] = finalizers
-    return _store_or_remove(definition, {**current, "metadata": metadata})
-
-
-def _store_or_remove(definition: Definition, deleted: Object) -> Decision:
-    if definition.has_finalizers(deleted) or _grace_seconds(deleted["metadata"]):
-        return Store(deleted, created=False)
-    return Remove(last=deleted if definition.deletion.grace_period else None)
-
-
-def _with_deletion_timestamp(
-    definition: Definition, current: Object, finalizers: list[str], time: int, seconds: int
-) -> Object:
-    """A copy of the object with deletionTimestamp, grace period and finalizers."""
-    metadata = dict(current["metadata"])
-    deleted = {**current, "metadata": metadata}
-    metadata["deletionTimestamp"] = seconds_text(time + seconds * 1_000_000)
-    metadata["deletionGracePeriodSeconds"] = seconds
-    metadata.pop("finalizers", None)
-    if finalizers:
-        metadata["finalizers"] = finalizers
-    if metadata.get("generation"):
-        metadata["generation"] += 1
-    definition.deletion.mark_deleted(deleted)
-    return deleted
-
-
-UNCOMMITTED = "not committed yet"
-
-
-def check_sent_uid(definition: Definition, name: str, uid: str | None, actual: str) -> None:
-    """Check the uid in a sent object."""
-    if uid:
-        _check_uid(definition, name, uid, actual)
-
-
-def check_version_precondition(
-    definition: Definition, name: str, version: str | None, actual: str | None
-) -> None:
-    """`actual` is None while the object's last write is not committed: no client can name its version yet."""
-    if version is not None and version != actual:
-        meta = actual or UNCOMMITTED
-        why = f"ResourceVersion in precondition: {version}, ResourceVersion in object meta: {meta}"
-        raise Conflict(definition.resource, name, f"Precondition failed: {why}")
-
-
-def check_delete(
-    definition: Definition, name: str, options: DeleteOptions, uid: str, actual: str | None
-) -> None:
-    """`uid` and `actual` are the uid and the version of the current object."""
-    if definition.deletion.uid_is_precondition:
-        if options.uid is not None:
-            _check_uid(definition, name, options.uid, uid)
-        check_version_precondition(definition, name, options.resource_version, actual)
-        return
-    kind = Resource(definition.error_group, definition.kind)
-    if options.uid is not None and options.uid != uid:
-        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid})"
-        raise Conflict(kind, name, f"{why}. The object might have been deleted and then recreated")
-    version = options.resource_version
-    if version is not None and version != actual:
-        record = f"does not match the ResourceVersion in record ({actual or UNCOMMITTED})"
-        why = f"the ResourceVersion in the precondition ({version}) {record}"
-        raise Conflict(kind, name, f"{why}. The object might have been modified")
-
-
-def _check_uid(definition: Definition, name: str, uid: str, actual: str) -> None:
-    if uid != actual:
-        why = f"UID in precondition: {uid}, UID in object meta: {actual}"
-        raise Conflict(definition.resource, name, f"Precondition failed: {why}")
-
-
-def validate_metadata_create(errors: FieldErrors, metadata: Object, definition: Definition) -> None:
-    """For kinds whose strategy does not validate it."""
-    metadata_rules(
-        errors,
-        metadata,
-        namespaced=definition.namespaced,
-        check_name=definition.check_name,
-        known_finalizers=definition.deletion.only_known_finalizers,
+def _as_replace(command: Patch, new: Object) -> Replace:
+    return Replace(
+        command.version,
+        command.namespace,
+        command.name,
+        new,
+        command.context,
+        command.subresource,
+        command.dry_run,
     )
 
 
-def validate_metadata_update(
-    errors: FieldErrors, metadata: Object, old: Object, definition: Definition
-) -> None:
-    metadata_rules(
-        errors,
-        metadata,
-        namespaced=definition.namespaced,
-        check_name=name_is_path_segment,
-        known_finalizers=False,
-    )
-    if not errors.found:
-        errors.valid_metadata = metadata
-    metadata_update_rules(errors, metadata, old, known_finalizers=False)
+_ADVICE: Final = (
+    "API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; "
+    "please fix your requests; duplicate UID(s) observed: {uids}"
+)
+SENT: Final = f".metadata.ownerReferences contains duplicate entries; {_ADVICE}"
+AFTER_ADMISSION: Final = (
+    f".metadata.ownerReferences contains duplicate entries after mutating admission happens; {_ADVICE}"
+)
+
+
+def drop_duplicate_owner_references(metadata: Object, warning: str) -> tuple[str, ...]:
+    """Returns the warning if there were duplicates."""
+    owners = metadata.get("ownerReferences")
+    if not owners or len(owners) == 1 or len({owner["uid"] for owner in owners}) == len(owners):
+        return ()
+    kept: dict[str, list[Object]] = {}
+    left: list[Object] = []
+    duplicates: list[str] = []
+    for owner in owners:
+        same = kept.setdefault(owner["uid"], [])
+        if owner in same:
+            duplicates.append(owner["uid"])
+        else:
+            same.append(owner)
+            left.append(owner)
+    if not duplicates:
+        return ()
+    metadata["ownerReferences"] = left
+    return (warning.format(uids=", ".join(duplicates)),)

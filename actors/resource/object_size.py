@@ -18,7 +18,7 @@ from actors.errors import RequestTooLarge
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Command, Delete, Object, Patch
 from actors.names import NAMES, Names
-from actors.resource.decide import Current
+from actors.resource.rules import Current
 from actors.store.document import encode_unversioned, kind_prefix, type_prefix, typed, without_empty_version
 from actors.store.proposal import Proposal
 

@@ -19,7 +19,7 @@ from actors.kinds.schema.decoder import Decoded, NotDecodable
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
-from actors.resource.decide import Current
+from actors.resource.rules import Current
 from actors.runtime.large_work import LARGE_BYTES
 from actors.runtime.time_limit import NeedsThread
 from actors.store.addressing import check_name, check_namespace

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from actors.kinds.declaration.definition import Definition, Versions
 from actors.messages import Command, Delete, Object
-from actors.resource.attempt import Attempt, Decided
-from actors.resource.commands import Commands
-from actors.resource.decide import Current, Keep, Remove, Store, is_unchanged
 from actors.resource.object_size import ObjectSizes
+from actors.resource.rules import Current, Decided, Keep, Remove, Store, is_unchanged
 from actors.store.document import encode, encode_unversioned, facts_of
 from actors.store.proposal import Proposal
 
@@ -27,15 +25,16 @@ class Proposer:
         self._versions = storage.storage.versions
 
     def propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
-        """Append the proposed events; returns the body of the response. ConversionNeeded, RequestTooLarge."""
-        decision, current, verb, _, _ = decided
+        """Append the proposed events; returns the body of the response. RequestTooLarge."""
+        decision, current, verb = decided.decision, decided.current, decided.verb
         if type(decision) is Store and self._versions is None and not command.dry_run:  # most writes
             written = 0 if current is None else current.written
             return self._append(decision.object, "", written, command, verb, proposals, current)
         version = "" if self._versions is None else _version(command, current)
         match decision:
             case Store():
-                return self._store(decision.object, version, current, command, verb, proposals)
+                stored = decided.stored
+                return self._store(decision.object, stored, version, current, command, verb, proposals)
             case Keep():
                 assert current is not None
                 return _kept(current)
@@ -57,14 +56,14 @@ class Proposer:
     def _store(
         self,
         new: Object,
+        stored: Object | None,  # in the storage version, unless a delete stores it as it is
         version: str,
         current: Current | None,
         command: Command,
         verb: str,
         proposals: list[Proposal],
     ) -> Body:
-        if self._versions is not None and not isinstance(command, Delete):
-            stored = self._versions.to_storage(new, version)
+        if self._versions is not None and stored is not None:
             if _is_stored(self._versions, stored, current):
                 assert current is not None
                 return _kept(current)
@@ -107,18 +106,6 @@ class Proposer:
         )
         proposals.append(proposal)
         return proposal
-
-
-def decide_and_propose(
-    commands: Commands, proposer: Proposer, attempt: Attempt, proposals: list[Proposal]
-) -> tuple[Decided, Body]:
-    """Decide a command, unless that is done, and propose its events. ConversionNeeded, and what `decide` raises."""
-    if attempt.conversions is not None:
-        with attempt.conversions.in_use():
-            decided = attempt.decided = attempt.decided or commands.decide(attempt)
-            return decided, proposer.propose(decided, attempt.command, proposals)
-    decided = attempt.decided = attempt.decided or commands.decide(attempt)
-    return decided, proposer.propose(decided, attempt.command, proposals)
 
 
 def _version(command: Command, current: Current | None) -> str:

@@ -20,8 +20,8 @@ from actors.kinds.validation import collect, invalid
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, WriteContext
 from actors.patch.managed_fields.ownership import creator_entries
-from actors.resource.decide import drop_system_metadata
 from actors.resource.directory import Directory
+from actors.resource.rules import drop_system_metadata
 from actors.selectors.facts import unpack_uids
 from actors.store.addressing import not_found
 from actors.store.document import decode

@@ -11,13 +11,14 @@ number of waiting pieces is bounded, in all and for each user.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from types import coroutine
+from typing import Any, Final, NamedTuple, TypeVar
 
 import trio
 
-from actors.errors import Overloaded, ShuttingDown
+from actors.errors import Overloaded
 from actors.runtime.time_limit import run_limited
 
 # About a millisecond of work, which other requests may wait for.
@@ -29,6 +30,25 @@ MAX_WAITING_OF_USER: Final = 64
 MAX_WAITING_COMMANDS: Final = 4096
 
 T = TypeVar("T")
+
+
+@coroutine
+def in_event_loop(wait: Callable[[], Awaitable[T]]) -> Generator[Callable[[], Awaitable[T]], Any, T]:
+    """In a coroutine that a thread runs (`run_command`): let the event loop wait for something."""
+    result: T = yield wait
+    return result
+
+
+class _Ended(NamedTuple):
+    result: Any
+
+
+def _advance(advance: Callable[[Any], Any], answer: Any) -> Any:
+    """Run a coroutine up to where it waits; returns what for, or its result."""
+    try:
+        return advance(answer)
+    except StopIteration as end:
+        return _Ended(end.value)
 
 
 class TooMuchLargeWork(Overloaded):
@@ -43,10 +63,7 @@ class LargeWorkStatistics:
 
 
 class LargeWork:
-    def __init__(
-        self, nursery: trio.Nursery, limit: int = MAX_WAITING, limit_of_user: int = MAX_WAITING_OF_USER
-    ) -> None:
-        self._nursery = nursery
+    def __init__(self, limit: int = MAX_WAITING, limit_of_user: int = MAX_WAITING_OF_USER) -> None:
         self._limit, self._limit_of_user = limit, limit_of_user
         self._running = False
         self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = OrderedDict()  # the first user is next
@@ -72,29 +89,25 @@ class LargeWork:
         finally:
             self._pass_turn()
 
-    def start(
-        self, user: str, work: Callable[[], T], done: Callable[[T | Exception], None]
-    ) -> trio.CancelScope:
-        """Run a command like `run`, in a task of its own. Calls `done` exactly once, after this returns."""
-        scope = trio.CancelScope()
-        self._nursery.start_soon(self._run_and_report, user, work, done, scope)
-        return scope
+    async def run_command(self, user: str, steps: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the thread. What it waits for with `in_event_loop` takes no thread.
 
-    async def _run_and_report(
-        self,
-        user: str,
-        work: Callable[[], T],
-        done: Callable[[T | Exception], None],
-        scope: trio.CancelScope,
-    ) -> None:
-        result: T | Exception = ShuttingDown()
+        A coroutine may change threads between two of its steps: only one runs it at a time.
+        """
+        advance, answer = steps.send, None
         try:
-            with scope:
-                result = await self._run(user, True, work)
-        except Exception as error:
-            result = error
+            while True:
+                step = await self._run(user, True, _advance, advance, answer)
+                if isinstance(step, _Ended):
+                    result: T = step.result
+                    return result
+                await trio.lowlevel.checkpoint_if_cancelled()
+                try:
+                    advance, answer = steps.send, await step()
+                except Exception as error:
+                    advance, answer = steps.throw, error
         finally:
-            done(result)
+            steps.close()
 
     def statistics(self) -> LargeWorkStatistics:
         return LargeWorkStatistics(self._count, self._started, self._refused)

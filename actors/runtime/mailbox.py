@@ -90,13 +90,6 @@ class Mailbox(Generic[M]):
         if self._owner is not None:
             self.wake()
 
-    def put_back(self, message: M) -> None:
-        """Append a message that was received before, even if the mailbox is full, but not if it is closed."""
-        if self._closed is not None:
-            raise self._closed
-        self._messages.append(message)
-        self.wake()
-
     def put_first(self, messages: list[M]) -> None:
         """Put messages that were taken and not handled before all others."""
         self._messages.extendleft(reversed(messages))

@@ -28,7 +28,6 @@ from actors.controllers.built_in import controllers
 from actors.controllers.context import ControllerContext
 from actors.controllers.publication import Publication
 from actors.controllers.quota import QuotaCharges
-from actors.conversion.calls import ConversionCalls
 from actors.conversion.converter import Converter, NoClients
 from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
@@ -186,9 +185,10 @@ def _build_store(
         journal,
         committer,
         admission,
-        AdmissionCalls(nursery, timings=admission.timings),
-        LargeWork(nursery),
-        ConversionCalls(nursery, converter),
+        AdmissionCalls(),
+        LargeWork(),
+        nursery,
+        converter,
         ObjectSizes(settings.max_object_size, names, ProtobufEncoder(registry, names).size),
     )
     directory = Directory(registry, supervisor, nursery, actor_context)

@@ -147,12 +147,12 @@ class Store:
         self.registry = Registry(self.catalog, self.committer.register_types)
         self.supervisor = Supervisor()
         admission = Admission((*self._plugins(), *self._added))
-        inner = await nursery.start(self._tend)
+        inner = self.nursery = await nursery.start(self._tend)
         inner.start_soon(self.committer.run)
-        self.calls = AdmissionCalls(inner, timings=admission.timings)
+        self.calls = AdmissionCalls()
         # Without a limit on the time of a step: what is one batch must not depend on the machine.
         shared = ActorContext(
-            self.journal, self.committer, admission, self.calls, LargeWork(inner), longest_step=math.inf
+            self.journal, self.committer, admission, self.calls, LargeWork(), inner, longest_step=math.inf
         )
         self.directory = Directory(self.registry, self.supervisor, inner, shared)
         horizon = Horizon(self.journal, self.clock, WATCH_HISTORY * 1_000_000)

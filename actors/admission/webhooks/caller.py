@@ -6,7 +6,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from time import perf_counter
-from typing import TypeVar
 
 import trio
 
@@ -16,11 +15,11 @@ from actors.admission.request import AdmissionRequest
 from actors.admission.timings import WebhookTimings
 from actors.admission.webhooks.candidates import Match
 from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.documents import new_document, old_document
+from actors.admission.webhooks.documents import in_version, new_document, old_document
 from actors.admission.webhooks.hook import Hook
 from actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
 from actors.admission.webhooks.review import BadResponse, Reviews, Undecodable, Verdict, denial
-from actors.conversion.calls import Converts, Run, run_converting
+from actors.conversion.converter import Converts
 from actors.conversion.reads import converts
 from actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
 from actors.kinds.validation import qualified_name
@@ -31,8 +30,6 @@ from actors.runtime.write_context import new_uid
 from actors.store.proposal import Proposal
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 # Codes in metrics, of calls that have no response or one of another kind, and of responses that break the rules.
 OK, BAD_REQUEST, UNAVAILABLE = 200, 400, 503
@@ -167,11 +164,14 @@ class WebhookCaller:
         if not hook.review_version:
             raise CallFailed(hook, "could not create admission objects: no known review version", BAD_REQUEST)
         version = await _version(request.written) if request.written else ""
-        built = _Built(partial(self._build, uid, match, request, version), request.in_thread)
+        shown = request
         if converts(match.definition):
             # Before the call: the time of conversions is not that of the webhook.
-            build, run = built.build, partial(_run, in_thread=request.in_thread)
-            built.body, built.document = await self._build_converted(build, run)
+            try:
+                shown = await in_version(request, match.definition, self._converter.convert_one)
+            except ConversionFailed as error:
+                raise WebhookFailed(str(error)) from None
+        built = _Built(partial(self._build, uid, match, shown, version), request.in_thread)
         since = None
         if request.queued is not None:
             since, request.queued = (
@@ -189,14 +189,6 @@ class WebhookCaller:
         except BadResponse as error:
             raise CallFailed(hook, f"received invalid webhook response: {error}") from None
         return verdict, built.document
-
-    async def _build_converted(
-        self, build: Callable[[], tuple[bytes, Object | None]], run: Run[tuple[bytes, Object | None]]
-    ) -> tuple[bytes, Object | None]:
-        try:
-            return await run_converting(self._converter, build, run)
-        except ConversionFailed as error:
-            raise WebhookFailed(str(error)) from None
 
     def _build(
         self, uid: str, match: Match, request: AdmissionRequest, version: str
@@ -229,10 +221,6 @@ def began_at(request: AdmissionRequest) -> float:
     """When a call began that begins now or waited in a queue, by the clock of durations."""
     queued = request.queued
     return perf_counter() - (trio.current_time() - queued.since if queued is not None else 0.0)
-
-
-async def _run(work: Callable[[], T], *, in_thread: bool) -> T:
-    return await trio.to_thread.run_sync(work) if in_thread else work()
 
 
 async def _version(written: int | Proposal) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import orjson
 
 from actors.admission.request import CONNECT, AdmissionRequest
 from actors.errors import BadRequest, WebhookFailed
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import ConvertByWebhook, Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
@@ -55,10 +56,31 @@ def old_document(request: AdmissionRequest, definition: Definition, version: str
     return _document(request, viewed, old, version)
 
 
+async def in_version(
+    request: AdmissionRequest, definition: Definition, convert: ConvertByWebhook
+) -> AdmissionRequest:
+    """A copy of a request whose objects the conversion webhook has converted to a definition. ConversionFailed."""
+    versions, source, target = (
+        definition.storage.versions,
+        request.definition.api_version,
+        definition.api_version,
+    )
+    assert versions is not None
+    shown = copy(request)
+    if request.object is not None and request.viewed_in(definition) is definition:
+        shown.object = await convert(versions, request.object, source, target)
+    if request.old is not None:
+        shown.old = await convert(versions, request.old, request.old_version or source, target)
+    return shown
+
+
 def _converted(viewed: Definition, stored: Object, written_in: str = "") -> Object:
-    """ConversionNeeded. `written_in`: the version that an object of a custom kind is in."""
-    if viewed.storage.versions is not None:
-        return viewed.storage.versions.convert(stored, written_in, viewed.api_version)
+    """`written_in`: the version that an object of a custom kind is in; `in_version` has converted those of webhooks."""
+    versions = viewed.storage.versions
+    if versions is not None:
+        return (
+            versions.convert(stored, written_in, viewed.api_version) if versions.webhook is None else stored
+        )
     conversion = viewed.storage.conversion
     # A copy, because conversions may change what they get.
     return conversion.from_storage(orjson.loads(orjson.dumps(stored))) if conversion else stored
@@ -85,7 +107,10 @@ def parse_patch(raw: bytes) -> list[dict[str, Any]]:
 def apply_patch(
     request: AdmissionRequest, definition: Definition, document: Object, operations: list[dict[str, Any]]
 ) -> Patched:
-    """The object after the patch of a webhook that got `document`. WebhookFailed if there is none; ConversionNeeded."""
+    """The object after the patch of a webhook that got `document`. WebhookFailed if there is none.
+
+    Where a conversion webhook converts, the object is in the version of `definition`.
+    """
     viewed = request.viewed_in(definition)
     before = _decoded(viewed, orjson.loads(orjson.dumps(document)))
     try:
@@ -101,7 +126,7 @@ def apply_patch(
     null_empty_lists(viewed.schema, after)
     if viewed.storage.conversion is not None:
         after = viewed.storage.conversion.to_storage(after)
-    elif viewed.storage.versions is not None:
+    elif viewed.storage.versions is not None and viewed.storage.versions.webhook is None:
         after = viewed.storage.versions.convert(after, viewed.api_version, request.definition.api_version)
     return Patched(after, changed, warnings)
 

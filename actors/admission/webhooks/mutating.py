@@ -7,7 +7,7 @@ and of these only those after whose call the object changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -24,7 +24,7 @@ from actors.admission.webhooks.documents import Patched, apply_patch, parse_patc
 from actors.admission.webhooks.matching import Configurations
 from actors.admission.webhooks.rejections import INTERNAL, Rejections
 from actors.admission.webhooks.review import JSON_PATCH
-from actors.conversion.calls import Converts, run_converting
+from actors.conversion.converter import Converts
 from actors.conversion.reads import converts
 from actors.errors import ConversionFailed, RequestError, WebhookFailed
 from actors.golang.json import dumps
@@ -158,18 +158,21 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         apply = partial(apply_patch, request, match.definition, document, operations)
         copies = any(one.get("op") == "copy" for one in operations)  # a few can make a document large
         in_thread = request.in_thread or copies or size > SMALL_PATCH
-
-        async def run(work: Callable[[], Patched]) -> Patched:
-            if in_thread:
-                return await trio.to_thread.run_sync(run_limited, work, limiter=self._thread)
-            return work()
-
-        if not converts(match.definition):
-            return await run(apply)
+        if in_thread:
+            patched = await trio.to_thread.run_sync(run_limited, apply, limiter=self._thread)
+        else:
+            patched = apply()
+        versions = match.definition.storage.versions
+        if versions is None or not converts(match.definition):
+            return patched
+        if request.viewed_in(match.definition) is not match.definition:
+            return patched
+        source, target = match.definition.api_version, request.definition.api_version
         try:
-            return await run_converting(self._converter, apply, run)
+            converted = await self._converter.convert_one(versions, patched.object, source, target)
         except ConversionFailed as error:
             raise WebhookFailed(str(error)) from None
+        return patched._replace(object=converted)
 
     def _annotate_call(self, match: Match, request: AdmissionRequest, round_: int, *, mutated: bool) -> None:
         """Record a call in the audit event of the request, whatever came of it."""

@@ -14,7 +14,7 @@ from actors.admission.webhooks.candidates import Match
 from actors.admission.webhooks.clients import WebhookClients
 from actors.admission.webhooks.matching import Configurations
 from actors.admission.webhooks.rejections import Rejections
-from actors.conversion.calls import Converts
+from actors.conversion.converter import Converts
 from actors.errors import RequestError
 from actors.names import Names
 

@@ -4,7 +4,7 @@ Group modules create definitions; the catalog lists them; actors and gateway rea
 on their own. Functions in a definition are pure and see objects in storage form, without kind and apiVersion.
 
 The `Strategy` of a kind is its own steps in a create or an update, under the names that Kubernetes has for them.
-`actors.resource.decide` calls the functions in this order: `prepare_for_*`, `validate_*`, admission, `canonicalize`.
+`actors.resource.rules` calls the functions in this order: `prepare_for_*`, `validate_*`, admission, `canonicalize`.
 `prepare_for_*` and `canonicalize` change the working copy they are given, at its top level and in the maps directly
 below it; what lies deeper belongs to the command too, and is replaced, never changed. Validation changes nothing but
 the collector that it adds errors to. Kinds with a status subresource use the functions at the end of this module as
@@ -18,24 +18,17 @@ between reading and writing an object happens in the version that the client use
     written (v2)  --convert-->  the storage version, pruned and defaulted by its schema
 
 With strategy None a conversion changes apiVersion alone, and each version shows the fields that its schema has. With
-strategy Webhook only the webhook can convert, which no synchronous function can wait for: `convert` looks among the
-results that the command has so far (`Conversions`) and raises `ConversionNeeded` for another one. Whoever decides the
-command gets that conversion and decides the command again. If the webhook failed, `convert` raises that then, where the
-object was needed: not everything that needs one has to fail without it.
+strategy Webhook only the webhook can convert: whoever needs an object in another version awaits a `ConvertByWebhook`.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import orjson
-
-from actors.errors import ConversionFailed, Resource
+from actors.errors import Resource
 from actors.golang.quoting import quoted_start
 from actors.kinds.declaration.columns import DEFAULT_COLUMNS, Column
 from actors.kinds.schema.decoder import Schema
@@ -139,19 +132,15 @@ class Versions:
         return self._schema(version).prune(converted)
 
     def convert(self, one: Object, source: str, target: str) -> Object:
-        """ConversionNeeded if the webhook has to convert it, ConversionFailed if it could not."""
+        """For definitions without a webhook: versions differ in which fields their schemas declare."""
         if source == target:
             return one
-        if self.webhook is not None:
-            return _converted(self, one, source, target)
+        assert self.webhook is None, f"only the webhook of {self.name} converts from {source} to {target}"
         return one if self.same_schema(source, target) else self.prune(one, target)
 
-    def to_storage(self, one: Object, source: str) -> Object:
-        """An object as it is to be stored. ConversionNeeded."""
-        if source == self.storage:
-            return one
-        converted = self.convert(one, source, self.storage)
-        if self.webhook is None and self.same_schema(source, self.storage):
+    def in_stored_form(self, converted: Object, source: str) -> Object:
+        """What is stored of an object that was converted to the storage version."""
+        if source == self.storage or (self.webhook is None and self.same_schema(source, self.storage)):
             return converted
         return self.upgrade(converted, self.storage)
 
@@ -160,62 +149,8 @@ class Versions:
         return self._schemas.get(version) or self._schemas[self.storage]
 
 
-class ConversionNeeded(Exception):
-    """An object is needed in another version, and only the webhook of its definition can convert it."""
-
-    def __init__(self, versions: Versions, one: Object, source: str, target: str) -> None:
-        super().__init__(f"{versions.name}: from {source} to {target}")
-        self.versions, self.object, self.source, self.target = versions, one, source, target
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return _key(self.versions, self.object, self.source, self.target)
-
-
-class Conversions:
-    """What webhooks have converted for one command, or why not. Deciding the command again asks for the same."""
-
-    def __init__(self) -> None:
-        self._results: dict[tuple[Any, ...], bytes | ConversionFailed] = {}
-
-    def __len__(self) -> int:
-        return len(self._results)
-
-    def add(self, needed: ConversionNeeded, converted: bytes | ConversionFailed) -> None:
-        self._results[needed.key] = converted
-
-    def find(self, key: tuple[Any, ...]) -> bytes | ConversionFailed | None:
-        return self._results.get(key)
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """`Versions.convert` finds these results, in this thread."""
-        before = getattr(_local, "conversions", None)
-        _local.conversions = self
-        try:
-            yield
-        finally:
-            _local.conversions = before
-
-
-_local = threading.local()
-
-
-def _converted(versions: Versions, one: Object, source: str, target: str) -> Object:
-    known: Conversions | None = getattr(_local, "conversions", None)
-    found = known.find(_key(versions, one, source, target)) if known is not None and len(known) else None
-    if found is None:
-        raise ConversionNeeded(versions, one, source, target)
-    if isinstance(found, ConversionFailed):
-        raise found
-    converted: Object = orjson.loads(found)  # a new one each time, because callers change what they get
-    del converted["apiVersion"]
-    return converted
-
-
-def _key(versions: Versions, one: Object, source: str, target: str) -> tuple[Any, ...]:
-    """Of other definitions, for which the webhook may be another one, there are other results."""
-    return versions, source, target, orjson.dumps(one, option=orjson.OPT_SORT_KEYS)
+# Converts an object by the webhook of its definition: (versions, object, source, target). ConversionFailed.
+ConvertByWebhook = Callable[[Versions, Object, str, str], Awaitable[Object]]
 
 
 ITEM_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")

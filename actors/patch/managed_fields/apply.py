@@ -53,6 +53,7 @@ import orjson
 from actors.errors import ApplyConflict, Cause
 from actors.golang.json import dumps
 from actors.golang.quoting import quoted
+from actors.kinds.declaration.definition import ConvertByWebhook
 from actors.kinds.declaration.meta import MAX_ANNOTATION_BYTES
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
@@ -73,7 +74,7 @@ from actors.patch.managed_fields.field_set import (
 )
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
 from actors.patch.managed_fields.managers import APPLY, UPDATE, Entry, encode_entries, entries_of
-from actors.patch.managed_fields.ownership import Comparisons, without
+from actors.patch.managed_fields.ownership import Comparisons, no_conversion, without
 from actors.patch.managed_fields.topology import (
     Dictionary,
     Divided,
@@ -105,10 +106,15 @@ class Applier:
     annotation: str = ""  # where client-side apply keeps its last configuration; "" for other managers
 
 
-def apply(
-    views: FieldViews, view: FieldView, live: Object | None, config: Object, applier: Applier
+async def apply(
+    views: FieldViews,
+    view: FieldView,
+    live: Object | None,
+    config: Object,
+    applier: Applier,
+    convert: ConvertByWebhook = no_conversion,
 ) -> Applied:
-    """`live` in storage form. Raises ApplyConflict, AmbiguousItems."""
+    """`live` in storage form. Raises ApplyConflict, AmbiguousItems. It waits only where `convert` does."""
     here = view.nothing if live is None else view.show(live)
     if not config.get("metadata"):
         config = {name: part for name, part in config.items() if name != "metadata"}
@@ -123,14 +129,15 @@ def apply(
         aside = {name: config[name] for name in view.resets if config.get(name) is not None}
         wanted = {**wanted, **aside}
     if last is not None:
-        now = [_translated(views, view, entry, live) for entry in others]
+        translate = _Translation(views, view, live, convert)
+        now = [await translate(entry) for entry in others]
         # Never prune metadata: every applier sets it, if only to name the object.
-        wanted = prune(view.shape, wanted, _translated(views, view, last, live), {METADATA: {}, **own}, now)
-    comparisons = Comparisons(views, view, live, view.store(wanted))
+        wanted = prune(view.shape, wanted, await translate(last), {METADATA: {}, **own}, now)
+    comparisons = Comparisons(views, view, live, view.store(wanted), convert)
     changes = comparisons.changes
     if changes and not applier.force:
-        _refuse_conflicts(view, others, comparisons, here, applier)
-    left = without(others, comparisons) if changes else others
+        await _refuse_conflicts(view, others, comparisons, here, applier)
+    left = await without(others, comparisons) if changes else others
     if own:
         known = last.time if last is not None else ""
         left.append(mine._replace(time=applier.time if changes or live is None else known))
@@ -150,36 +157,43 @@ def _entries_before(view: FieldView, live: Object | None, here: Object, time: st
     return entries
 
 
-def _translated(views: FieldViews, view: FieldView, entry: Entry, live: Object | None) -> Fields:
+class _Translation:
     """The fields of an entry in the applier's version: extracted, converted, and turned into a set again."""
-    theirs = views.find(entry.version, view.subresource)
-    if theirs is None:
-        return {}
-    if live is None or (theirs.show is view.show and theirs.store is view.store):
-        return entry.fields
-    held = extract(theirs.shape, theirs.show(live), entry.fields)
-    named: Object = {}
-    if theirs.is_custom:
-        named = {name: live["metadata"][name] for name in IDENTITY if name in live["metadata"]}
-    without_any = _applied_fields_of_part(theirs, view, {}, named)
-    return difference(_applied_fields_of_part(theirs, view, held, named), without_any)
+
+    def __init__(
+        self, views: FieldViews, view: FieldView, live: Object | None, convert: ConvertByWebhook
+    ) -> None:
+        self._views, self._view, self._live, self._convert = views, view, live, convert
+
+    async def __call__(self, entry: Entry) -> Fields:
+        theirs, live = self._views.find(entry.version, self._view.subresource), self._live
+        if theirs is None:
+            return {}
+        if live is None or (theirs.show is self._view.show and theirs.store is self._view.store):
+            return entry.fields
+        held = extract(theirs.shape, await theirs.shown(live, self._convert), entry.fields)
+        named: Object = {}
+        if theirs.is_custom:
+            named = {name: live["metadata"][name] for name in IDENTITY if name in live["metadata"]}
+        without_any = await self._applied_fields_of_part(theirs, {}, named)
+        return difference(await self._applied_fields_of_part(theirs, held, named), without_any)
+
+    async def _applied_fields_of_part(self, theirs: FieldView, part: Object, named: Object) -> Fields:
+        """`named`: metadata that no manager owns, and that the conversion of a custom kind needs."""
+        whole = theirs.schema.decode_object(part, defaults=False).object
+        if named:
+            whole["metadata"] = {**whole.get("metadata", {}), **named}
+        stored = await theirs.stored(whole, self._convert)
+        return applied_fields(self._view.shape, self._view.show(stored))
 
 
-def _applied_fields_of_part(theirs: FieldView, view: FieldView, part: Object, named: Object) -> Fields:
-    """`named`: metadata that no manager owns, and that the conversion of a custom kind needs."""
-    whole = theirs.schema.decode_object(part, defaults=False).object
-    if named:
-        whole["metadata"] = {**whole.get("metadata", {}), **named}
-    return applied_fields(view.shape, view.show(theirs.store(whole)))
-
-
-def _refuse_conflicts(
+async def _refuse_conflicts(
     view: FieldView, others: list[Entry], comparisons: Comparisons, here: Object, applier: Applier
 ) -> None:
     conflicts = []
     for entry in others:
         check_time()
-        changes = comparisons.in_version(entry.version)
+        changes = await comparisons.in_version(entry.version)
         fields = intersection(entry.fields, changes.changed) if changes else {}
         if fields:
             conflicts.append(Conflict(entry, fields))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.kinds.custom import CustomDefinition
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import ConvertByWebhook, Definition, Versions
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import zero_struct
@@ -45,13 +45,28 @@ class FieldView:
     exact: Record  # the same, but raises DuplicateKeys for list entries with equal or missing keys
     nothing: Object  # the object without any field set
     new: NewObjects  # of `exact` and `nothing`
-    show: Callable[[Object], Object]  # a stored object, or that of a command, in this version
-    store: Callable[[Object], Object]
+    # A stored object, or that of a command, in this version, and back; `shown` and `stored` where a webhook converts.
+    show: Convert
+    store: Convert
     resets: tuple[str, ...] = ()  # paths that a write through this view resets to their old value
     # Leaves out what the schema of this version does not declare; None if all versions have the same fields.
     prune: Callable[[Object], Object] | None = None
     is_custom: bool = False
     reset_forgets: bool = False  # after a reset nobody owns anything, whatever else the write changes
+    working: str = ""  # the version in which objects of a custom kind are
+    by_webhook: Versions | None = None  # where only the webhook converts from and to this version
+
+    async def shown(self, one: Object, convert: ConvertByWebhook) -> Object:
+        """An object in this version. ConversionFailed."""
+        if self.by_webhook is None:
+            return self.show(one)
+        return await convert(self.by_webhook, one, self.working, self.version)
+
+    async def stored(self, one: Object, convert: ConvertByWebhook) -> Object:
+        """An object of this version in the version of the others. ConversionFailed."""
+        if self.by_webhook is None:
+            return self.store(one)
+        return await convert(self.by_webhook, one, self.version, self.working)
 
     @property
     def shows_as_it_is(self) -> bool:
@@ -87,7 +102,8 @@ class FieldViews:
 
     def _make(self, version: str, subresource: str) -> FieldView:
         definition = self._definitions[version]
-        (show, store), excluded = self._conversion(definition), _excluded(definition, subresource)
+        excluded, by_webhook = _excluded(definition, subresource), self._by_webhook(definition)
+        show, store = (_by_webhook, _by_webhook) if by_webhook else self._conversion(definition)
         shape, exact = (self._root(shapes, definition, excluded) for shapes in self._shapes[version])
         nothing: Object = {"metadata": {}}
         if not definition.is_custom:
@@ -106,7 +122,15 @@ class FieldViews:
             self._prune(definition),
             definition.is_custom,
             definition.rules.reset_owner == "nobody",
+            self._working,
+            by_webhook,
         )
+
+    def _by_webhook(self, definition: Definition) -> Versions | None:
+        versions, working = definition.storage.versions, self._working
+        if versions is None or versions.webhook is None or working in ("", definition.api_version):
+            return None
+        return versions
 
     def _prune(self, definition: Definition) -> Convert | None:
         """With conversion by a webhook, no version has fields of another one."""
@@ -137,6 +161,10 @@ class FieldViews:
 
 def _as_it_is(stored: Object) -> Object:
     return stored
+
+
+def _by_webhook(_: Object) -> Object:
+    raise AssertionError("only the webhook converts this version: await `shown` or `stored`")
 
 
 def _excluded(definition: Definition, subresource: str) -> dict[str, Any]:

@@ -14,14 +14,14 @@ of other types than the schema says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from actors.errors import ConversionFailed
 from actors.golang.quoting import cut
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import ConvertByWebhook, Definition, Versions
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.patch.managed_fields.comparison import Changes, compare
@@ -40,6 +40,8 @@ from actors.patch.managed_fields.topology import Dictionary, DuplicateKeys, Leaf
 from actors.runtime.time_limit import check_time
 
 _LONGEST = 64  # characters of the value in a message
+
+T = TypeVar("T")
 
 
 def find_mismatch(shape: Shape, value: Any) -> str:
@@ -78,20 +80,29 @@ class Comparisons:
     """One change of an object, compared in each version that a manager wrote in. Objects are in storage form."""
 
     def __init__(
-        self, views: FieldViews, view: FieldView, before: Object | None, after: Object, *, exact: bool = False
+        self,
+        views: FieldViews,
+        view: FieldView,
+        before: Object | None,
+        after: Object,
+        convert: ConvertByWebhook,
+        *,
+        exact: bool = False,
     ) -> None:
         self._views, self._view, self._exact = views, view, exact
-        self._before, self._after = before, after
-        self.changes = self._compare(view)
+        self._before, self._after, self._convert = before, after, convert
+        # The view is that of the command: objects are in its version.
+        here = view.nothing if before is None else view.show(before)
+        self.changes = self._compare(view, here, view.show(after))
         self._made: dict[str, Changes | None] = {view.version: self.changes}
 
-    def in_version(self, version: str) -> Changes | None:
+    async def in_version(self, version: str) -> Changes | None:
         """None for a version that is not served any more."""
         if version not in self._made:
             view = self._views.find(version, self._view.subresource)
             if self._exact and view is not None:
                 self._check_declared(view)
-            self._made[version] = None if view is None else self._compare(view)
+            self._made[version] = None if view is None else await self._compare_in(view)
         return self._made[version]
 
     def _check_declared(self, other: FieldView) -> None:
@@ -100,22 +111,38 @@ class Comparisons:
             if one is not None and not other.declares_all(self._view.show(one)):
                 raise UndeclaredFields
 
-    def _compare(self, view: FieldView) -> Changes:
-        before = view.nothing if self._before is None else view.show(self._before)
-        return compare(view.exact if self._exact else view.shape, before, view.show(self._after))
+    async def _compare_in(self, view: FieldView) -> Changes:
+        before = view.nothing
+        if self._before is not None:
+            before = await view.shown(self._before, self._convert)
+        return self._compare(view, before, await view.shown(self._after, self._convert))
+
+    def _compare(self, view: FieldView, before: Object, after: Object) -> Changes:
+        return compare(view.exact if self._exact else view.shape, before, after)
 
 
-def owned_after(
-    views: FieldViews, view: FieldView, before: Object | None, after: Object, manager: str, time: str
+async def no_conversion(versions: Versions, one: Object, source: str, target: str) -> Object:
+    """For objects that no manager wrote in another version."""
+    raise ConversionFailed(f"no webhook converts from {source} to {target} here")
+
+
+async def owned_after(
+    views: FieldViews,
+    view: FieldView,
+    before: Object | None,
+    after: Object,
+    manager: str,
+    time: str,
+    convert: ConvertByWebhook = no_conversion,
 ) -> list[Object]:
-    """managedFields of the object that `after` becomes."""
+    """managedFields of the object that `after` becomes. It waits only where `convert` does."""
     try:
         if before is None and not after["metadata"].get("managedFields"):
             found = view.new.fields(view.show(after))
             return (
                 [encode_entry(manager, UPDATE, view.version, time, found, view.subresource)] if found else []
             )
-        return _owned_after(views, view, before, after, manager, time)
+        return await _owned_after(views, view, before, after, manager, time, convert)
     except (DuplicateKeys, UndeclaredFields, ConversionFailed):
         return []
     except (AttributeError, KeyError, TypeError):
@@ -132,7 +159,18 @@ def creator_entries(
 ) -> list[Object]:
     """managedFields of an object that is never stored, such as a review or a binding, after it was sent."""
     views, view = _views_of_sent(definition, subresource)
-    return owned_after(views, view, None, sent, manager, time)
+    return without_waiting(owned_after(views, view, None, sent, manager, time))
+
+
+def without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    coroutine.close()
+    raise AssertionError(f"{coroutine} waits")
 
 
 @lru_cache(maxsize=64)  # more than there are kinds of such objects
@@ -167,12 +205,15 @@ class Creation:
         self._shapes: dict[tuple[_Keys, _Keys], _Shape | None] = {}
         self._creators: dict[tuple[str, int], Object] = {}  # entries without fields, by manager and second
 
-    def entries(self, new: Object, manager: str, time: int) -> list[Object]:
-        """managedFields of a new object, which shares parts of them with others. `time` is in microseconds."""
+    def known_entries(self, new: Object, manager: str, time: int) -> list[Object] | None:
+        """managedFields of a new object, which shares parts of them with others. `time` is in microseconds.
+
+        None if `find_entries` has to find them first.
+        """
         metadata = new["metadata"]
         shape = self._shapes.get((tuple(new), tuple(metadata)))
         if shape is None:
-            return self._find(new, manager, time)
+            return None
         of_metadata, of_object, known = shape
         keys: list[_Keys] = []
         try:
@@ -182,23 +223,23 @@ class Creation:
                 keys.append(tuple(new[name]))
             fields = known[tuple(keys)]
         except (KeyError, TypeError):  # other keys, or null instead of a map
-            return self._find(new, manager, time)
+            return None
         creator = self._creators.get((manager, time // 1_000_000))
         if creator is None:
             creator = self._find_creator(manager, time)
         return [{**creator, "fieldsV1": fields}]
 
-    def _find(self, new: Object, manager: str, time: int) -> list[Object]:
-        """Find them like those of other writes, and keep the fields."""
-        found, metadata = self._owned(new, manager, time), new["metadata"]
+    async def find_entries(
+        self, new: Object, manager: str, time: int, convert: ConvertByWebhook = no_conversion
+    ) -> list[Object]:
+        """Find them like those of other writes, and remember the fields."""
+        found = await owned_after(self._views, self._view, None, new, manager, seconds_text(time), convert)
+        metadata = new["metadata"]
         if len(found) == 1 and "managedFields" not in metadata and self._view.shows_as_it_is:
             shape = self._shape(new)
             if shape is not None:
                 self._keep(shape, new, found[0]["fieldsV1"])
         return found
-
-    def _owned(self, new: Object, manager: str, time: int) -> list[Object]:
-        return owned_after(self._views, self._view, None, new, manager, seconds_text(time))
 
     def _shape(self, new: Object) -> _Shape | None:
         members = tuple(new), tuple(new["metadata"])
@@ -225,17 +266,23 @@ class Creation:
         return entry
 
 
-def _owned_after(
-    views: FieldViews, view: FieldView, before: Object | None, after: Object, manager: str, time: str
+async def _owned_after(
+    views: FieldViews,
+    view: FieldView,
+    before: Object | None,
+    after: Object,
+    manager: str,
+    time: str,
+    convert: ConvertByWebhook,
 ) -> list[Object]:
     entries, kept = _entries_before(view, before, after)
     if not entries and (kept or (before and view.reset_forgets)):
         return []
-    comparisons = Comparisons(views, view, before, after, exact=True)
+    comparisons = Comparisons(views, view, before, after, convert, exact=True)
     changes = comparisons.changes
     if kept and not changes:
         return before["metadata"].get("managedFields", []) if before else []
-    left = without(entries, comparisons)
+    left = await without(entries, comparisons)
     if changes.changed:
         left = _with_manager(
             left, Entry(manager, UPDATE, view.version, time, changes.changed, view.subresource)
@@ -256,12 +303,12 @@ def _entries_before(view: FieldView, before: Object | None, after: Object) -> tu
     return (entries_of(before), True) if before else ([], False)
 
 
-def without(entries: Iterable[Entry], comparisons: Comparisons) -> list[Entry]:
+async def without(entries: Iterable[Entry], comparisons: Comparisons) -> list[Entry]:
     """The entries without the fields that this write changed or removed."""
     left: list[Entry] = []
     for entry in entries:
         check_time()
-        changes = comparisons.in_version(entry.version)
+        changes = await comparisons.in_version(entry.version)
         if changes is None:
             continue
         fields = difference(difference(entry.fields, changes.changed), changes.removed)

@@ -17,9 +17,9 @@ from actors.kinds.declaration.definition import Definition
 from actors.messages import Patch
 from actors.names import CLUSTER
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
+from actors.patch.managed_fields.ownership import owned_after, without_waiting
 from actors.resource.applying import apply_object
-from actors.resource.decide import Current
+from actors.resource.rules import Current
 from actors.runtime.write_context import WriteContext
 from benchmarks.loads.plans import config_map
 from benchmarks.options import Sizes
@@ -45,10 +45,10 @@ class Owned:
         self.stored = self.with_owners(self.new, self.create())
 
     def create(self) -> list[Any]:
-        return owned_after(self.views, self.view, None, self.new, "creator", TIME)
+        return without_waiting(owned_after(self.views, self.view, None, self.new, "creator", TIME))
 
     def update(self, after: Any) -> list[Any]:
-        return owned_after(self.views, self.view, self.stored, after, "updater", TIME)
+        return without_waiting(owned_after(self.views, self.view, self.stored, after, "updater", TIME))
 
     def apply(self, current: Current, manager: str, config: Any) -> Any:
         context = WriteContext(0, "user", manager, "u", "xxxxx")

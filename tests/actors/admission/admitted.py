@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from actors.admission.chain import Admission
+from actors.admission.chain import Admission, admit_ephemeral
 from actors.admission.plugin import Plugin
 from actors.admission.request import AdmissionRequest
 from actors.kinds.declaration.definition import Definition
 from actors.messages import WriteContext
+from actors.patch.managed_fields.ownership import without_waiting
 
 CONTEXT = WriteContext(0, "user", "m", "u", "")
 
@@ -29,6 +30,7 @@ def admitted(
     request = AdmissionRequest(
         operation, definition, namespace, "a", subresource, new, old, context.user, False, context
     )
-    Admission([plugin]).chain(definition, operation, subresource).admit(request)
+    chain = Admission([plugin]).chain(definition, operation, subresource)
+    without_waiting(admit_ephemeral(chain, request))
     assert (new, old) == before
     return request.object

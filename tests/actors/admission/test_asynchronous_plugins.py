@@ -16,9 +16,9 @@ from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
 from actors.messages import Create, Delete, DeleteOptions, Patch, Replace
-from actors.resource import replies
+from actors.resource import write as resource_write
 from actors.resource.actor import ResourceActor
-from actors.resource.replies import Envelope
+from actors.resource.write import Write
 from actors.runtime.large_work import LARGE_BYTES
 from tests.actors.object_store import Refused, Store, open_store
 
@@ -164,11 +164,11 @@ async def test_commit_of_the_same_object_causes_no_retry(autojump_clock: MockClo
         new = definition.schema.decode_object(slow()).object
         patch = Patch("v1", "default", "a", "merge", {"data": {"x": "y"}}, context)
         actor = store.directory.actor(definition)
-        envelopes = [Envelope(one) for one in (Create("v1", "default", new, context), patch)]
-        for envelope in envelopes:
-            actor._mailbox.send_nowait(envelope)
-        for envelope in envelopes:
-            await envelope.wait()
+        writes = [Write(one) for one in (Create("v1", "default", new, context), patch)]
+        for write in writes:
+            actor._mailbox.send_nowait(write)
+        for write in writes:
+            await write.wait()
         assert (await store.get("configmaps", "a"))["data"] == {"x": "y"}
         assert len(outside.requests) == 1
 
@@ -189,11 +189,11 @@ async def test_commit_of_the_same_object_does_not_require_a_version(
         sent = {"apiVersion": version, "kind": "Lease", "spec": {"leaseTransitions": 3}, "metadata": {}}
         patch = Patch(version, "default", "a", format_, sent, context, force=True)
         actor = store.directory.actor(leases)
-        envelopes = [Envelope(one) for one in (Create(version, "default", new, context), patch)]
-        for envelope in envelopes:
-            actor._mailbox.send_nowait(envelope)
-        for envelope in envelopes:
-            await envelope.wait()
+        writes = [Write(one) for one in (Create(version, "default", new, context), patch)]
+        for write in writes:
+            actor._mailbox.send_nowait(write)
+        for write in writes:
+            await write.wait()
         assert (await store.get("leases", "a"))["spec"]["leaseTransitions"] == 3
         assert len(outside.requests) == 1
 
@@ -348,22 +348,22 @@ async def test_write_whose_batch_crashed_is_not_stored_after_its_call(
     async with open_store(Validating()) as store:
         definition, context = store.definition("configmaps"), store.write_contexts.new("u", "m")
         actor = store.directory.actor(definition)
-        execute = ResourceActor._execute
+        execute = ResourceActor._begin
 
-        def broken(actor: ResourceActor, view: Any, envelope: Envelope, proposals: Any) -> Any:
-            if "slow" not in envelope.command.object["metadata"].get("labels", {}):  # type: ignore[union-attr]
+        def broken(actor: ResourceActor, view: Any, write: Write, proposals: Any) -> Any:
+            if "slow" not in write.command.object["metadata"].get("labels", {}):  # type: ignore[union-attr]
                 raise RuntimeError("a mistake in an actor")
-            return execute(actor, view, envelope, proposals)
+            return execute(actor, view, write, proposals)
 
-        monkeypatch.setattr(ResourceActor, "_execute", broken)
+        monkeypatch.setattr(ResourceActor, "_begin", broken)
         decoded = [definition.schema.decode_object(one).object for one in (slow("a"), quick("b"))]
-        envelopes = [Envelope(Create("v1", "default", one, context)) for one in decoded]
-        for envelope in envelopes:
-            actor._mailbox.send_nowait(envelope)
-        for envelope in envelopes:
+        writes = [Write(Create("v1", "default", one, context)) for one in decoded]
+        for write in writes:
+            actor._mailbox.send_nowait(write)
+        for write in writes:
             with pytest.raises(RuntimeError):
-                await envelope.wait()
-        monkeypatch.setattr(ResourceActor, "_execute", execute)
+                await write.wait()
+        monkeypatch.setattr(ResourceActor, "_begin", execute)
         await trio.sleep(SECONDS * 2)
         assert (await store.list("configmaps"))["items"] == []
 
@@ -449,9 +449,9 @@ async def test_commands_are_unchanged_by_asynchronous_steps(autojump_clock: Mock
 async def test_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
     async with open_store(Mutating()) as store:
         secrets = store.definition("secrets")
-        admission = store.directory.actor(secrets)._commands._admission
+        decider = store.directory.actor(secrets)._decider
         assert not Admission([Mutating()]).chain(secrets, UPDATE, "")
-        assert admission.chain(secrets, CREATE, "") is admission.chain(secrets, CREATE, "")
+        assert decider.chain(secrets, CREATE, "") is decider.chain(secrets, CREATE, "")
 
 
 @pytest.mark.parametrize("plugin", [Mutating, Validating])
@@ -460,7 +460,7 @@ async def test_small_create_of_a_name_with_a_large_object_is_refused_as_such(
 ) -> None:
     """It begins in the event loop and needs a thread when it meets the object: both call the plugin."""
     # The clock jumps to the next deadline while the thread works.
-    monkeypatch.setattr(replies, "LONGEST_WRITE", math.inf)
+    monkeypatch.setattr(resource_write, "LONGEST_WRITE", math.inf)
     async with open_store(outside := plugin()) as store:
         await store.create("configmaps", quick(data={"x": "x" * (LARGE_BYTES + 1)}))
         with pytest.raises(Refused, match="AlreadyExists"):

@@ -72,9 +72,10 @@ async def test_steps_that_may_begin_at_the_same_moment_take_turns() -> None:
     assert all(plugin.slots.take_nowait() for _ in range(12))
     trio.lowlevel.add_instrument(loop)
     async with trio.open_nursery() as nursery:
-        calls = AdmissionCalls(nursery, turns=SharedTurns(lambda: now))
+        calls = AdmissionCalls(turns=SharedTurns(lambda: now))
         for _ in range(12):
-            calls.start(plugin, writing_config_map(), lambda _: None)
+            nursery.start_soon(calls.call, plugin, writing_config_map())
+        await wait_all_tasks_blocked()
         for _ in range(12):
             plugin.slots.release()
         await wait_all_tasks_blocked()

@@ -96,8 +96,7 @@ class ControlPlane:
         committer = Committer(journal, self.feed)
         nursery.start_soon(committer.run)
         self.registry = Registry(self.catalog, committer.register_types)
-        calls = AdmissionCalls(nursery, timings=self.admission.timings)
-        shared = ActorContext(journal, committer, self.admission, calls, LargeWork(nursery))
+        shared = ActorContext(journal, committer, self.admission, AdmissionCalls(), LargeWork(), nursery)
         self.directory = InterruptibleDirectory(self.registry, self.supervisor, nursery, shared)
         self.client = Client(self.directory, self.write_contexts, "client")
         self._nursery = nursery

@@ -11,7 +11,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation import FieldError
 from actors.messages import Create, Object, Replace, WriteContext
-from actors.resource.decide import (
+from actors.resource.rules import (
     Current,
     decide_create,
     decide_replace,

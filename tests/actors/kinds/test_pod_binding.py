@@ -8,7 +8,7 @@ import pytest
 
 from actors.errors import Conflict, Invalid
 from actors.messages import Submit, WriteContext
-from actors.resource.decide import Current, decide_submit
+from actors.resource.rules import Current, decide_submit
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
 from tests.cases import cases

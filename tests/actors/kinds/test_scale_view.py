@@ -9,7 +9,7 @@ import pytest
 from actors.errors import Conflict, Invalid
 from actors.kinds.declaration.scale import selector_text
 from actors.messages import Replace, WriteContext
-from actors.resource.decide import (
+from actors.resource.rules import (
     Current,
     Store,
     check_uid,

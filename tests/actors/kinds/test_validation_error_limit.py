@@ -10,7 +10,7 @@ from actors.errors import Invalid
 from actors.kinds.built_in import built_in
 from actors.messages import Create, WriteContext
 from actors.names import CLUSTER
-from actors.resource.decide import prepare_create
+from actors.resource.rules import prepare_create
 
 CATALOG = built_in(CLUSTER)
 MANY = 20_000

@@ -30,7 +30,7 @@ from actors.kinds.schema.fields import (
 from actors.kinds.validation import name_is_subdomain
 from actors.patch.managed_fields.apply import Applier, apply
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
+from actors.patch.managed_fields.ownership import owned_after, without_waiting
 
 VERSION = "example.com/v1"
 
@@ -100,7 +100,7 @@ class ManagedObject:
         """Whether the object itself changed."""
         view = self._views(VERSION, through)
         applier = Applier(manager, self._time(), force, self.annotation)
-        applied = apply(self._views, view, deepcopy(self.object), deepcopy(config), applier)
+        applied = without_waiting(apply(self._views, view, deepcopy(self.object), deepcopy(config), applier))
         made = self.object if applied.object is None else self._decoded(applied.object)
         self._store(made, applied.managed_fields)
         return applied.object is not None
@@ -108,7 +108,9 @@ class ManagedObject:
     def update(self, manager: str, wanted: dict[str, Any], *, through: str = "") -> None:
         new = self._decoded({"metadata": {}, **deepcopy(wanted)})
         view = self._views(VERSION, through)
-        owned = owned_after(self._views, view, deepcopy(self.object), new, manager, self._time())
+        owned = without_waiting(
+            owned_after(self._views, view, deepcopy(self.object), new, manager, self._time())
+        )
         self._store(new, owned)
 
     def change(self, manager: str, through: str = "", **parts: Any) -> None:

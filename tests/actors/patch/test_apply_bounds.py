@@ -9,9 +9,10 @@ import pytest
 from actors.errors import TooLarge
 from actors.messages import Object, Patch, WriteContext
 from actors.patch.managed_fields.field_view import FieldViews
+from actors.patch.managed_fields.ownership import without_waiting
 from actors.patch.transform import MAX_BYTES
 from actors.resource.applying import apply_object
-from actors.resource.decide import Current
+from actors.resource.rules import Current
 
 from .managed_object import THING, VERSION, define
 
@@ -20,7 +21,8 @@ def applied(live: Object, spec: dict[str, Any]) -> Object:
     definition = define(THING)
     config = {"apiVersion": VERSION, "kind": "Thing", "spec": spec}
     command = Patch(VERSION, "d", "a", "apply", config, WriteContext(0, "u", "m", "u", ""))
-    return apply_object(FieldViews({VERSION: definition}), definition, Current(1, live), command)
+    views = FieldViews({VERSION: definition})
+    return without_waiting(apply_object(views, definition, Current(1, live), command))
 
 
 def test_object_size_after_many_applies_is_bounded() -> None:

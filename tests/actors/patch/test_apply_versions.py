@@ -7,7 +7,7 @@ from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
 from actors.patch.managed_fields.apply import Applier, apply
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
+from actors.patch.managed_fields.ownership import owned_after, without_waiting
 
 CATALOG = built_in(CLUSTER)
 CORE = CATALOG.find("", "v1", "events")
@@ -26,7 +26,9 @@ class Event:
 
     def apply(self, manager, version, config, *, force=False):
         view = self._views(version, "")
-        applied = apply(self._views, view, self.stored, config, Applier(manager, TIME, force))
+        applied = without_waiting(
+            apply(self._views, view, self.stored, config, Applier(manager, TIME, force))
+        )
         if applied.object is not None:
             document = {**applied.object, "metadata": {}}
             self.stored = view.store(view.schema.decode_object(document).object)
@@ -36,7 +38,7 @@ class Event:
         view = self._views(version, "")
         shown = {**view.show(self.stored), **parts, "metadata": {}}
         new = view.store(view.schema.decode_object(shown).object)
-        managed = owned_after(self._views, view, self.stored, new, manager, TIME)
+        managed = without_waiting(owned_after(self._views, view, self.stored, new, manager, TIME))
         self.stored = {**new, "metadata": {"managedFields": managed}}
 
     def forget(self, version):

@@ -9,7 +9,7 @@ from actors.kinds.structural.compile import compile_schema
 from actors.kinds.validation import name_is_subdomain
 from actors.names import NAMES
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
+from actors.patch.managed_fields.ownership import owned_after, without_waiting
 
 VERSION = "stable.example.io/v1"
 TEXT = {"type": "string"}
@@ -34,7 +34,7 @@ def views(schema: dict[str, Any], *subresources: str) -> FieldViews:
 
 def owned(made: FieldViews, new: dict[str, Any], subresource: str = "") -> Any:
     new = {"metadata": {"name": "a", "uid": "u"}, **new}
-    [entry] = owned_after(made, made(VERSION, subresource), None, new, "me", "")
+    [entry] = without_waiting(owned_after(made, made(VERSION, subresource), None, new, "me", ""))
     return entry["fieldsV1"]
 
 
@@ -65,4 +65,4 @@ def test_equal_keys_leave_nobody_owning_anything() -> None:
     keyed = {"x-cluster-list-type": "map", "x-cluster-list-map-keys": ["k"]}
     made = views({"type": "object", "properties": {"l": {"type": "array", "items": item, **keyed}}})
     twice = {"metadata": {"name": "a"}, "l": [{"k": "a"}, {"k": "a"}]}
-    assert owned_after(made, made(VERSION, ""), None, twice, "me", "") == []
+    assert without_waiting(owned_after(made, made(VERSION, ""), None, twice, "me", "")) == []

@@ -12,7 +12,7 @@ from actors.names import NAMES
 from actors.patch.managed_fields.apply import AmbiguousItems, Applier, applied_fields, apply, extract
 from actors.patch.managed_fields.comparison import NewObjects, compare
 from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldView, FieldViews
-from actors.patch.managed_fields.ownership import owned_after
+from actors.patch.managed_fields.ownership import owned_after, without_waiting
 from actors.patch.managed_fields.topology import (
     Dictionary,
     Elements,
@@ -137,7 +137,7 @@ class Custom:
     def apply(self, manager: str, spec: Any, *, force: bool = False) -> Any:
         self._seconds += 1
         applier = Applier(manager, f"2020-01-01T00:00:{self._seconds:02}Z", force)
-        applied = apply(self.views, self.view, self.live, {"spec": spec}, applier)
+        applied = without_waiting(apply(self.views, self.view, self.live, {"spec": spec}, applier))
         self._store(self.live if applied.object is None else applied.object, applied.managed_fields)
         return self.live["spec"]
 
@@ -145,7 +145,7 @@ class Custom:
         self._seconds += 1
         new = {"metadata": {}, "spec": spec}
         time = f"2020-01-01T00:00:{self._seconds:02}Z"
-        self._store(new, owned_after(self.views, self.view, self.live, new, manager, time))
+        self._store(new, without_waiting(owned_after(self.views, self.view, self.live, new, manager, time)))
 
     def _store(self, made: Any, entries: Any) -> None:
         self.live = {**made, "metadata": {**made["metadata"], "managedFields": entries}}

@@ -31,9 +31,8 @@ def at_rest(store: Store) -> ResourceActor:
     found = store.registry.current.stored_type(TYPE)
     assert found is not None
     large = store.directory.large_work
-    return ResourceActor(
-        found, ActorContext(store.journal, store.committer, Admission([]), store.calls, large)
-    )
+    context = ActorContext(store.journal, store.committer, Admission([]), store.calls, large, store.nursery)
+    return ResourceActor(found, context)
 
 
 async def test_actor_starts_with_the_first_write_to_its_type() -> None:

@@ -205,7 +205,7 @@ async def test_large_command_whose_client_left_changes_nothing() -> None:
             nursery.start_soon(lambda: send(store, {"data": {"x": TEXT}}, large=True))
             await hold.reached.wait()
             nursery.cancel_scope.cancel()
-        hold.release.set()
+            hold.release.set()
         with trio.fail_after(60):
             while len(recorder.completed) < 2:
                 await trio.sleep(0)

@@ -7,7 +7,7 @@ from typing import Any
 from actors.kinds.built_in import built_in
 from actors.kinds.validation import collect
 from actors.names import CLUSTER
-from actors.resource.decide import validate_metadata_create, validate_metadata_update
+from actors.resource.rules import validate_metadata_create, validate_metadata_update
 from tests.cases import cases
 
 CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")

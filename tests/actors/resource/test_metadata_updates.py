@@ -8,7 +8,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation import collect
 from actors.names import CLUSTER
-from actors.resource.decide import validate_metadata_update
+from actors.resource.rules import validate_metadata_update
 from tests.cases import cases
 
 CATALOG = built_in(CLUSTER)

@@ -10,9 +10,8 @@ import trio
 
 from actors.errors import Conflict, RequestError, Unprocessable
 from actors.messages import Command, Delete, DeleteOptions, Patch, Replace, Written
-from actors.resource.commands import Decided
-from actors.resource.decide import Keep
-from actors.resource.replies import CommitCallback, Envelope
+from actors.resource.rules import Decided, Keep
+from actors.resource.write import CommitCallback, Write
 from actors.store.proposal import Proposal
 from journal.records import Event
 from tests.actors.object_store import Store, open_store
@@ -173,7 +172,7 @@ async def test_json_patch_of_the_version_has_the_same_outcome_before_and_after_t
         context = store.write_contexts.new("u", "m")
         patch = Patch("v1", "default", "a", "json", [operation], context)
         actor = store.directory.actor(store.definition("configmaps"))
-        first, second = Envelope(replaced(store, x="1")), Envelope(patch)
+        first, second = Write(replaced(store, x="1")), Write(patch)
         actor._mailbox.send_nowait(first)
         if not pending:
             await first.wait()
@@ -187,7 +186,7 @@ async def test_json_patch_of_the_version_has_the_same_outcome_before_and_after_t
 
 async def test_reply_that_cannot_be_encoded_does_not_affect_the_others() -> None:
     async with open_store() as store:
-        broken, other = Envelope(replaced(store)), Envelope(replaced(store))
+        broken, other = Write(replaced(store)), Write(replaced(store))
         broken.decided = other.decided = Decided(Keep(), None, "update")
         broken.body, other.body = (b"{}", cast(Proposal, 7)), b"{}"
         CommitCallback(lambda proposals, failure: None, [], [broken, other])(None)

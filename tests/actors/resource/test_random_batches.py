@@ -10,7 +10,7 @@ import pytest
 
 from actors.errors import StorageRefused
 from actors.messages import Command
-from actors.resource.replies import Envelope
+from actors.resource.write import Write
 from journal.batch import Batch
 from journal.errors import StorageFull
 from journal.log import OnPut
@@ -23,13 +23,13 @@ from tests.actors.resource.random_commands import SPECS, RandomCommands
 async def ask(store: Store, plural: str, commands: list[Command]) -> list[Any]:
     """Send all at once, as one batch; returns the outcomes, or type and text of the errors."""
     actor = store.directory.actor(store.definition(plural))
-    envelopes = [Envelope(command) for command in commands]
-    for envelope in envelopes:
-        actor._mailbox.send_nowait(envelope)
+    writes = [Write(command) for command in commands]
+    for write in writes:
+        actor._mailbox.send_nowait(write)
     results: list[Any] = []
-    for envelope in envelopes:
+    for write in writes:
         try:
-            results.append(await envelope.wait())
+            results.append(await write.wait())
         except Exception as error:
             results.append((type(error), str(error).replace("not committed yet", "VERSION")))
     return results

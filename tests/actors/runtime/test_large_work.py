@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.errors import ShuttingDown
-from actors.runtime.large_work import LargeWork, TooMuchLargeWork
+from actors.runtime.large_work import LargeWork, TooMuchLargeWork, in_event_loop
 from actors.runtime.time_limit import TookTooLong, check_time, run_limited
 
 
@@ -33,18 +33,17 @@ class Gate:
 
 
 async def test_work_runs_in_another_thread_and_its_error_reaches_the_caller() -> None:
-    async with trio.open_nursery() as nursery:
-        work = LargeWork(nursery)
-        assert await work.run("a", threading.get_ident) != threading.get_ident()
-        with pytest.raises(ZeroDivisionError):
-            await work.run("a", lambda: 1 / 0)
-        assert await work.run("a", pow, 2, 3) == 8
+    work = LargeWork()
+    assert await work.run("a", threading.get_ident) != threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        await work.run("a", lambda: 1 / 0)
+    assert await work.run("a", pow, 2, 3) == 8
 
 
 async def test_users_take_turns() -> None:
     gate = Gate()
     async with trio.open_nursery() as nursery:
-        work = LargeWork(nursery)
+        work = LargeWork()
         nursery.start_soon(work.run, "greedy", gate.hold)
         await wait_all_tasks_blocked()
         for number in range(3):
@@ -62,7 +61,7 @@ async def test_users_take_turns() -> None:
 async def test_too_much_waiting_work_is_refused() -> None:
     gate = Gate()
     async with trio.open_nursery() as nursery:
-        work = LargeWork(nursery, limit=3, limit_of_user=2)
+        work = LargeWork(limit=3, limit_of_user=2)
         for _ in range(3):
             nursery.start_soon(work.run, "a", gate.hold)
             await wait_all_tasks_blocked()
@@ -77,20 +76,63 @@ async def test_too_much_waiting_work_is_refused() -> None:
 
 
 async def test_cancelled_work_loses_its_place() -> None:
-    gate = Gate()
+    gate, work, scope = Gate(), LargeWork(), trio.CancelScope()
+
+    async def cancelled() -> None:
+        with scope:
+            await work.run("b", gate.note("b"))
+
     async with trio.open_nursery() as nursery:
-        work = LargeWork(nursery)
         nursery.start_soon(work.run, "a", gate.hold)
         await wait_all_tasks_blocked()
-        outcomes: list[object] = []
-        scope = work.start("b", gate.note("b"), outcomes.append)
+        nursery.start_soon(cancelled)
         nursery.start_soon(work.run, "c", gate.note("c"))
         await wait_all_tasks_blocked()
         scope.cancel()
         await wait_all_tasks_blocked()
-        assert [type(one) for one in outcomes] == [ShuttingDown]
+        assert scope.cancelled_caught
         gate.open()
     assert gate.done == ["c"]
+
+
+async def test_coroutine_changes_to_the_event_loop_and_back() -> None:
+    loop, work = threading.get_ident(), LargeWork()
+
+    async def ask(answer: int) -> tuple[int, int]:
+        await trio.lowlevel.checkpoint()
+        if answer < 0:
+            raise ValueError(answer)
+        return answer, threading.get_ident()
+
+    async def steps() -> list[int]:
+        assert threading.get_ident() != loop
+        answers = []
+        for number in (1, 2, -3):
+            try:
+                answer, where = await in_event_loop(partial(ask, number))
+                assert where == loop
+            except ValueError as error:
+                answer = error.args[0]
+            assert threading.get_ident() != loop
+            answers.append(answer)
+        return answers
+
+    assert await work.run_command("a", steps()) == [1, 2, -3]
+    assert work.statistics().started == 4
+
+
+async def test_cancelled_coroutine_is_closed() -> None:
+    work, closed = LargeWork(), list[bool]()
+
+    async def steps() -> None:
+        try:
+            await in_event_loop(trio.sleep_forever)
+        finally:
+            closed.append(True)
+
+    with trio.move_on_after(0.01):
+        await work.run_command("a", steps())
+    assert closed == [True]
 
 
 def test_time_limit_ends_long_work_at_its_next_check() -> None:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from actors.admission.chain import Admission
+from actors.admission.chain import Admission, validate_ephemeral
 from actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from actors.admission.request import AdmissionRequest
 from actors.admission.selection import plugins_off
@@ -18,6 +18,7 @@ from actors.errors import Forbidden
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER, KUBERNETES, NAMES, Names
 from actors.profile import Rules, default_rules
+from actors.patch.managed_fields.ownership import without_waiting
 from tests.gateway.api import served
 
 
@@ -36,7 +37,7 @@ def refusal(names: Names, signer: str, *organizations: str) -> str:
     request = AdmissionRequest("CREATE", definition, "", "a", "", new, None, "user", False)
     chain = Admission([CertificateSubjectRestriction(names)]).chain(definition, "CREATE", "")
     try:
-        chain.validate(request)
+        without_waiting(validate_ephemeral(chain, request))
     except Forbidden as error:
         return str(error)
     return ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.admission.chain import Admission
+from actors.admission.chain import Admission, validate_ephemeral
 from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
 from actors.admission.plugins.event_rate_limit import EventRateLimit, Limit, parse_limits
 from actors.admission.request import AdmissionRequest
@@ -15,6 +15,7 @@ from actors.errors import RateLimited
 from actors.kinds.built_in import built_in
 from actors.messages import WriteContext
 from actors.names import CLUSTER
+from actors.patch.managed_fields.ownership import without_waiting
 from tests.cases import cases
 
 EVENTS = built_in(CLUSTER).find("", "v1", "events")
@@ -43,7 +44,8 @@ class Writer:
         context = WriteContext(round(self.seconds * 1_000_000), user, "m", "uid", "")
         request = AdmissionRequest("CREATE", EVENTS, namespace, "e", "", event, None, user, dry_run, context)
         try:
-            Admission([self._plugin]).chain(EVENTS, "CREATE", "").validate(request)
+            chain = Admission([self._plugin]).chain(EVENTS, "CREATE", "")
+            without_waiting(validate_ephemeral(chain, request))
         except RateLimited as error:
             return error.message
         return ""

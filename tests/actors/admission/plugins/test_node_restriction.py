@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from actors.admission.chain import Admission
+from actors.admission.chain import Admission, admit_ephemeral
 from actors.admission.plugins.node_restriction import NodeLabels, NodeRestriction
 from actors.admission.request import AdmissionRequest
 from actors.errors import Forbidden, NotFound
 from actors.identity import User
 from actors.messages import WriteContext
 from actors.names import CLUSTER, KUBERNETES
+from actors.patch.managed_fields.ownership import without_waiting
 from tests.actors.admission.admitted import admitted
 from tests.actors.object_store import Store, open_store
 
@@ -66,7 +67,7 @@ class Restricted:
             "CREATE", accounts, "default", "default", "token", sent, None, by.user, False, by
         )
         try:
-            chain.admit(request)
+            without_waiting(admit_ephemeral(chain, request))
         except (Forbidden, NotFound) as error:
             return str(error)
         return ""

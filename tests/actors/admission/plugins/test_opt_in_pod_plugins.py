@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.admission.chain import Admission
+from actors.admission.chain import Admission, validate_ephemeral
 from actors.admission.plugin import Plugin
 from actors.admission.plugins.always_pull_images import AlwaysPullImages
 from actors.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
@@ -16,6 +16,7 @@ from actors.admission.request import AdmissionRequest
 from actors.errors import Forbidden
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
+from actors.patch.managed_fields.ownership import without_waiting
 from tests.actors.admission.admitted import CONTEXT, admitted
 from tests.cases import cases
 
@@ -37,7 +38,8 @@ def refusal(plugin: Plugin, new: dict[str, Any], old: dict[str, Any] | None = No
     operation = "UPDATE" if old else "CREATE"
     request = AdmissionRequest(operation, PODS, "ns", "a", "", new, old, "user", False, CONTEXT)
     try:
-        Admission([plugin]).chain(PODS, operation, "").validate(request)
+        chain = Admission([plugin]).chain(PODS, operation, "")
+        without_waiting(validate_ephemeral(chain, request))
     except Forbidden as error:
         return error.message.removeprefix('pods "a" is forbidden: ')
     return ""

@@ -34,8 +34,7 @@ from actors.messages import (
     Replace,
     WriteContext,
 )
-from actors.resource import contention
-from actors.resource.replies import Envelope
+from actors.resource import turns as object_turns
 from tests.actors.object_store import Store, open_store
 
 CONFIG_MAPS = Resource("", "configmaps")
@@ -207,7 +206,7 @@ async def test_review_that_hangs_delays_others_by_a_second_at_most(autojump_cloc
             webhook.seconds = lambda manager: 10.0 if manager == "hangs" else SECONDS
         assert list(ended) == ["first", "other", "hangs"]
         turns = ended["other"] - ended["first"]
-        assert turns == pytest.approx(SPACE + contention.TURN_SECONDS + SECONDS)
+        assert turns == pytest.approx(SPACE + object_turns.TURN_SECONDS + SECONDS)
         assert set(await data(store)) == set(ended)
 
 
@@ -266,7 +265,7 @@ async def _cancel_after(seconds: float, scope: trio.CancelScope) -> None:
 async def test_number_of_waiting_writers_is_bounded(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contention, "MAX_WAITING", 3)
+    monkeypatch.setattr(object_turns, "MAX_WAITING", 3)
     async with open_store(Webhook()) as store:
         await store.create("configmaps", config_map())
         refused: list[Overloaded] = []
@@ -328,18 +327,23 @@ async def test_write_whose_time_is_over_is_never_stored(autojump_clock: MockCloc
 async def test_writers_that_wait_are_refused_when_their_kind_is_removed(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one whose turn it is waits in the mailbox just then: its turn must not go to another one."""
+    """The one whose turn it is has its answer just then: it is not stored, and its turn goes to nobody."""
     async with open_store(webhook := Webhook()) as store:
         await store.create("configmaps", config_map())
         actor = store.directory.actor(store.definition("configmaps"))
         refused: list[str] = []
-        returned = actor._admission_call_done
+        call = store.calls.call
         webhook.reviewed.clear()
 
-        def return_and_retire(envelope: Envelope, *arguments: Any) -> None:
-            returned(envelope, *arguments)
-            if envelope.command.context.manager == "b" and webhook.reviewed.count("b") == 2:
+        async def call_and_retire(plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
+            admitted = await call(plugin, request)
+            if (
+                request.context is not None
+                and request.context.manager == "b"
+                and webhook.reviewed.count("b") == 2
+            ):
                 actor.retire()
+            return admitted
 
         async def write(key: str) -> None:
             try:
@@ -347,7 +351,7 @@ async def test_writers_that_wait_are_refused_when_their_kind_is_removed(
             except NoSuchResource:
                 refused.append(key)
 
-        monkeypatch.setattr(actor, "_admission_call_done", return_and_retire)
+        monkeypatch.setattr(store.calls, "call", call_and_retire)
         async with trio.open_nursery() as nursery:
             for key in "abc":
                 nursery.start_soon(write, key)
@@ -394,5 +398,4 @@ async def test_nothing_remains_of_writers_that_end_in_any_way(seed: int, autojum
         written = set(await data(store))
         assert succeeded and succeeded <= written
         assert refused and not refused & written
-        assert not actor._outside and not actor._deadlines._due
-        assert not actor._contention._lines and not actor._contention._waiting
+        assert not actor._outside and not actor._turns._lines and not actor._turns._waiting

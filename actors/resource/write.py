@@ -1,0 +1,185 @@
+"""A command on its way through its actor, with the reply to it: sent once all that it depends on is durable.
+
+The actor gives a decided write its result, and passes the writes of a batch to the committer as one `CommitCallback`;
+it completes one that has nothing to wait for at once. Bodies are encoded on completion, because the offsets are only
+known then. Invariant: every write is completed once, even if the commit fails.
+
+A write that has to wait before it can be decided goes on in the task that asked for it: that task waits for the reply
+anyway, and when it is cancelled, so is the write.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Generator
+from types import coroutine
+from typing import Any
+
+import trio
+from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
+
+from actors.admission.request import AdmissionRequest
+from actors.errors import WriteTimedOut
+from actors.messages import LONGEST_WRITE, Command, Delete, Deleted, Outcome, Written
+from actors.resource.proposing import Body
+from actors.resource.rules import Decided, Remove
+from actors.runtime.mailbox import Reply
+from actors.store.document import at_version
+from actors.store.proposal import Proposal, offset_of
+
+logger = logging.getLogger(__name__)
+
+Steps = Coroutine[Any, Any, list[Proposal]]  # of a write, to the events that it proposes
+Finish = Callable[["Write", list[Proposal]], None]
+
+
+class Write(Reply[Outcome]):
+    """What most writes never have is in the class: every command makes one."""
+
+    ticket: int = 0  # its place among the writes that wait for each other
+    has_left: bool = False  # it goes on in the task of its caller
+    is_abandoned: bool = False  # the caller no longer waits for the reply
+    _steps: Steps | None = None  # what the caller's task is to run
+    _finish: Finish
+    _scope: trio.CancelScope | None = None  # while the caller's task runs it
+
+    def __init__(self, command: Command) -> None:
+        self._is_set, self._error, self._task = False, None, None  # cheaper than to call `super`
+        self.command = command
+        # The result: what was decided and the body of the response, or an error.
+        self.decided: Decided | None = None
+        self.body: Body = b""
+        self.error: Exception | None = None
+        self.request: AdmissionRequest | None = None  # until the write is durable, if it has callbacks
+
+    async def wait(self) -> Outcome:
+        while not self._is_set:
+            if self._steps is not None:
+                await self._run_rest()
+            else:
+                self._task = current_task()
+                await wait_task_rescheduled(self._abort)
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def continue_in_caller(self, steps: Steps, finish: Finish) -> None:
+        """Let the task of the caller go on with a write that has to wait; `finish` is called when it is decided."""
+        if self.is_abandoned:
+            steps.close()
+            return
+        self._steps, self._finish = steps, finish
+        task = self._task
+        if task is not None:
+            self._task = None
+            reschedule(task)
+
+    async def _run_rest(self) -> None:
+        """Decide the write within its time."""
+        assert self._steps is not None
+        steps, self._steps = self._steps, None
+        now, deadline = trio.current_time(), self.command.context.deadline
+        try:
+            with trio.CancelScope(deadline=min(deadline, now + LONGEST_WRITE)) as self._scope:
+                self._finish(self, await _rest_of(steps))
+        finally:
+            scope, self._scope = self._scope, None
+            steps.close()
+        if scope.cancelled_caught:
+            self.fail(WriteTimedOut(requested=deadline <= trio.current_time()))
+
+    def refuse(self, error: BaseException) -> None:
+        """Reply with an error, unless the write has a reply, and end what it waits for."""
+        self.fail(error)
+        if self._steps is not None:
+            steps, self._steps = self._steps, None
+            steps.close()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def _abort(self, raise_cancel: object) -> Abort:
+        self.is_abandoned = True
+        return super()._abort(raise_cancel)
+
+    def complete(self, failure: Exception | None) -> None:
+        """Reply with the result, or with the failure of the commit."""
+        if self.request is not None:
+            self.request.complete(failure is None)
+        error = failure or self.error
+        if error is not None:
+            self.fail(error)
+            return
+        decided, body = self.decided, self.body
+        assert decided is not None
+        if isinstance(body, Proposal):
+            assert body.event is not None
+            body = body.event.body
+        elif isinstance(body, tuple):
+            unversioned, written = body
+            body = at_version(unversioned, offset_of(written))
+        command = self.command
+        if isinstance(command, Delete):
+            self.succeed(_deleted(command, decided, body))
+        else:
+            self.succeed(Written(body, decided.created, decided.warnings))
+
+
+@coroutine
+def leave_actor() -> Generator[None, None, None]:
+    """In the steps of a write: what follows waits, so that the task of the caller runs it."""
+    yield
+
+
+@coroutine
+def _rest_of(steps: Steps) -> Generator[Any, Any, list[Proposal]]:
+    """Go on with a coroutine that has begun elsewhere; `await` is for those that have not."""
+    proposals: list[Proposal] = yield from steps
+    return proposals
+
+
+class CallbackWrite(Write):
+    """Calls a function when it has its reply, with the error if there is one. A task of its own does what waits."""
+
+    def __init__(
+        self, command: Command, nursery: trio.Nursery, done: Callable[[BaseException | None], None]
+    ) -> None:
+        super().__init__(command)
+        self._nursery, self._done = nursery, done
+
+    def continue_in_caller(self, steps: Steps, finish: Finish) -> None:
+        super().continue_in_caller(steps, finish)
+        self._nursery.start_soon(self._run_rest)
+
+    def _set(self) -> None:
+        super()._set()
+        self._done(self._error)
+
+
+def _deleted(command: Delete, decided: Decided, body: bytes) -> Deleted:
+    assert decided.current is not None
+    removed = isinstance(decided.decision, Remove)
+    uid = decided.current.object["metadata"]["uid"]
+    return Deleted(body, command.name, uid, removed, decided.warnings)
+
+
+class CommitCallback:
+    """The committer calls it when writes of one actor are durable or failed; it notifies the actor first."""
+
+    __slots__ = ("_committed", "_proposals", "_writes")
+
+    def __init__(
+        self,
+        committed: Callable[[list[Proposal], Exception | None], None],
+        proposals: list[Proposal],
+        writes: list[Write],
+    ) -> None:
+        self._committed, self._proposals, self._writes = committed, proposals, writes
+
+    def __call__(self, failure: Exception | None) -> None:
+        self._committed(self._proposals, failure)
+        for write in self._writes:
+            try:
+                write.complete(failure)
+            except Exception as crash:
+                logger.exception("the reply to a command failed: %r", type(write.command))
+                write.fail(crash)
