@@ -97,7 +97,9 @@ class Attempt:
     """One attempt to decide a command. What few attempts have is in the class: every write creates one."""
 
     definition: Definition
-    key: tuple[str, str] | None = None  # of the object; that of a create is known when its name is found to be free
+    key: tuple[str, str] | None = (
+        None  # of the object; that of a create is known when its name is found to be free
+    )
     request: AdmissionRequest | None = None  # None if no plugin is concerned
     chain: Chain = EMPTY  # with a request, that of the request
     written: int | Proposal = 0  # the event that wrote the object on which the command is decided
@@ -263,7 +265,10 @@ class Decider:
         # Only whether there is one counts.
         current = self._find(attempt.view, command.namespace, name) if name else None
         decision = decide_create(definition, current, prepared)
-        attempt.key = command.namespace, prepared["metadata"]["name"]  # which must stay free, should it wait again
+        attempt.key = (
+            command.namespace,
+            prepared["metadata"]["name"],
+        )  # which must stay free, should it wait again
         warnings = attempt.warnings
         if more := definition.strategy.warnings(prepared, None):
             warnings = (*warnings, *more)

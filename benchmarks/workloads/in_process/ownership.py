@@ -54,7 +54,7 @@ class Owned:
         context = WriteContext(0, "user", manager, "u", "xxxxx")
         name, version = current.object["metadata"]["name"], self.definition.api_version
         command = Patch(version, "", name, "apply", config, context, force=True)
-        return apply_object(self.views, self.definition, current, command)
+        return without_waiting(apply_object(self.views, self.definition, current, command))
 
     def with_owners(self, new: Any, entries: list[Any]) -> Any:
         """The object with these managedFields, as the journal returns it."""
