@@ -14,10 +14,10 @@ of other types than the schema says.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from actors.errors import ConversionFailed
 from actors.golang.quoting import cut
@@ -37,11 +37,10 @@ from actors.patch.managed_fields.managers import (
     read_entries,
 )
 from actors.patch.managed_fields.topology import Dictionary, DuplicateKeys, Leaf, Open, Record, Shape
+from actors.runtime.coroutines import without_waiting
 from actors.runtime.time_limit import check_time
 
 _LONGEST = 64  # characters of the value in a message
-
-T = TypeVar("T")
 
 
 def find_mismatch(shape: Shape, value: Any) -> str:
@@ -160,17 +159,6 @@ def creator_entries(
     """managedFields of an object that is never stored, such as a review or a binding, after it was sent."""
     views, view = _views_of_sent(definition, subresource)
     return without_waiting(owned_after(views, view, None, sent, manager, time))
-
-
-def without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    coroutine.close()
-    raise AssertionError(f"{coroutine} waits")
 
 
 @lru_cache(maxsize=64)  # more than there are kinds of such objects

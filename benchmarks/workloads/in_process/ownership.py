@@ -17,9 +17,10 @@ from actors.kinds.declaration.definition import Definition
 from actors.messages import Patch
 from actors.names import CLUSTER
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after, without_waiting
+from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.applying import apply_object
 from actors.resource.rules import Current
+from actors.runtime.coroutines import without_waiting
 from actors.runtime.write_context import WriteContext
 from benchmarks.loads.plans import config_map
 from benchmarks.options import Sizes

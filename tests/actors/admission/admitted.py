@@ -10,7 +10,7 @@ from actors.admission.plugin import Plugin
 from actors.admission.request import AdmissionRequest
 from actors.kinds.declaration.definition import Definition
 from actors.messages import WriteContext
-from actors.patch.managed_fields.ownership import without_waiting
+from actors.runtime.coroutines import without_waiting
 
 CONTEXT = WriteContext(0, "user", "m", "u", "")
 

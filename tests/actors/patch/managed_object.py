@@ -30,7 +30,8 @@ from actors.kinds.schema.fields import (
 from actors.kinds.validation import name_is_subdomain
 from actors.patch.managed_fields.apply import Applier, apply
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after, without_waiting
+from actors.patch.managed_fields.ownership import owned_after
+from actors.runtime.coroutines import without_waiting
 
 VERSION = "example.com/v1"
 

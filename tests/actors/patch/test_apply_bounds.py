@@ -9,10 +9,10 @@ import pytest
 from actors.errors import TooLarge
 from actors.messages import Object, Patch, WriteContext
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import without_waiting
 from actors.patch.transform import MAX_BYTES
 from actors.resource.applying import apply_object
 from actors.resource.rules import Current
+from actors.runtime.coroutines import without_waiting
 
 from .managed_object import THING, VERSION, define
 

@@ -7,7 +7,8 @@ from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
 from actors.patch.managed_fields.apply import Applier, apply
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after, without_waiting
+from actors.patch.managed_fields.ownership import owned_after
+from actors.runtime.coroutines import without_waiting
 
 CATALOG = built_in(CLUSTER)
 CORE = CATALOG.find("", "v1", "events")

@@ -16,8 +16,8 @@ from actors.patch.managed_fields.ownership import (
     MAX_SHAPES,
     Creation,
     owned_after,
-    without_waiting,
 )
+from actors.runtime.coroutines import without_waiting
 from tests.cases import cases
 
 TIME = 1_700_000_000_000_000

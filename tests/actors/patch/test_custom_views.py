@@ -9,7 +9,8 @@ from actors.kinds.structural.compile import compile_schema
 from actors.kinds.validation import name_is_subdomain
 from actors.names import NAMES
 from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after, without_waiting
+from actors.patch.managed_fields.ownership import owned_after
+from actors.runtime.coroutines import without_waiting
 
 VERSION = "stable.example.io/v1"
 TEXT = {"type": "string"}

@@ -12,7 +12,7 @@ from actors.names import NAMES
 from actors.patch.managed_fields.apply import AmbiguousItems, Applier, applied_fields, apply, extract
 from actors.patch.managed_fields.comparison import NewObjects, compare
 from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldView, FieldViews
-from actors.patch.managed_fields.ownership import owned_after, without_waiting
+from actors.patch.managed_fields.ownership import owned_after
 from actors.patch.managed_fields.topology import (
     Dictionary,
     Elements,
@@ -23,6 +23,7 @@ from actors.patch.managed_fields.topology import (
     SchemaShapes,
     Shapes,
 )
+from actors.runtime.coroutines import without_waiting
 from tests.cases import cases
 
 from .managed_object import THING, define

@@ -17,8 +17,8 @@ from actors.admission.selection import plugins_off
 from actors.errors import Forbidden
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER, KUBERNETES, NAMES, Names
-from actors.patch.managed_fields.ownership import without_waiting
 from actors.profile import Rules, default_rules
+from actors.runtime.coroutines import without_waiting
 from tests.gateway.api import served
 
 

@@ -15,7 +15,7 @@ from actors.errors import RateLimited
 from actors.kinds.built_in import built_in
 from actors.messages import WriteContext
 from actors.names import CLUSTER
-from actors.patch.managed_fields.ownership import without_waiting
+from actors.runtime.coroutines import without_waiting
 from tests.cases import cases
 
 EVENTS = built_in(CLUSTER).find("", "v1", "events")

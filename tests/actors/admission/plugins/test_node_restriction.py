@@ -15,7 +15,7 @@ from actors.errors import Forbidden, NotFound
 from actors.identity import User
 from actors.messages import WriteContext
 from actors.names import CLUSTER, KUBERNETES
-from actors.patch.managed_fields.ownership import without_waiting
+from actors.runtime.coroutines import without_waiting
 from tests.actors.admission.admitted import admitted
 from tests.actors.object_store import Store, open_store
 

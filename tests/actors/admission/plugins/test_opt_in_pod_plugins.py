@@ -16,7 +16,7 @@ from actors.admission.request import AdmissionRequest
 from actors.errors import Forbidden
 from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
-from actors.patch.managed_fields.ownership import without_waiting
+from actors.runtime.coroutines import without_waiting
 from tests.actors.admission.admitted import CONTEXT, admitted
 from tests.cases import cases
 
