@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from actors.profile import Rules, choose_rules
 from gateway.cli.access.flags import Parser
 from gateway.cli.main import main
 from gateway.cli.replay.flags import add_flags, plays
-from gateway.cli.replay.serving import Console, written_kubeconfig
+from gateway.cli.replay.serving import Console, given_settings, written_kubeconfig
 from gateway.replay.player import Moment
 from gateway.replay.replay import Plan
 from gateway.settings.settings import Settings
@@ -23,6 +24,8 @@ from tests.gateway.api import TOKENS, config_map, served
 from tests.gateway.journal_commands import put, write_history
 from tests.gateway.replay.replaying import replayed
 from tests.ports import reserve_port
+
+CHANGED = Rules(bookmark="zero-values", health="kubernetes")
 
 
 def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +50,8 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["{data}", "--output", "json"], 2, "--output: only with --writable"),
         (["{data}", "--show-secrets"], 2, "--show-secrets: only with --writable"),
         (["{data}", "--writable", "--keep", "{data}"], 2, "already has a journal; name a new folder"),
+        (["{data}", "--profile", "v1"], 2, "--profile: 'v1' is not known; choose one of documents | v1.25"),
+        (["{data}", "--rule", "health"], 2, "--rule: the rule health needs a value; give health=rewound or"),
         (["{data}", "--until", "object."], 2, "--until: 'object.' is no expression"),
         (["{data}", "--exit", "--paused"], 2, "it would never end"),
         (["{data}", "--secure-port", "0"], 2, "--secure-port: is off and so is --insecure-port"),
@@ -210,3 +215,19 @@ def test_nobody_else_can_read_the_kubeconfig_while_it_is_written(
     assert (written, written.read_text()) == (tmp_path / "copy", "key")
     assert written.stat().st_mode & 0o777 == 0o600
     assert written_kubeconfig(None, chosen) == chosen.kubeconfig
+
+
+def test_replay_follows_the_rules_of_its_flags_or_of_the_dialect() -> None:
+    parser = Parser("rewound replay", None)
+    add_flags(parser)
+    for arguments, dialect, rules in (
+        ([], "kubernetes", choose_rules("kubernetes")),
+        ([], "cluster", choose_rules("cluster")),
+        (
+            ["--profile=documents", "--rule=bookmark=zero-values", "--rule=health=kubernetes"],
+            "kubernetes",
+            CHANGED,
+        ),
+    ):
+        given = given_settings(parser.parse_args(["data", *arguments]))
+        assert Settings(**given, dialect=dialect).rules == rules

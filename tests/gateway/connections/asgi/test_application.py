@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 
+from actors.profile import Rules
 from gateway.asgi import create_application, settings_of
 from gateway.composition.application import Application
 from gateway.settings.checks import SettingsError
@@ -114,6 +115,11 @@ async def test_start_that_fails_says_why(tmp_path: Path) -> None:
         ({"REWOUND_DATA_DIR": str(tmp_path / "file")}, "REWOUND_DATA_DIR: "),
         ({"REWOUND_SECURE_PORT": "http"}, "REWOUND_SECURE_PORT: 'http' is not a port"),
         ({"REWOUND_SECURE_PROT": "1"}, "did you mean --secure-port?"),
+        ({"REWOUND_PROFILE": "v1.26"}, "REWOUND_PROFILE: 'v1.26' is not known"),
+        (
+            {"REWOUND_RULE": "health=rewound\nhealth=etcd"},
+            "REWOUND_RULE: the rule health has no value 'etcd'",
+        ),
         ({"REWOUND_ANONYMOUS_AUTH": "perhaps"}, "REWOUND_ANONYMOUS_AUTH: 'perhaps' is neither"),
     ):
         with pytest.raises(SettingsError) as error:
@@ -143,6 +149,8 @@ def test_every_flag_is_a_variable(tmp_path: Path) -> None:
         {
             "REWOUND_DATA_DIR": str(tmp_path),
             "REWOUND_DIALECT": "kubernetes",
+            "REWOUND_PROFILE": "documents",
+            "REWOUND_RULE": "service-name=optional\nhealth=kubernetes,bookmark=zero-values",
             "REWOUND_SECURE_PORT": "0",
             "REWOUND_INSECURE_PORT": "8080",
             "REWOUND_EVENT_TTL": "5m",
@@ -153,6 +161,7 @@ def test_every_flag_is_a_variable(tmp_path: Path) -> None:
     )
     assert (found.data_dir, found.dialect) == (tmp_path, "kubernetes")
     assert found.controllers.event_ttl == 300
+    assert found.rules == Rules(service_name="optional", health="kubernetes", bookmark="zero-values")
 
 
 async def test_requests_are_checked_as_on_every_connection(tmp_path: Path) -> None:
