@@ -1,4 +1,4 @@
-"""Decides what a recovered folder has: the newest provable version of each object, and the events that are kept.
+"""Decides what a recovered folder has: the newest provable version of each object, and the events that are saved.
 
 An event is in three trees: events, the index by type and the index by object. Damage to a page of one tree leaves the
 other two, which say what was on it. So a record from outside of the trees counts only where each tree either has a
@@ -17,7 +17,7 @@ from journal import keys
 from journal.repair.damaged_file import FoundLink, FoundRow, Place, Strays, Trees
 
 
-class Kept(NamedTuple):
+class Saved(NamedTuple):
     """An event of the new folder: from an event, or, where that is lost, from the row of the object's state."""
 
     offset: int
@@ -40,8 +40,8 @@ class Lost(NamedTuple):
 class Plan:
     floor: int = 0
     head: int = 0  # the highest version that is known to have existed
-    kept: list[Kept] = field(default_factory=list)  # ascending
-    renewed: list[Kept] = field(default_factory=list)  # older versions of objects that get a new version
+    saved: list[Saved] = field(default_factory=list)  # ascending
+    renewed: list[Saved] = field(default_factory=list)  # older versions of objects that get a new version
     objects: int = 0
     lost_objects: list[Lost] = field(default_factory=list)
     lost_events: list[int] = field(default_factory=list)  # ascending
@@ -57,7 +57,7 @@ def decide(trees: Trees, strays: Strays, floor: int, head: int, *, newest: bool)
     plan.head = max(head, trees.head, *evidence.known, *(row.offset for row in trees.rows.values()), 0)
     chosen = {key: evidence.choose(key, offsets) for key, offsets in evidence.by_key().items()}
     _note_losses(plan, chosen)
-    _keep_events(plan, evidence, chosen)
+    _save_events(plan, evidence, chosen)
     return plan
 
 
@@ -65,7 +65,7 @@ class _Choice(NamedTuple):
     """The newest version of an object that is known, and the one that can be restored."""
 
     newest: int
-    kept: Kept | None  # None: it was removed, or nothing of it is left
+    saved: Saved | None  # None: it was removed, or nothing of it is left
     lost: bool
 
 
@@ -130,16 +130,16 @@ class _Evidence:
             found.setdefault(self.known[offset].key, []).append(offset)
         return found
 
-    def content(self, key: bytes, offset: int) -> Kept | None:
+    def content(self, key: bytes, offset: int) -> Saved | None:
         """A version of an object, from its event or its row."""
         event = self.events.get(offset)
         if event is not None:
-            return Kept(offset, key, event.previous, event.removed, event.place, from_row=False)
+            return Saved(offset, key, event.previous, event.removed, event.place, from_row=False)
         row = self.rows.get(key, {}).get(offset)
         if row is None:
             return None
         previous = self.known[offset].previous
-        return Kept(offset, key, -1 if previous is None else previous, False, row.place, from_row=True)
+        return Saved(offset, key, -1 if previous is None else previous, False, row.place, from_row=True)
 
     def choose(self, key: bytes, offsets: list[int]) -> _Choice:
         newest = offsets[-1]
@@ -148,9 +148,9 @@ class _Evidence:
         for offset in reversed(offsets):
             if self.known[offset].removed:
                 break  # what is older was another object of the same name
-            kept = self.content(key, offset)
-            if kept is not None:
-                return _Choice(newest, kept, lost=offset != newest)
+            saved = self.content(key, offset)
+            if saved is not None:
+                return _Choice(newest, saved, lost=offset != newest)
         return _Choice(newest, None, lost=True)
 
     def _gone(self, key: bytes, newest: int) -> bool:
@@ -163,20 +163,20 @@ class _Evidence:
 def _note_losses(plan: Plan, chosen: dict[bytes, _Choice]) -> None:
     for key, choice in chosen.items():
         if choice.lost:
-            plan.lost_objects.append(Lost(key, choice.newest, choice.kept.offset if choice.kept else 0))
-            if choice.kept is not None:
-                plan.renewed.append(choice.kept)
+            plan.lost_objects.append(Lost(key, choice.newest, choice.saved.offset if choice.saved else 0))
+            if choice.saved is not None:
+                plan.renewed.append(choice.saved)
     plan.lost_objects.sort()
-    plan.objects = sum(choice.kept is not None for choice in chosen.values())
+    plan.objects = sum(choice.saved is not None for choice in chosen.values())
 
 
-def _keep_events(plan: Plan, evidence: _Evidence, chosen: dict[bytes, _Choice]) -> None:
+def _save_events(plan: Plan, evidence: _Evidence, chosen: dict[bytes, _Choice]) -> None:
     versions = _Versions(evidence, chosen)
     plan.lost_events = versions.lost
     plan.floor = versions.floor(max((plan.floor, *versions.lost)))
     at_floor = versions.at(plan.floor).values()
-    plan.kept = [*sorted(at_floor), *(kept for kept in versions.contents if kept.offset > plan.floor)]
-    plan.from_rows = [kept.offset for kept in plan.kept if kept.from_row]
+    plan.saved = [*sorted(at_floor), *(saved for saved in versions.contents if saved.offset > plan.floor)]
+    plan.from_rows = [saved.offset for saved in plan.saved if saved.from_row]
 
 
 class _Versions:
@@ -188,21 +188,21 @@ class _Versions:
             (offset, link, evidence.content(link.key, offset))
             for offset, link in sorted(evidence.known.items())
         ]
-        self.contents = [kept for _, _, kept in self._known if kept is not None]
-        self.lost = [offset for offset, _, kept in self._known if kept is None]
+        self.contents = [saved for _, _, saved in self._known if saved is not None]
+        self.lost = [offset for offset, _, saved in self._known if saved is None]
 
-    def at(self, floor: int) -> dict[bytes, Kept]:
+    def at(self, floor: int) -> dict[bytes, Saved]:
         """The newest version of each object up to a floor; where that is lost, the one before it."""
-        found: dict[bytes, Kept] = {}
-        for offset, link, kept in self._known:
+        found: dict[bytes, Saved] = {}
+        for offset, link, saved in self._known:
             if offset > floor:
                 break
             if link.removed:
                 found.pop(link.key, None)
-            elif kept is not None:
-                found[link.key] = kept
+            elif saved is not None:
+                found[link.key] = saved
         for key, choice in self._chosen.items():
-            if choice.kept is None and choice.newest <= floor:
+            if choice.saved is None and choice.newest <= floor:
                 found.pop(key, None)
         return found
 
@@ -214,15 +214,15 @@ class _Versions:
 
     def _broken(self, floor: int) -> int:
         """The last event above a floor that does not follow the state of its object; 0 when all do."""
-        latest = {key: kept.offset for key, kept in self.at(floor).items()}
+        latest = {key: saved.offset for key, saved in self.at(floor).items()}
         broken = 0
-        for kept in self.contents:
-            if kept.offset <= floor:
+        for saved in self.contents:
+            if saved.offset <= floor:
                 continue
-            if kept.previous != latest.get(kept.key, 0):
-                broken = kept.offset
-            if kept.removed:
-                latest.pop(kept.key, None)
+            if saved.previous != latest.get(saved.key, 0):
+                broken = saved.offset
+            if saved.removed:
+                latest.pop(saved.key, None)
             else:
-                latest[kept.key] = kept.offset
+                latest[saved.key] = saved.offset
         return broken

@@ -24,7 +24,7 @@ from journal.log import LAYOUT, Journal
 from journal.records import Event
 from journal.repair import verify
 from journal.repair.damaged_file import Strays, find_strays, read_meta, survey
-from journal.repair.plan import Kept, Plan, decide
+from journal.repair.plan import Plan, Saved, decide
 from journal.repair.verify import describe
 from journal.transfer import temporary_folder
 
@@ -119,12 +119,12 @@ class Findings:
             self.trees, self.strays, self.floor, self.who.head if self.who else 0, newest=self.newest
         )
         numbers = {keys.pack_type(number) for number in self.types.values()}
-        nameless = [kept for kept in plan.kept if kept.key[:2] not in numbers]
+        nameless = [saved for saved in plan.saved if saved.key[:2] not in numbers]
         if nameless:
             raise CannotRecover(
-                self._path, f"the names of {len({kept.key[:2] for kept in nameless})} types are lost"
+                self._path, f"the names of {len({saved.key[:2] for saved in nameless})} types are lost"
             )
-        if not plan.kept and self.trees.damaged:
+        if not plan.saved and self.trees.damaged:
             raise CannotRecover(self._path, "no object in it can be read")
         return plan
 
@@ -231,34 +231,34 @@ def _batches(events: Iterator[Event], floor: int) -> Iterator[list[Event]]:
 def _events(file: PageFile, plan: Plan) -> Iterator[Event]:
     time = 0
     newest: dict[bytes, Event] = {}  # of live objects, without contents
-    for kept in plan.kept:
-        event = read_event(file, kept, time)
+    for saved in plan.saved:
+        event = read_event(file, saved, time)
         time = event.time
-        newest.pop(kept.key, None)
+        newest.pop(saved.key, None)
         if not event.removed:
-            newest[kept.key] = event._replace(facts=b"", body=b"")
+            newest[saved.key] = event._replace(facts=b"", body=b"")
         yield event
-    head = max(plan.head, plan.kept[-1].offset if plan.kept else 0)
-    renewed = [kept for kept in plan.renewed if kept.key in newest]
-    if not renewed and plan.kept and plan.kept[-1].offset < head:
-        renewed = [kept for kept in plan.kept if newest.get(kept.key) is not None][-1:]
-    for number, kept in enumerate(renewed):
-        yield _renewed(read_event(file, kept, time), head + 1 + number, time)
-    if not renewed and (not plan.kept or plan.kept[-1].offset < head):
+    head = max(plan.head, plan.saved[-1].offset if plan.saved else 0)
+    renewed = [saved for saved in plan.renewed if saved.key in newest]
+    if not renewed and plan.saved and plan.saved[-1].offset < head:
+        renewed = [saved for saved in plan.saved if newest.get(saved.key) is not None][-1:]
+    for number, saved in enumerate(renewed):
+        yield _renewed(read_event(file, saved, time), head + 1 + number, time)
+    if not renewed and (not plan.saved or plan.saved[-1].offset < head):
         yield from _marker(plan, head, time)
 
 
-def read_event(file: PageFile, kept: Kept, time: int) -> Event:
+def read_event(file: PageFile, saved: Saved, time: int) -> Event:
     """An event as it is in the damaged file; one that only its row is left of gets the time of the one before it."""
-    value = file.bytes_at(*kept.place)
-    if not kept.from_row:
-        event = records.decode_event(kept.offset, value)
+    value = file.bytes_at(*saved.place)
+    if not saved.from_row:
+        event = records.decode_event(saved.offset, value)
         return event if event.time >= time else event._replace(time=time)
-    _, facts, body = records.decode_row(kept.key, memoryview(value))
-    namespace, name = keys.names_of(kept.key)
-    type_id = int.from_bytes(kept.key[:2], "big")
-    previous = max(kept.previous, 0)
-    return Event(kept.offset, type_id, VERB, namespace, name, previous, False, time, USER, "", facts, body)
+    _, facts, body = records.decode_row(saved.key, memoryview(value))
+    namespace, name = keys.names_of(saved.key)
+    type_id = int.from_bytes(saved.key[:2], "big")
+    previous = max(saved.previous, 0)
+    return Event(saved.offset, type_id, VERB, namespace, name, previous, False, time, USER, "", facts, body)
 
 
 def _renewed(event: Event, offset: int, time: int) -> Event:

@@ -68,7 +68,7 @@ def _recoverable(path: Path) -> str:
         return str(refused)
     lost = f"{len(plan.lost_objects)} objects and {len(plan.lost_events)} events are lost"
     more = ", and perhaps others that nothing names any more" if plan.unknown else ""
-    return f"`rewound journal recover` would save {plan.objects} objects and {len(plan.kept)} events; {lost}{more}"
+    return f"`rewound journal recover` would save {plan.objects} objects and {len(plan.saved)} events; {lost}{more}"
 
 
 def _check_records(path: Path) -> None:
