@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.access.authentication.oidc_claims import ClaimRules
+from actors.profile import DOCUMENTED
 from gateway.cli.flags.parser import parse_flags
 from gateway.settings.access import OidcSettings
 from gateway.settings.checks import SettingsError
@@ -19,7 +20,7 @@ def oidc(*flags: str) -> OidcSettings:
 
 
 def test_flags_become_rules() -> None:
-    assert oidc(*BOTH).rules == ClaimRules(ISSUER, "rewound", "sub", f"{ISSUER}#")
+    assert oidc(*BOTH).claim_rules(DOCUMENTED) == ClaimRules(ISSUER, "rewound", "sub", f"{ISSUER}#")
     assert oidc(*BOTH).algorithms == ["RS256"]
     settings = oidc(
         *BOTH,
@@ -32,7 +33,7 @@ def test_flags_become_rules() -> None:
         "--oidc-signing-algs=RS256,ES256",
         "--oidc-signing-algs=PS512",
     )
-    assert settings.rules == ClaimRules(
+    assert settings.claim_rules(DOCUMENTED) == ClaimRules(
         ISSUER, "rewound", "email", "oidc:", "roles", "oidc-group:", (("tier", "gold,silver"), ("hd", "a=b"))
     )
     assert settings.algorithms == ["RS256", "ES256", "PS512"]
