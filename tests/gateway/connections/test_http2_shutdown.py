@@ -11,7 +11,7 @@ from gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, RawClient, headers, raw_client
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import served
-from tests.settling import advance, settled
+from tests.settling import advance, seconds_to_stop, settled
 
 
 class Gate:
@@ -25,7 +25,7 @@ class Gate:
         return Response(200, request.path.encode())
 
 
-async def test_idle_connection_gets_goaway_and_closes() -> None:
+async def test_idle_connection_gets_goaway_and_closes(mock_clock: MockClock) -> None:
     async with served() as host, http2_client(host) as client:
         await client.status(await client.request())
         host.stop.set()
@@ -33,10 +33,10 @@ async def test_idle_connection_gets_goaway_and_closes() -> None:
         assert isinstance(goaway, h2.events.ConnectionTerminated)
         assert (goaway.error_code, goaway.last_stream_id) == (h2.errors.ErrorCodes.NO_ERROR, 1)
         assert await client.ended()
-        await host.stopped.wait()
+        assert await seconds_to_stop(host, mock_clock) < 2
 
 
-async def test_requests_in_progress_complete_after_goaway() -> None:
+async def test_requests_in_progress_complete_after_goaway(mock_clock: MockClock) -> None:
     gate = Gate()
     async with served(gate) as host, http2_client(host) as client:
         await client.request(b"/under-way")
@@ -48,10 +48,10 @@ async def test_requests_in_progress_complete_after_goaway() -> None:
         gate.open.set()
         response = await client.raw()
         assert b"".join(frame.data for frame in response if isinstance(frame, DataFrame)) == b"/under-way"
-        await host.stopped.wait()
+        assert await seconds_to_stop(host, mock_clock) < 2
 
 
-async def test_requests_after_goaway_get_refused_stream() -> None:
+async def test_requests_after_goaway_get_refused_stream(mock_clock: MockClock) -> None:
     gate = Gate()
     async with served(gate) as host, http2_client(host) as client:
         await client.request()
@@ -63,7 +63,7 @@ async def test_requests_after_goaway_get_refused_stream() -> None:
         assert isinstance(refusal, RstStreamFrame)
         assert (refusal.stream_id, refusal.error_code) == (late, h2.errors.ErrorCodes.REFUSED_STREAM)
         gate.open.set()
-        await host.stopped.wait()
+        assert await seconds_to_stop(host, mock_clock) < 2
         assert host.statistics.requests == 1
 
 

@@ -23,7 +23,6 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests write nothing while they record: nothing has to be waited for."""
     monkeypatch.setattr(recorder, "HOLD_SECONDS", 0)
-    monkeypatch.setattr(recorder, "HOLD_SECONDS", 0)
 
 
 def test_file_and_folder(rewound: Rewound, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
