@@ -17,9 +17,9 @@ SHORTCUTS = {"_sslobj", "_core", "_abort_func", "_registered"}
 
 
 def private_names(source: str) -> Iterator[str]:
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     modules: dict[str, str] = {}  # other people's, by the names they have here
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if not _is_ours(alias.name):
@@ -32,7 +32,7 @@ def private_names(source: str) -> Iterator[str]:
                 if _is_private(name) and name not in DOCUMENTED:
                     yield name
                 modules[alias.asname or alias.name] = name
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
             if node.attr in SHORTCUTS and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
                 yield node.attr

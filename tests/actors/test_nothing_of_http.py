@@ -38,15 +38,15 @@ KEPT = {
 
 
 def spelled(source: str) -> Iterator[str]:
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and id(node) not in docstrings:
             value = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
             if isinstance(value, str):
