@@ -100,13 +100,14 @@ class PairFiles:
 class TokenFile:
     """A token in a file that another program replaces: read again when the file has changed.
 
-    As with kubectl, the last token is used on while the file cannot be read: it may be about to be replaced.
+    As with kubectl, the last token is used on while the file cannot be read: it may be about to be replaced. Before
+    it could be read for the first time, that is the `token` of the same user.
     """
 
-    def __init__(self, path: Path, field: str, pair: KeyPair | None) -> None:
+    def __init__(self, path: Path, field: str, pair: KeyPair | None, token: str = "") -> None:
         self._path, self._field, self._pair = path, field, pair
         self._version: tuple[int, ...] = ()
-        self._credential = ANONYMOUS
+        self._credential = Credential(bearer(token), pair) if token else ANONYMOUS
 
     def credential(self) -> Credential:
         try:

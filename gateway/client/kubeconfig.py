@@ -272,7 +272,7 @@ class ClusterInfo:
 def credentials_of(path: Path, user: User, info: ClusterInfo) -> CredentialSource:
     """Makes the credential source of a user in a kubeconfig file.
 
-    Of several credentials of one user: a token is used rather than a token file, both rather than a plugin or a
+    Of several credentials of one user: a token file is used rather than a token, both rather than a plugin or a
     provider; a certificate is presented along with any of them, and a plugin does not run for a user who has
     one. A user without any is anonymous.
 
@@ -293,10 +293,10 @@ def _source(path: Path, user: User, info: ClusterInfo, pair: KeyPair | None) -> 
         raise ConfigError(f"{place}: exec and auth-provider exclude each other; remove one")
     if user.username and (user.token or user.token_file):
         raise ConfigError(f"{place}: username and token exclude each other; remove one")
+    if user.token_file is not None:
+        return TokenFile(user.token_file, f"{place}.tokenFile", pair, user.token)
     if user.token:
         return FixedCredential(Credential(bearer(user.token), pair))
-    if user.token_file is not None:
-        return TokenFile(user.token_file, f"{place}.tokenFile", pair)
     if user.username:
         return FixedCredential(Credential(basic(user.username, user.password), pair))
     if plugin is not None:

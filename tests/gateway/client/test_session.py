@@ -106,6 +106,16 @@ def test_token_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         assert server.tokens() == ["Bearer one", "Bearer one", "Bearer two"]
 
 
+def test_token_file_takes_precedence_over_a_token_once_it_can_be_read(tmp_path: Path) -> None:
+    with fake_server() as server:
+        user = {"tokenFile": "token", "token": "inline"}
+        with session(kubeconfig(tmp_path / "config", server.url, user)) as client:
+            client.get("/api")
+            (tmp_path / "token").write_text("file")
+            client.get("/api")
+        assert server.tokens() == ["Bearer inline", "Bearer file"]
+
+
 @pytest.mark.parametrize("text", [None, "", "two words"])
 def test_last_token_is_used_on_while_its_file_is_unusable(tmp_path: Path, text: str | None) -> None:
     tokens = tmp_path / "token"
