@@ -39,12 +39,12 @@ class OnDemand(Generic[T]):
     def __init__(self, module: str, make: Callable[[], Awaitable[T]]) -> None:
         self._module = module
         self._make = make
-        self._made: T | None = None
+        self.made: T | None = None
 
     async def get(self) -> T:
-        if self._made is None:
+        if self.made is None:
             await imported(self._module)
             made = await self._make()
-            if self._made is None:  # else another task has made one meanwhile
-                self._made = made
-        return self._made
+            if self.made is None:  # else another task has made one meanwhile
+                self.made = made
+        return self.made

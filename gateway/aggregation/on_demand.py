@@ -12,7 +12,7 @@ from actors.aggregation.content import RemoteContent
 from actors.certificates.signing import Authorities
 from actors.identity import User
 from actors.names import NAMES
-from actors.runtime.background_import import imported
+from actors.runtime.background_import import OnDemand, imported
 from gateway.aggregation.trust import proxy_identity
 from gateway.describe.remote import RemoteDescriptions
 from gateway.settings.settings import Settings
@@ -30,22 +30,27 @@ class ServersOnDemand:
         self._api_services = api_services
         self._journal = journal
         self._authorities = authorities
-        self._servers: AggregatedServers | None = None
-        self._downloads: Descriptions | None = None
+        self._servers = OnDemand("gateway.aggregation.servers", self._make)
+        self._downloads = OnDemand("gateway.aggregation.servers", self._make_downloads)
         self.descriptions = RemoteDescriptions()
 
     async def get(self) -> AggregatedServers:
-        if self._servers is None:
-            await imported("gateway.aggregation.servers")
-            from gateway.aggregation.servers import AggregatedServers
+        return await self._servers.get()
 
-            self._servers = AggregatedServers(
-                self._api_services,
-                Services(self._journal),
-                partial(proxy_identity, self._settings, self._authorities),
-                local_allowed=self._settings.proxy.allow_local_proxy_targets,
-            )
-        return self._servers
+    async def _make(self) -> AggregatedServers:
+        from gateway.aggregation.servers import AggregatedServers
+
+        return AggregatedServers(
+            self._api_services,
+            Services(self._journal),
+            partial(proxy_identity, self._settings, self._authorities),
+            local_allowed=self._settings.proxy.allow_local_proxy_targets,
+        )
+
+    async def _make_downloads(self) -> Descriptions:
+        from gateway.aggregation.servers import Descriptions
+
+        return Descriptions(await self.get(), self.descriptions)
 
     async def probe(self, one: ApiService) -> str:
         return await (await self.get()).probe(one)
@@ -54,14 +59,8 @@ class ServersOnDemand:
         """Download the OpenAPI documents of a server that is available."""
         remote = self._api_services.remote.values()
         self.descriptions.keep_only(other.discovery_path.strip("/") for other in remote)
-        if one is None or not one.available:
-            return
-        if self._downloads is None:
-            servers = await self.get()
-            from gateway.aggregation.servers import Descriptions
-
-            self._downloads = Descriptions(servers, self.descriptions)
-        await self._downloads.download(one)
+        if one is not None and one.available:
+            await (await self._downloads.get()).download(one)
 
     async def delete_content(self, one: ApiService, namespace: str, user: User) -> RemoteContent:
         """Delete the objects of a namespace on the server; returns what remains. Undiscovered."""
@@ -75,9 +74,10 @@ class ServersOnDemand:
     @property
     def resources(self) -> Mapping[tuple[str, str], list[dict[str, Any]]]:
         """The resources of aggregated group versions, as their servers last responded."""
-        return {} if self._servers is None else self._servers.resources
+        servers = self._servers.made
+        return {} if servers is None else servers.resources
 
     def close(self) -> None:
         """Close idle connections."""
-        if self._servers is not None:
-            self._servers.connections.close()
+        if self._servers.made is not None:
+            self._servers.made.connections.close()

@@ -112,6 +112,8 @@ class HypercornServer:
         except* _BROKEN:
             pass
         except* KeyError:  # a frame for a stream that has ended: Hypercorn looks for it
+            # Any client can cause it, so that it is no warning.
+            log.debug("Hypercorn failed on a connection, which is closed", exc_info=True)
             transport.abort()
         finally:
             self._server.state.partial_heads.hold(transport, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import h2.config
@@ -66,7 +67,10 @@ async def test_observer_gets_every_stage() -> None:
         assert watched.cut_off and watched.sent > 100
 
 
-async def test_frame_for_a_stream_that_has_ended_ends_no_other_connection() -> None:
+async def test_frame_for_a_stream_that_has_ended_ends_no_other_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "rewound.gateway")
     async with served(**ASGI) as api:
         connection, stream = await _http2(api)
         fields = [(":method", "POST"), (":scheme", "http"), (":authority", "t"), (":path", "/version")]
@@ -86,6 +90,9 @@ async def test_frame_for_a_stream_that_has_ended_ends_no_other_connection() -> N
             pass  # reset
         await stream.aclose()
         assert (await api.ask("GET", "/livez")).text == "ok"
+    logged = [record for record in caplog.records if "Hypercorn failed" in record.message]
+    assert [record.levelname for record in logged] == ["DEBUG"]
+    assert "KeyError" in caplog.text
 
 
 async def _http2(api: Api) -> tuple[h2.connection.H2Connection, trio.SocketStream]:
