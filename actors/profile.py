@@ -158,6 +158,11 @@ class Rules:
         ("422", "it is refused as without the unknown field, with a warning about that"),
         "document 1, field validation; v1.25 recorded",
     )
+    strict_patch: Literal["400", "422"] = _rule(
+        ("400", "a patch with unknown or duplicate fields and `fieldValidation=Strict` is refused with 400"),
+        ("422", "it is refused with 422 at the field `patch`, unless it is an apply"),
+        "document 1, field validation; v1.25 recorded",
+    )
     bare_dry_run: Literal["write", "refused"] = _rule(
         ("write", "`?dryRun` without a value is an ordinary write"),
         ("refused", "it is refused with 422"),

@@ -84,4 +84,12 @@ def _declare(
     gated: tuple[Any, ...] = (features,) if group in _GATED else ()
     ruled: tuple[Any, ...] = (rules,) if group in _RULED else ()
     declared: tuple[Definition, ...] = group.declare(names, *gated, *ruled)
-    return declared if rules == DOCUMENTED else tuple(replace(one, rules=rules) for one in declared)
+    return declared if rules == DOCUMENTED else tuple(_with_rules(one, rules) for one in declared)
+
+
+def _with_rules(definition: Definition, rules: Rules) -> Definition:
+    subresources = tuple(
+        replace(one, view=replace(one.view, rules=rules)) if one.view is not None else one
+        for one in definition.subresources
+    )
+    return replace(definition, subresources=subresources, rules=rules)

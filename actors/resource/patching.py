@@ -52,7 +52,7 @@ def patch_object(
         patched = definition.storage.conversion.to_storage(patched)
     problems = decoded.problems
     if problems and command.field_validation == "Strict":
-        raise BadRequest(f"strict decoding error: {', '.join(problems)}")
+        raise _strict_refusal(definition, command, f"strict decoding error: {', '.join(problems)}")
     return Patched(patched, problems, problems if command.field_validation == "Warn" else ())
 
 
@@ -90,9 +90,20 @@ def _decode(definition: Definition, document: object, command: Patch, *, in_step
         return definition.schema.decode_object(document, command.problems, in_steps=in_steps)
     except NotDecodable as error:
         restored = command.format == "strategic" and error.restoring
-        shown = _shown(definition, command.patch, go_map=bool(restored))
-        cause = Cause("FieldValueInvalid", f"Invalid value: {quoted(shown)}: {restored or error}", "patch")
-        raise Invalid("", "", "", [cause]) from None
+        raise _invalid_patch(definition, command, str(restored or error), go_map=bool(restored)) from None
+
+
+def _strict_refusal(definition: Definition, command: Patch, text: str) -> BadRequest | Invalid:
+    if definition.rules.strict_patch == "400":
+        return BadRequest(text)
+    return _invalid_patch(definition, command, text, go_map=command.format == "strategic")
+
+
+def _invalid_patch(definition: Definition, command: Patch, text: str, *, go_map: bool) -> Invalid:
+    shown = _shown(definition, command.patch, go_map=go_map)
+    return Invalid(
+        "", "", "", [Cause("FieldValueInvalid", f"Invalid value: {quoted(shown)}: {text}", "patch")]
+    )
 
 
 def _shown(definition: Definition, patch: object, *, go_map: bool) -> str:

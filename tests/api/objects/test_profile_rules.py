@@ -200,6 +200,31 @@ async def unknown_and_invalid(api: Api) -> str:
 
 
 @probe
+async def strict_patch(api: Api) -> str:
+    set_ = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
+    await api.create("replicasets", {"metadata": {"name": "strict"}, "spec": set_})
+    namespace, scale = (
+        api.path("namespaces", None, "default"),
+        api.path("replicasets", name="strict") + "/scale",
+    )
+    body = {"spec": {"oddity": 1}}
+    statuses = set()
+    for path, kind in (
+        (namespace, "merge-patch+json"),
+        (namespace, "strategic-merge-patch+json"),
+        (scale, "merge-patch+json"),
+    ):
+        headers = {"content-type": f"application/{kind}"}
+        response = await api.ask("PATCH", path, body, headers=headers, fieldValidation="Strict")
+        statuses.add(response.status)
+        assert 'strict decoding error: unknown field \\"spec.oddity\\"' in response.text
+        if response.status == 422:
+            assert response.document["details"]["causes"][0]["field"] == "patch"
+    (status,) = statuses
+    return str(status)
+
+
+@probe
 async def bare_dry_run(api: Api) -> str:
     body = {"metadata": {"name": "dry"}}
     made = await api.ask("POST", api.path("configmaps") + "?dryRun", body)
