@@ -84,7 +84,7 @@ class ResourceActor:
         # Not set from a crash until the proposals of before are durable or failed.
         self._ready = trio.Event()
         self._ready.set()
-        self._crash: Exception | None = None  # of `write_now`, which ends `run` as well
+        self._crash: Exception | None = None  # met by another task, for `run` to raise
         self.type_id = journal.type_id(stored_type.storage.type_name)
         assert self.type_id, f"{stored_type.storage.type_name} was never registered"
         self.update_definitions(stored_type)
@@ -142,11 +142,15 @@ class ResourceActor:
         try:
             self.handle([CallbackWrite(command, self._nursery, done)])
         except Exception as crash:
-            self._not_ready()
-            self._crash = crash
-            self._mailbox.wake()
+            self._end_run(crash)
             raise
         return True
+
+    def _end_run(self, crash: Exception) -> None:
+        """Have `run` raise a crash that another task met: the supervisor starts the actor again."""
+        self._not_ready()
+        self._crash = crash
+        self._mailbox.wake()
 
     async def run(self) -> None:
         """Handle commands until the actor is retired and idle."""
@@ -262,8 +266,8 @@ class ResourceActor:
             else:
                 write.complete(None)
         except Exception as crash:
+            self._end_run(crash)
             write.complete(crash)
-            raise
 
     def _submit(self, proposals: list[Proposal], writes: list[Write]) -> None:
         if not writes:
@@ -318,7 +322,8 @@ class ResourceActor:
             if write.has_left:
                 self._outside.discard(write)
                 self._turns.leave(write)
-                self._mailbox.wake()
+                if self._retired:
+                    self._mailbox.wake()
 
     async def _decide(self, attempt: Attempt) -> tuple[Decided, list[Proposal]]:
         """What a command becomes, and its events."""
