@@ -8,6 +8,7 @@ served. What all rounds have in common is counted, so that a controller that hap
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPSConnection
 from pathlib import Path
 from types import FrameType
@@ -29,6 +30,7 @@ PORT = 16871
 ROUNDS = 7
 WARM = 30
 PATH = "/api/v1/namespaces/default/configmaps"
+WEBHOOKS = "/apis/admissionregistration.cluster.io/v1/validatingwebhookconfigurations"
 
 Hops = Counter[tuple[str, str]]  # calls by file and function
 
@@ -95,12 +97,38 @@ class Recorder:
         }
         self._ask("POST", PATH, 201, json.dumps(document))
 
+    def create_through_webhook(self) -> None:
+        self._made += 1
+        document = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"made-{self._made}"}}
+        self._ask("POST", PATH.replace("configmaps", "secrets"), 201, json.dumps(document))
+
     def patch(self) -> None:
         self._made += 1
-        self._ask("PATCH", f"{PATH}/kept", 200, json.dumps({"data": {"x": str(self._made)}}))
+        body = json.dumps({"data": {"x": str(self._made)}})
+        self._ask("PATCH", f"{PATH}/kept", 200, body, "application/merge-patch+json")
 
-    def _ask(self, method: str, path: str, status: int, body: str | None = None) -> None:
-        media = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    def apply(self) -> None:
+        self._made += 1
+        document = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"y": str(self._made)}}
+        path = f"{PATH}/kept?fieldManager=me&force=true"
+        self._ask("PATCH", path, 200, json.dumps(document), "application/apply-patch+yaml")
+
+    def configure_webhook(self, port: int, ca_bundle: str) -> None:
+        """Have a webhook validate new Secrets."""
+        rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"]}
+        hook = {
+            "name": "hops.example.com",
+            "clientConfig": {"url": f"https://127.0.0.1:{port}/0", "caBundle": ca_bundle},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "rules": [rule],
+        }
+        document = json.dumps({"metadata": {"name": "hops"}, "webhooks": [hook]})
+        self._ask("POST", WEBHOOKS, 201, document)
+
+    def _ask(
+        self, method: str, path: str, status: int, body: str | None = None, media: str = "application/json"
+    ) -> None:
         self._connection.request(method, path, body, {"Content-Type": media} if body else {})
         response = self._connection.getresponse()
         data = response.read()
@@ -152,10 +180,19 @@ def main() -> int:
     options = parser.parse_args()
     if options.child is not None:
         return _serve(options.child)
-    with running() as recorder:
+    # The child imports nothing but the server.
+    from benchmarks.baselines.certificate import write_certificate
+    from benchmarks.servers.webhook_server import webhook_server
+
+    with running() as recorder, tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        certificate, key = write_certificate(Path(name), "127.0.0.1")
         recorder.create("kept")
         print("| request | files | functions | calls |\n|---|---|---|---|")
-        for request in (recorder.get, recorder.list, recorder.create, recorder.patch):
+        writes = (recorder.create, recorder.patch, recorder.apply, recorder.create_through_webhook)
+        for request in (recorder.get, recorder.list, *writes):
+            if request == recorder.create_through_webhook:
+                port = stack.enter_context(webhook_server(certificate, key))
+                recorder.configure_webhook(port, base64.b64encode(certificate.read_bytes()).decode())
             hops = recorder.record(request)
             files = {file for file, _ in hops}
             print(f"| {request.__name__} | {len(files)} | {len(hops)} | {hops.total()} |", flush=True)
