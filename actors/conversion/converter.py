@@ -27,7 +27,7 @@ import trio
 from actors.access.remote.address import ServiceAddress, WebhookAddress
 from actors.access.remote.calls import WebhookError
 from actors.errors import ConversionFailed, Overloaded, TooLarge
-from actors.golang.json import dumps
+from actors.golang.json import dumps, unescaped
 from actors.kinds.declaration.definition import Versions
 from actors.kinds.declaration.meta import annotation_rules, label_rules
 from actors.kinds.validation import FieldErrors, collect
@@ -348,7 +348,7 @@ def _text(value: Any) -> str:
 
 
 def _quoted(value: Object) -> str:
-    return orjson.dumps(value).decode()[:_LONGEST]
+    return unescaped(value).decode()[:_LONGEST]
 
 
 def _go_type(value: Any) -> str:

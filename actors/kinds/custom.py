@@ -29,6 +29,7 @@ import orjson
 
 from actors.errors import BadRequest, NoReplicas
 from actors.golang.format import float_text
+from actors.golang.json import unescaped
 from actors.kinds.apiextensions import ESTABLISHED, NAMES_ACCEPTED, is_true
 from actors.kinds.catalog import preference
 from actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, Column, since
@@ -490,7 +491,7 @@ class Cell:
 def _cell_text(value: Any, _: int) -> str:
     """Maps and lists as Go's JSON encoder writes them: sorted, and safe to put into HTML."""
     if isinstance(value, (dict, list)):
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML)[:LONGEST_CELL]
+        return unescaped(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML)[:LONGEST_CELL]
     if isinstance(value, bool):
         return "true" if value else "false"
     return float_text(value) if isinstance(value, float) else str(value)

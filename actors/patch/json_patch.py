@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from actors.golang.json import unescaped
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.runtime.time_limit import check_time
 
@@ -184,7 +185,7 @@ def same(one: Any, other: Any) -> bool:
 
 def _text(value: Any) -> bytes:
     try:
-        return orjson.dumps(value)
+        return unescaped(value)
     except TypeError:
         raise PatchTooLarge("the patched document nests too deep") from None
 
@@ -203,7 +204,7 @@ def _pointer(operation: dict[str, Any], name: str) -> list[str]:
 
 def _value(operation: dict[str, Any]) -> Any:
     value = operation.get("value")
-    return orjson.loads(orjson.dumps(value)) if isinstance(value, dict | list) else value
+    return orjson.loads(unescaped(value)) if isinstance(value, dict | list) else value
 
 
 def _child(node: Any, token: str) -> Any:

@@ -30,9 +30,8 @@ import reprlib
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import orjson
-
 from actors.golang.format import printed
+from actors.golang.json import DEEPEST, unescaped
 from actors.golang.quoting import LONGEST
 from actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit
@@ -44,7 +43,7 @@ def identity(entry: Any, merge_key: str) -> Hashable:
     of = entry.get(merge_key) if merge_key and isinstance(entry, dict) else entry
     if isinstance(of, str) or of is None:
         return of
-    return type(of), orjson.dumps(of)
+    return type(of), unescaped(of)
 
 
 def in_order(merged: Sequence[Any], named: Sequence[Any], server: Sequence[Any], merge_key: str) -> list[Any]:
@@ -73,8 +72,6 @@ def _places(entries: Sequence[Any], merge_key: str) -> dict[Hashable, int]:
 
 DIRECTIVE, RETAIN = "$patch", "$retainKeys"
 DELETE_FROM, ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
-# Far deeper than any kind nests, and far from the interpreter's own limit.
-DEEPEST = 150
 
 
 def apply_strategic_patch(document: dict[str, Any], patch: Any, struct: Struct) -> dict[str, Any]:

@@ -15,8 +15,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final
 
-import orjson
-
+from actors.golang.json import is_too_deep, unescaped
 from actors.golang.quoting import quoted_start
 from actors.kinds.schema.exact_decoder import Problems
 from actors.kinds.schema.fields import Struct
@@ -34,9 +33,11 @@ MAX_BYTES: Final = 8 << 20
 def check_bounds(patched: Any) -> int:
     """The size of the object in bytes; PatchTooLarge or TooLarge if it is too large."""
     try:
-        written = orjson.dumps(patched)
+        written = unescaped(patched)
     except TypeError:
-        raise PatchTooLarge("the patched object nests too deep") from None
+        written = None
+    if written is None or is_too_deep(patched, written):
+        raise PatchTooLarge("the patched object nests too deep")
     size = len(written)
     if size > MAX_BYTES:
         raise PatchTooLarge(f"the patched object would take {size} bytes, at most {MAX_BYTES} are allowed")

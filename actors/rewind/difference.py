@@ -21,6 +21,8 @@ from typing import Any, Final
 
 import orjson
 
+from actors.golang.json import unescaped
+
 # It changes with every write.
 RESOURCE_VERSION: Final = frozenset({"metadata.resourceVersion"})
 MANAGED_FIELDS: Final = "metadata.managedFields"
@@ -89,7 +91,7 @@ def _fields(path: str, one: dict[str, Any], other: dict[str, Any]) -> Iterator[_
 def below(path: str, key: str) -> str:
     if _identifier(key):
         return f"{path}.{key}" if path else key
-    return f"{path}[{orjson.dumps(key).decode()}]"
+    return f"{path}[{unescaped(key).decode()}]"
 
 
 def item_path(path: str, key: str, position: int, item: Any) -> str:
@@ -225,7 +227,7 @@ def _same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, (dict, list)):
-        return bool(one == other) and orjson.dumps(one, option=_SORTED) == orjson.dumps(other, option=_SORTED)
+        return bool(one == other) and unescaped(one, option=_SORTED) == unescaped(other, option=_SORTED)
     return bool(one == other)
 
 
@@ -262,7 +264,7 @@ def shortened(value: Any, width: int | None = VALUE_WIDTH) -> str:
 
 
 def _json(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    return unescaped(value).decode()
 
 
 def _common_prefix(one: str, other: str) -> int:

@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 
 from actors.errors import BadRequest
+from actors.golang.json import unescaped
 from actors.golang.quoting import quoted, quoted_start
 
 Object = dict[str, Any]
@@ -136,7 +137,7 @@ def take_field(steps: list[Step], past: Any, present: Any) -> None:
     if value is _MISSING:
         _remove(target, steps[-1])
     else:
-        _set(target, steps[-1], orjson.loads(orjson.dumps(value)))
+        _set(target, steps[-1], orjson.loads(unescaped(value)))
 
 
 def has_field(steps: list[Step], document: Any) -> bool:

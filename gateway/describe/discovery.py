@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
-import orjson
-
 from actors.aggregation.api_services import ApiServices
+from actors.golang.json import unescaped
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.registry import Registry
@@ -232,7 +231,7 @@ async def aggregated(context: RequestContext, discovery: Discovery, path: str) -
         "metadata": {},
         "items": list(_groups(discovery, core=path.strip("/") == "api")),
     }
-    etag = etag_of(orjson.dumps(document))
+    etag = etag_of(unescaped(document))
     headers = [(b"etag", quoted(etag)), (b"vary", b"Accept")]
     if matches(context.request.headers.get(b"if-none-match"), etag):
         return Response(304, b"", b"", headers)

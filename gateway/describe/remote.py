@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.golang.json import unescaped
 from gateway.describe.compressed import CompressedDocument, Member
 
 _REFERENCE: Final = "#/definitions/"
@@ -71,14 +72,14 @@ def spec_of(body: bytes, section: str) -> RemoteSpec:
     prefix = f"/{section}/"
     own = {path: one for path, one in paths.items() if path.startswith(prefix) or f"{path}/" == prefix}
     needed: dict[str, Any] = {}
-    waiting = _referenced(orjson.dumps(own))
+    waiting = _referenced(unescaped(own))
     while waiting:
         name = waiting.pop()
         if name not in needed and name in definitions:
             needed[name] = definitions[name]
-            waiting |= _referenced(orjson.dumps(definitions[name])) - needed.keys()
+            waiting |= _referenced(unescaped(definitions[name])) - needed.keys()
     kept = {name: needed[name] for name in definitions if name in needed}
-    return RemoteSpec(zlib.compress(orjson.dumps({"paths": own, "definitions": kept})))
+    return RemoteSpec(zlib.compress(unescaped({"paths": own, "definitions": kept})))
 
 
 def _referenced(encoded: bytes) -> set[str]:

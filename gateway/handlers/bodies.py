@@ -14,6 +14,7 @@ import orjson
 import trio
 
 from actors.errors import BadRequest, TooLarge
+from actors.golang.json import unescaped
 from actors.kinds.core.pod import DELETE_OPTIONS
 from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
@@ -295,7 +296,7 @@ class Bodies:
         Only in a worker thread.
         """
         try:
-            written = orjson.dumps(value)
+            written = unescaped(value)
         except TypeError:
             return True  # the decoder says what is wrong
         if not is_large(written):
@@ -387,7 +388,7 @@ def _is_shown(context: RequestContext) -> bool:
 def _show(context: RequestContext, value: Any) -> None:
     assert context.exchange is not None
     try:
-        context.exchange.request_json = orjson.dumps(value)
+        context.exchange.request_json = unescaped(value)
     except TypeError:
         pass  # no JSON: the decoder says what is wrong
 

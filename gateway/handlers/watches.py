@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import orjson
 import trio
 
 from actors.conversion.reads import ConvertedObjects, RecentConversions, converts
 from actors.errors import BadRequest
+from actors.golang.json import unescaped
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
@@ -132,7 +132,7 @@ class WatchOpener:
         if self._rules.bookmark == "version" or as_kind == "Table" or definition.is_custom:
             return BookmarkParts(prefix)
         rest = definition.schema.decode_object({}, defaults=False).object if not as_kind else {}
-        fields = orjson.dumps({name: value for name, value in rest.items() if name != "metadata"})[1:-1]
+        fields = unescaped({name: value for name, value in rest.items() if name != "metadata"})[1:-1]
         return BookmarkParts(prefix, b',"creationTimestamp":null', b"," + fields if fields else b"")
 
 

@@ -19,6 +19,7 @@ from uuid import NAMESPACE_URL, uuid5
 import orjson
 import trio
 
+from actors.golang.json import unescaped
 from actors.kinds.apiextensions import ADDED_BY_RECORDER, definition_type
 from actors.kinds.built_in import built_in
 from actors.names import NAMES, Names
@@ -468,7 +469,7 @@ def save_positions(folder: Path, positions: Positions) -> None:
     path = folder / FILE
     building = path.with_suffix(".json.new")
     with building.open("wb") as stream:
-        stream.write(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        stream.write(unescaped(document, option=orjson.OPT_INDENT_2))
         stream.flush()
         os.fsync(stream.fileno())
     os.replace(building, path)

@@ -18,6 +18,7 @@ import actors
 from actors import errors
 from actors.errors import Cause, RequestError, Resource
 from actors.flowcontrol.seats import NoSeat
+from actors.golang.json import DEEPEST
 from actors.identity import User
 from actors.message_encoding import (
     BadMessage,
@@ -222,7 +223,7 @@ def test_bug_arrives_without_its_text(crash: Exception) -> None:
 
 
 def test_text_that_is_no_unicode_arrives() -> None:
-    command = Create("v1", "d", {"a\ud800": "\udfff"}, CONTEXT)
+    command = Delete("v1", "d", "a\ud800", CONTEXT._replace(manager="\udfff"))
     assert decode_command(encode_command(command, now=0), now=0) == command
 
 
@@ -301,7 +302,15 @@ def test_value_without_a_form_is_not_sent() -> None:
         pass
 
     with pytest.raises(TypeError, match="a message cannot have a Text"):
-        encode_command(Create("v1", "d", {"a": Text("x")}, CONTEXT), now=0)
+        encode_command(Create("v1", Text("d"), {}, CONTEXT), now=0)
+
+
+def test_documents_of_any_allowed_depth_arrive() -> None:
+    nested: Any = 1
+    for _ in range(DEEPEST):
+        nested = {"a": nested}
+    for command in (Create("v1", "d", nested, CONTEXT), Patch("v1", "d", "a", "merge", nested, CONTEXT)):
+        assert decode_command(encode_command(command, now=0), now=0) == command
 
 
 OBJECT = {"metadata": {"name": "a"}}
@@ -326,7 +335,7 @@ CONTEXT_BYTES = (
     b"\xb1remaining_seconds\xc0"
 )
 NAMES = b"\xa7version\xa2v1\xa9namespace\xa7default"
-OBJECT_BYTES = b"\xa6object\x81\xa8metadata\x81\xa4name\xa1a"
+OBJECT_BYTES = b'\xa6object\xc4\x19{"metadata":{"name":"a"}}'
 SENT_BYTES = {
     "create": b"\x82\xa4kind\xa6Create\xa6fields\x85"
     + NAMES
@@ -341,7 +350,8 @@ SENT_BYTES = {
     + b"\xabsubresource\xa6status\xa7dry_run\xc3\xaamay_create\xc3",
     "patch": b"\x82\xa4kind\xa5Patch\xa6fields\x8d"
     + NAMES
-    + b"\xa4name\xa1a\xa6format\xa4json\xa5patch\x91\x82\xa2op\xa6remove\xa4path\xa2/a"
+    + b"\xa4name\xa1a\xa6format\xa4json\xa5patch\xc4\x1d"
+    + b'[{"op":"remove","path":"/a"}]'
     + CONTEXT_BYTES
     + b"\xabsubresource\xa0\xa7dry_run\xc2\xb0field_validation\xa4Warn\xa8problems\x91\xa1p\xa5force\xc2"
     + b"\xaamay_create\xc2\xaaannotation\xa0",

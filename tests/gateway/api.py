@@ -25,6 +25,7 @@ import orjson
 import pytest
 import trio
 
+from actors.golang.json import unescaped
 from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.names import NAMES
@@ -187,7 +188,7 @@ class Api:
         if query:
             pairs = (f"{quote(name)}={quote(str(value), safe='')}" for name, value in query.items())
             path += "?" + "&".join(pairs)
-        content = orjson.dumps(body) if isinstance(body, dict) else body
+        content = unescaped(body) if isinstance(body, dict) else body
         sent: dict[str, str | bytes] = {"user-agent": "test/1"}
         if token:
             sent["authorization"] = f"Bearer {token}"

@@ -20,6 +20,7 @@ from actors.admission.configuration import PluginConfiguration
 from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
+from actors.golang.json import unescaped
 from actors.messages import Object
 from actors.names import Names
 
@@ -78,7 +79,7 @@ class ImagePolicyWebhook(AsyncPlugin):
     async def admit(self, request: AdmissionRequest) -> Admitted:
         assert self._policy is not None
         spec = self._spec(request)
-        key = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
+        key = unescaped(spec, option=orjson.OPT_SORT_KEYS)
         try:
             decision = self._cache.get(key) or await self._calls.result(key, lambda: self._review(key, spec))
         except WebhookError as error:

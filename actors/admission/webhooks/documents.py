@@ -9,6 +9,7 @@ import orjson
 
 from actors.admission.request import CONNECT, AdmissionRequest
 from actors.errors import BadRequest, WebhookFailed
+from actors.golang.json import unescaped
 from actors.kinds.declaration.definition import ConvertByWebhook, Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
@@ -83,7 +84,7 @@ def _converted(viewed: Definition, stored: Object, written_in: str = "") -> Obje
         )
     conversion = viewed.storage.conversion
     # A copy, because conversions may change what they get.
-    return conversion.from_storage(orjson.loads(orjson.dumps(stored))) if conversion else stored
+    return conversion.from_storage(orjson.loads(unescaped(stored))) if conversion else stored
 
 
 def _document(request: AdmissionRequest, viewed: Definition, shown: Object, version: str) -> Object:
@@ -112,9 +113,9 @@ def apply_patch(
     Where a conversion webhook converts, the object is in the version of `definition`.
     """
     viewed = request.viewed_in(definition)
-    before = _decoded(viewed, orjson.loads(orjson.dumps(document)))
+    before = _decoded(viewed, orjson.loads(unescaped(document)))
     try:
-        patched = apply_json_patch(orjson.loads(orjson.dumps(document)), operations)
+        patched = apply_json_patch(orjson.loads(unescaped(document)), operations)
         check_bounds(patched)
     except (MalformedPatch, PatchDoesNotFit, PatchTooLarge) as error:
         raise WebhookFailed(str(error)) from None

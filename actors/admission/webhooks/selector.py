@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from actors.golang.json import unescaped
 from actors.messages import Object
 
 # How many selectors that no webhook has any more stay compiled.
@@ -49,7 +50,7 @@ class Selector:
 
 def compile_selector(stored: Object | None) -> Selector | None:
     """None for a selector that matches everything."""
-    return _compile(orjson.dumps(stored, option=orjson.OPT_SORT_KEYS)) if stored else None
+    return _compile(unescaped(stored, option=orjson.OPT_SORT_KEYS)) if stored else None
 
 
 @lru_cache(maxsize=_CACHED)

@@ -23,9 +23,8 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-import orjson
-
 from actors.errors import Conflict, EvictionRefused, Forbidden, Resource, TooManyBudgets
+from actors.golang.json import unescaped
 from actors.golang.quoting import quoted_start
 from actors.kinds.core.connect_options import connecting
 from actors.kinds.core.containers import image_whitespace_rules, set_request_defaults
@@ -559,7 +558,7 @@ def _difference_lines(old: Any, new: Any, field: str) -> Iterator[str]:
 
 
 def _encoded_value(value: Any) -> str:
-    text = orjson.dumps(value).decode()
+    text = unescaped(value).decode()
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 

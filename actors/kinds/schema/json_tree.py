@@ -16,8 +16,9 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
+from actors.golang.json import DEEPEST, is_too_deep
+
 TOO_DEEP: Final = "exceeded max depth"
-MAX_DEPTH: Final = 200  # orjson serialises no more than 254 levels
 
 
 class NotJson(ValueError):
@@ -89,12 +90,8 @@ def _number(text: str) -> int | float:
 
 
 def _refuse_depth(value: Any, raw: bytes) -> None:
-    """What orjson cannot serialise nests too deep; a text with few brackets needs no check."""
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
-        try:
-            orjson.dumps(value)
-        except TypeError:
-            raise NotJson(TOO_DEEP) from None
+    if is_too_deep(value, raw):
+        raise NotJson(TOO_DEEP)
 
 
 def _parsed(decode: Callable[[str], Any], raw: bytes) -> Any:
@@ -111,7 +108,7 @@ def _parsed(decode: Callable[[str], Any], raw: bytes) -> Any:
         raise NotJson(TOO_DEEP) from None
 
 
-def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
+def plain(value: Any, depth: int = DEEPEST) -> Any:
     """The tree as ordinary dicts, lists and numbers; of duplicates the last one counts."""
     if not depth:
         raise NotJson(TOO_DEEP)

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
+from actors.golang.json import unescaped
 from actors.kinds.structural.node import NO_NODES, Node
 from actors.runtime.time_limit import check_time
 
@@ -48,7 +49,7 @@ def default_of(node: Node, coerce: Coerce) -> Create | None:
         return lambda: default
     if default == {}:
         return dict
-    written = orjson.dumps(default)
+    written = unescaped(default)
     return lambda: orjson.loads(written)
 
 

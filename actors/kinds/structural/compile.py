@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from actors.errors import Cause, Invalid
+from actors.golang.json import DEEPEST, unescaped
 from actors.golang.quoting import cut, quoted, quoted_start
 from actors.kinds.declaration.definition import Conversion, CustomKind
 from actors.kinds.declaration.lazy_property import lazy_property
@@ -35,7 +36,7 @@ from actors.kinds.declaration.meta import METADATA, OBJECT_META
 from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized
 from actors.kinds.schema.exact_decoder import ExactDecoder, Problems
 from actors.kinds.schema.fields import ANY_JSON, Field, Struct
-from actors.kinds.schema.json_tree import MAX_DEPTH, TOO_DEEP, Members, NotJson, Number, parse_tree, plain
+from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, Number, parse_tree, plain
 from actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_postponed
 from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion, unknown_fields
 from actors.kinds.structural.embedded import NotAnObject, compile_validation, sorted_members
@@ -75,7 +76,7 @@ def parse_document(raw: bytes, *, in_steps: bool) -> tuple[Any, tuple[str, ...]]
         except (orjson.JSONDecodeError, TypeError):
             pass  # the exact parser says what is wrong
     problems = Problems()
-    return _plain(parse_tree(raw), "", MAX_DEPTH, problems), problems.texts()
+    return _plain(parse_tree(raw), "", DEEPEST, problems), problems.texts()
 
 
 def _is_whole(raw: bytes, written: bytes) -> bool:
@@ -233,7 +234,7 @@ class CustomSchema(Schema):
         """kind and apiVersion must be in what clients send, other than for built-in kinds."""
         self.check_type(document)
         if not document.get("kind"):
-            body = raw or orjson.dumps(document)
+            body = raw or unescaped(document)
             text = body[: _LONGEST_BODY + 1].decode("utf-8", "replace")
             start = body[:_SUMMARY].decode("utf-8", "replace")
             summary = f"{start} ..." if len(body) > _SUMMARY else start

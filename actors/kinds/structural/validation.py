@@ -22,6 +22,7 @@ from typing import Any, Final
 import orjson
 
 from actors.golang.format import float_text, show
+from actors.golang.json import unescaped
 from actors.golang.quoting import quoted_list, quoted_start
 from actors.kinds.structural.coercion import CompiledOnUse
 from actors.kinds.structural.formats import compile_pattern, format_check, has_slow_pattern, longest_at_once
@@ -124,7 +125,7 @@ def _joined(path: str, name: str) -> str:
 
 
 def _allowed(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else unescaped(value).decode()
 
 
 _NAMES: Final = {
@@ -773,5 +774,5 @@ def _repeated(values: Sequence[Any]) -> list[int]:
 def _comparable(value: Any) -> Any:
     """1, 1.0 and true are three values; objects are equal when their JSON is."""
     if isinstance(value, (dict, list)):
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        return unescaped(value, option=orjson.OPT_SORT_KEYS)
     return type(value), value

@@ -27,6 +27,7 @@ from typing import Any, Final
 
 import orjson
 
+from actors.golang.json import unescaped
 from actors.runtime.time_limit import check_time
 
 Fields = dict[str, Any]  # Fields all the way down, which Python cannot say without a cast at every use
@@ -166,11 +167,11 @@ class NotFields(ValueError):
 
 def entry(names: Sequence[str], values: Iterable[Any]) -> str:
     """`names` in alphabetical order."""
-    return ENTRY + orjson.dumps(dict(zip(names, values, strict=True))).decode()
+    return ENTRY + unescaped(dict(zip(names, values, strict=True))).decode()
 
 
 def value(of: Any) -> str:
-    return VALUE + (quoted(of) if type(of) is str else orjson.dumps(of).decode())
+    return VALUE + (quoted(of) if type(of) is str else unescaped(of).decode())
 
 
 def path_text(path: Path) -> str:
@@ -186,7 +187,7 @@ def _element_text(element: str) -> str:
     if kind == VALUE:
         return f"[={rest}]"
     keys = orjson.loads(rest)
-    return "[" + ",".join(f"{name}={orjson.dumps(of).decode()}" for name, of in keys.items()) + "]"
+    return "[" + ",".join(f"{name}={unescaped(of).decode()}" for name, of in keys.items()) + "]"
 
 
 def in_order(path: Path) -> tuple[Any, ...]:
@@ -209,7 +210,7 @@ def _place(element: str) -> tuple[Any, ...]:
 
 def _comparable(of: Any) -> tuple[Any, ...]:
     number = isinstance(of, int | float)
-    return (0, of, "") if number else (1, 0, orjson.dumps(of).decode())
+    return (0, of, "") if number else (1, 0, unescaped(of).decode())
 
 
 def read_fields(sent: Any) -> Fields:
@@ -239,11 +240,11 @@ def _read_entry(text: str) -> str:
     keys = _read_json(text)
     if not isinstance(keys, dict) or not keys or any(isinstance(of, dict | list) for of in keys.values()):
         raise NotFields("the keys of a list entry are an object of plain values")
-    return orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()
+    return unescaped(keys, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _read_value(text: str) -> str:
-    return orjson.dumps(_read_json(text), option=orjson.OPT_SORT_KEYS).decode()
+    return unescaped(_read_json(text), option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _read_index(text: str) -> str:

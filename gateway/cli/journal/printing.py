@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 import orjson
 
+from actors.golang.json import unescaped
 from actors.rewind.difference import Change, describe, escaped
 from actors.store.document import api_version_of, kind_prefix, type_prefix, typed
 from gateway.cli.journal.query.events import Entry
@@ -51,7 +52,7 @@ class Output:
 
     def json(self, document: Any) -> None:
         """One document in one line."""
-        self.stream.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode())
+        self.stream.write(unescaped(document, option=orjson.OPT_APPEND_NEWLINE).decode())
 
     def flush(self) -> None:
         self.stream.flush()

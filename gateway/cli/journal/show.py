@@ -8,8 +8,7 @@ Who wrote it, when and with what, how it differs from the version before, and th
 
 from __future__ import annotations
 
-import orjson
-
+from actors.golang.json import unescaped
 from actors.rewind.difference import escaped
 from gateway.cli.command import Failure
 from gateway.cli.journal.printing import (
@@ -110,7 +109,7 @@ def _print_document(output: Output, document: object, form: str) -> None:
     if form == "json":
         output.json(document)
     else:
-        output.stream.write(_yaml(orjson.dumps(document)))
+        output.stream.write(_yaml(unescaped(document)))
 
 
 def _yaml(body: bytes) -> str:

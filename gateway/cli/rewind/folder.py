@@ -12,6 +12,7 @@ from dataclasses import replace
 import orjson
 
 from actors.errors import BadRequest
+from actors.golang.json import unescaped
 from actors.rewind.blame import blame
 from actors.rewind.documents import blame_document, event_document, history_page, patch_of
 from actors.rewind.long_work import run
@@ -102,12 +103,12 @@ class Folder:
         for text in absent_fields(now, then, fields):
             print_warning(text)
         content = rolled_back(now, then, fields)
-        return _typed(self._folder.kinds.find(wanted.kind), orjson.dumps(content))
+        return _typed(self._folder.kinds.find(wanted.kind), unescaped(content))
 
     def undelete(self, wanted: Wanted, *, dry_run: bool) -> Document:
         last = self._deleted(wanted)
         content = undeleted(orjson.loads(last.body))
-        return _typed(self._folder.kinds.find(wanted.kind), orjson.dumps(content))
+        return _typed(self._folder.kinds.find(wanted.kind), unescaped(content))
 
     def _deleted(self, wanted: Wanted) -> Event:
         last = run(newest(self._journal, self._address(wanted), MAX_OFFSET))

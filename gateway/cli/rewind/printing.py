@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from actors.golang.json import unescaped
 from actors.rewind.difference import (
     MANAGED_FIELDS,
     RESOURCE_VERSION,
@@ -24,13 +25,13 @@ _SECRET_FIELDS = ("data", "stringData")
 
 
 def print_json(document: Any) -> None:
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+    sys.stdout.write(unescaped(document, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 def print_yaml(document: Any) -> None:
     from gateway.wire.yaml import from_json
 
-    sys.stdout.write(from_json(orjson.dumps(document)).decode())
+    sys.stdout.write(from_json(unescaped(document)).decode())
 
 
 def print_lines(lines: Iterator[str] | list[str]) -> None:
@@ -62,7 +63,7 @@ def difference_lines(before: Document | None, after: Document | None, *, mask: b
 
 
 def masked_object(document: Document) -> Document:
-    result: Document = orjson.loads(masked(orjson.dumps(document)))
+    result: Document = orjson.loads(masked(unescaped(document)))
     return result
 
 

@@ -14,8 +14,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import orjson
-
+from actors.golang.json import unescaped
 from gateway.describe.openapi.versions import Encoded, Entry
 from gateway.wire.protobuf.wire_format import I64, VARINT, delimited, string, tag, varint
 
@@ -27,7 +26,7 @@ def _flag(number: int, value: bool) -> bytes:
 
 
 def _any(number: int, value: Any) -> bytes:
-    return delimited(number, string(2, orjson.dumps(value).decode()))
+    return delimited(number, string(2, unescaped(value).decode()))
 
 
 def _each(writer: Writer) -> Writer:

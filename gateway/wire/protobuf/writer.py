@@ -14,8 +14,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any, Final
 
-import orjson
-
+from actors.golang.json import unescaped
 from actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
@@ -187,7 +186,7 @@ def _int_or_string(value: int | str) -> bytes:
 
 
 def _raw_json(value: Any) -> bytes:
-    return _raw(orjson.dumps(value))
+    return _raw(unescaped(value))
 
 
 _raw: Final = _delimited_writer(1, bytes)

@@ -23,6 +23,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from actors.golang.json import DEEPEST
 from actors.golang.quoting import quoted
 from actors.kinds.schema.exact_decoder import Problems
 from actors.runtime.time_limit import check_time
@@ -83,8 +84,6 @@ def _position(before: str) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
-# The limit of JSON bodies, and of the JSON encoder; manifests stay below 60.
-MAX_DEPTH: Final = 200
 # Aliases may add no more than the largest body could hold without them.
 ALIAS_BUDGET: Final = 3 * 1024 * 1024
 NODE_WEIGHT: Final = 16  # about the bytes of the smallest field
@@ -175,8 +174,8 @@ class Builder:
     def _start(self, event: Any, value: dict[str, Any] | list[Any]) -> None:
         if event.tag is not None and event.tag not in COLLECTIONS:
             fail_at(event, f"unknown tag {short_tag(event.tag)}")
-        if len(self._open) >= MAX_DEPTH:
-            fail_at(event, f"nested deeper than {MAX_DEPTH} levels")
+        if len(self._open) >= DEEPEST:
+            fail_at(event, f"nested deeper than {DEEPEST} levels")
         if self._open and self._open[-1].awaits_key:
             fail_at(event, "a map key must be a scalar")
         if event.anchor is not None:
@@ -208,8 +207,8 @@ class Builder:
         self._budget -= anchored.weight
         if self._budget < 0:
             fail_at(event, "document contains excessive aliasing")
-        if len(self._open) + anchored.height > MAX_DEPTH:
-            fail_at(event, f"nested deeper than {MAX_DEPTH} levels")
+        if len(self._open) + anchored.height > DEEPEST:
+            fail_at(event, f"nested deeper than {DEEPEST} levels")
         self._weight += anchored.weight
         self._place(event, _copy(anchored.value), anchored.height)
 

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from actors.golang.json import DEEPEST
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
 from actors.patch.errors import LONGEST_TEXT, MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch, same
@@ -38,7 +39,7 @@ def nested(depth: int) -> Any:
 
 
 @cases("format_", ["json", "merge", "strategic"])
-@cases("depth", [260, 5_000, 500_000])
+@cases("depth", [DEEPEST + 1, 5_000, 500_000])
 def test_nesting(format_: str, depth: int) -> None:
     text = b'{"a":' * depth + b"1" + b"}" * depth
     raw = b'[{"op":"add","path":"/a","value":' + text + b"}]" if format_ == "json" else text

@@ -49,7 +49,7 @@ HOSTILE = [
         id="nesting-by-moves",
     ),
     pytest.param(MERGE, b'{"a":' * 500_000 + b"1" + b"}" * 500_000, 413, id="nesting"),
-    pytest.param(STRATEGIC, b'{"a":' * 220 + b"1" + b"}" * 220, 400, id="nesting-strategic"),
+    pytest.param(STRATEGIC, b'{"a":' * 620 + b"1" + b"}" * 620, 400, id="nesting-strategic"),
     pytest.param(
         APPLY, b'{"apiVersion":"v1","kind":"ConfigMap","a":' + b"[" * 1_000_000, 413, id="nesting-apply"
     ),

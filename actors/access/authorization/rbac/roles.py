@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import orjson
 
 from actors.access.authorize import ANY
+from actors.golang.json import unescaped
 from actors.golang.quoting import quoted
 from actors.identity import User
 from actors.kinds.declaration.meta import label_selector_matches
@@ -296,7 +297,7 @@ def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Object]:
         for one in candidates:
             if label_selector_matches(selector, one["metadata"].get("labels") or {}):
                 for rule in one.get("rules") or ():
-                    found.setdefault(orjson.dumps(rule, option=orjson.OPT_SORT_KEYS), rule)
+                    found.setdefault(unescaped(rule, option=orjson.OPT_SORT_KEYS), rule)
     return list(found.values())
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from actors.golang.json import unescaped
 from actors.kinds.apiextensions import definition_type
 from actors.kinds.built_in import built_in
 from actors.kinds.custom import definitions_of, parsed
@@ -158,7 +159,7 @@ def masked(body: bytes) -> bytes:
     document: Document = orjson.loads(body)
     for values, names in _values(document):
         values.update(dict.fromkeys(names, MASK))
-    return orjson.dumps(document)
+    return unescaped(document)
 
 
 def masked_pair(before: Document, after: Document) -> tuple[Document, Document]:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from actors.golang.json import DEEPEST
 from gateway.wire.yaml import YamlError, load
-from gateway.wire.yaml.reader import ALIAS_BUDGET, MAX_DEPTH
+from gateway.wire.yaml.reader import ALIAS_BUDGET
 
 LAUGHS = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
     b"%c: &%c [%s]\n" % (letter, letter, b",".join([b"*%c" % (letter - 1)] * 9)) for letter in b"bcdefghi"
@@ -55,18 +56,18 @@ def test_hostile_document_is_refused(raw: bytes, problem: str) -> None:
 
 
 def test_nesting_up_to_the_limit_is_read() -> None:
-    value = load(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH).value
-    for _ in range(MAX_DEPTH - 1):
+    value = load(b"[" * DEEPEST + b"]" * DEEPEST).value
+    for _ in range(DEEPEST - 1):
         (value,) = value
     assert value == []
 
 
 def test_aliases_count_towards_the_nesting_limit() -> None:
-    half = MAX_DEPTH // 2
+    half = DEEPEST // 2
     anchor = b"- &a " + b"[" * half + b"]" * half + b"\n"
-    load(anchor + b"- " + b"[" * (MAX_DEPTH - half - 1) + b"*a" + b"]" * (MAX_DEPTH - half - 1) + b"\n")
+    load(anchor + b"- " + b"[" * (DEEPEST - half - 1) + b"*a" + b"]" * (DEEPEST - half - 1) + b"\n")
     with pytest.raises(YamlError, match="nested deeper than"):
-        load(anchor + b"- " + b"[" * (MAX_DEPTH - half) + b"*a" + b"]" * (MAX_DEPTH - half) + b"\n")
+        load(anchor + b"- " + b"[" * (DEEPEST - half) + b"*a" + b"]" * (DEEPEST - half) + b"\n")
 
 
 def test_small_alias_may_be_repeated_often() -> None:
