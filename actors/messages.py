@@ -10,9 +10,7 @@ The messages of a create are tuples: they are as frozen as the others, and a fro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -129,10 +127,6 @@ class Written(NamedTuple):
     body: bytes
     created: bool = False
     warnings: tuple[str, ...] = ()
-
-
-# All fields, without the constructor in Python.
-make_written: Callable[[tuple[bytes, bool, tuple[str, ...]]], Written] = partial(tuple.__new__, Written)
 
 
 @dataclass(frozen=True, slots=True)

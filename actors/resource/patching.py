@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import orjson
-
 from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
 from actors.golang.format import printed
+from actors.golang.json import unescaped
 from actors.golang.quoting import quoted
 from actors.kinds.core.secret import REDACTED
 from actors.kinds.declaration.definition import Definition
@@ -113,4 +112,4 @@ def _shown(definition: Definition, patch: object, *, go_map: bool) -> str:
     """
     if definition.type_name == SECRETS:
         return REDACTED
-    return printed(patch, LONGEST_QUOTE) if go_map else orjson.dumps(patch).decode()[:LONGEST_QUOTE]
+    return printed(patch, LONGEST_QUOTE) if go_map else unescaped(patch).decode()[:LONGEST_QUOTE]

@@ -10,12 +10,12 @@ import pytest
 from actors.golang.json import DEEPEST, dumps
 from gateway.wire.yaml import load
 from tests.actors.object_store import Document
+from tests.api.custom.kinds import APPLY, DEFINITIONS, GROUP, MERGE, WIDGETS, define, definition, version
+from tests.api.webhooks.hooking import hooking, patching
 from tests.cases import checking
 from tests.gateway.api import Api, served
 from tests.gateway.audit.auditing import audited, rules
-from tests.gateway.custom.kinds import APPLY, DEFINITIONS, GROUP, MERGE, WIDGETS, define, definition, version
 from tests.gateway.journal_commands import run_journal
-from tests.gateway.webhooks.hooking import hooking, patching
 
 LEVELS = 500
 OPEN: Document = {"type": "object", "x-cluster-preserve-unknown-fields": True}
