@@ -49,6 +49,11 @@ def record(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--with-secrets", action="store_true", help="record the values of Secrets (default: masked)"
     )
+    parser.add_argument(
+        "--websocket",
+        action="store_true",
+        help="watch over WebSockets, if something on the way to the server holds back or cuts long responses",
+    )
     add_connection(parser, "only what is in this namespace (default: everything)")
     try:
         return _record(parser.parse_args(arguments))
@@ -93,7 +98,12 @@ def _record(options: Options) -> int:
         options.with_secrets,
         options.duration,
     )
-    writer = _run(StreamingSession(target), folder, chosen)
+    session = StreamingSession
+    if options.websocket:
+        from gateway.client.websocket import WebSocketSession
+
+        session = WebSocketSession
+    writer = _run(session(target), folder, chosen)
     _print_summary(writer, out)
     if as_file:
         _export(folder, out)

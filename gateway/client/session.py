@@ -158,12 +158,12 @@ class Session:
                 timeout=_SECONDS,
             )
         except (ValueError, ImportError) as error:
-            source = (
-                f"{target.configured_in}: proxy-url" if target.proxy_url else f"the proxy of {self._proxy()}"
-            )
-            raise ClientError(
-                f"{source} cannot be used; give one that begins with http:// or https://"
-            ) from error
+            raise self._unusable_proxy() from error
+
+    def _unusable_proxy(self) -> ClientError:
+        by_file = bool(self.target.proxy_url)
+        source = f"{self.target.configured_in}: proxy-url" if by_file else f"the proxy of {self._proxy()}"
+        return ClientError(f"{source} cannot be used; give one that begins with http:// or https://")
 
     def _connection_error(self, error: Exception) -> ClientError:
         server, where = self.target.server, self.target.configured_in

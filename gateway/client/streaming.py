@@ -42,15 +42,20 @@ class _Lines:
             self._parts, self._size = [], 0
         self._size += len(rest)
         if self._size > MAX_LINE:
-            raise ClientError(f"the server sent a watch event of more than {MAX_LINE >> 20} MiB")
+            raise too_large()
         if rest:
             self._parts.append(rest)
         return lines
 
 
+def too_large() -> ClientError:
+    return ClientError(f"the server sent a watch event of more than {MAX_LINE >> 20} MiB")
+
+
 class StreamingSession(Session):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
+        self._contexts: dict[KeyPair | None, ssl.SSLContext] = {}
         self._clients: dict[KeyPair | None, httpx.AsyncClient] = {}
         self.requests = 0
 
@@ -143,19 +148,29 @@ class StreamingSession(Session):
         found = self._clients.get(credential.pair)
         if found is None:
             target = self.target
-            context: ssl.SSLContext | bool = False  # plain HTTP: reading the system's authorities takes long
-            if target.server.startswith("https:"):
-                context = client_context(
-                    target.authority, credential.pair, target.configured_in, insecure=target.insecure
-                )
             local = is_local(target.server)
-            found = self._clients[credential.pair] = httpx.AsyncClient(
-                verify=context,
-                proxy=target.proxy_url or environment_proxy(target.server) or None,
-                trust_env=False,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-                # Compression costs more than it saves on one machine.
-                headers={"accept-encoding": "identity"} if local else None,
+            # Plain HTTP needs no context: reading the system's authorities takes long.
+            context = self._context(credential.pair) if target.server.startswith("https:") else False
+            try:
+                found = httpx.AsyncClient(
+                    verify=context,
+                    proxy=target.proxy_url or environment_proxy(target.server) or None,
+                    trust_env=False,
+                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+                    # Compression costs more than it saves on one machine.
+                    headers={"accept-encoding": "identity"} if local else None,
+                )
+            except (ValueError, ImportError) as error:
+                raise self._unusable_proxy() from error
+            self._clients[credential.pair] = found
+        return found
+
+    def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
+        found = self._contexts.get(pair)
+        if found is None:
+            target = self.target
+            found = self._contexts[pair] = client_context(
+                target.authority, pair, target.configured_in, insecure=target.insecure
             )
         return found
 

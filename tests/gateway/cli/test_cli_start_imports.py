@@ -68,6 +68,7 @@ NOT_AT_THE_START = (
     "pydantic",
     "pydantic_core",
     "re2",
+    "trio_websocket",
     "wsproto",
     "yaml",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import trio
 from gateway.client.credentials import Credential, FixedCredential, bearer
 from gateway.client.streaming import StreamingSession
 from gateway.client.target import Target
+from gateway.client.websocket import WebSocketSession
 from gateway.record.recorder import Recorder, RecordOptions
 from journal.log import Journal
 from journal.records import Event
@@ -36,20 +37,31 @@ class CountingSession(StreamingSession):
         return super()._open_response(path, query, float("inf"))
 
 
-def session_to(api: Api, token: str = ADMIN) -> CountingSession:
+class CountingWebSocketSession(CountingSession, WebSocketSession):
+    """The same with watches over WebSockets."""
+
+    async def read_lines(
+        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+    ) -> None:
+        self.sent.append((path, "watch"))
+        await super().read_lines(path, float("inf"), take, **query)
+
+
+def session_to(api: Api, token: str = ADMIN, *, websocket: bool = False) -> CountingSession:
     assert api.addresses.insecure is not None
     host, port = api.addresses.insecure
     credentials = FixedCredential(Credential(bearer(token)))
-    return CountingSession(Target(f"http://{host}:{port}", credentials, "a test"))
+    session = CountingWebSocketSession if websocket else CountingSession
+    return session(Target(f"http://{host}:{port}", credentials, "a test"))
 
 
 @asynccontextmanager
 async def recording(
-    api: Api, folder: Path, *, token: str = ADMIN, **options: Any
+    api: Api, folder: Path, *, token: str = ADMIN, websocket: bool = False, **options: Any
 ) -> AsyncIterator[tuple[Recorder, CountingSession]]:
     """A recording that has begun; at the end of the block it has everything that was written before."""
     api.client.timeout = httpx.Timeout(None)  # for the same reason
-    session = session_to(api, token)
+    session = session_to(api, token, websocket=websocket)
     recorder = Recorder(session, folder, RecordOptions(**options), api.clock.now)
     try:
         async with trio.open_nursery() as nursery:

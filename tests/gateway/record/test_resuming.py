@@ -18,6 +18,7 @@ from tests.gateway.faults.injecting import injecting, on_config_maps
 from tests.gateway.record.recording import events_of, opened, recording, session_to, texts
 
 KINDS = ("configmaps",)
+over_both = pytest.mark.parametrize("websocket", [False, True], ids=["chunks", "websocket"])
 
 
 @pytest.fixture
@@ -34,15 +35,18 @@ async def put(api: Api, name: str, text: str) -> str:
     return str(written["metadata"]["resourceVersion"])
 
 
-async def test_recording_continues_after_a_restart(folder: Path, autojump_clock: MockClock) -> None:
+@over_both
+async def test_recording_continues_after_a_restart(
+    folder: Path, autojump_clock: MockClock, websocket: bool
+) -> None:
     async with served() as api:
         await put(api, "a", "0")
-        async with recording(api, folder, kinds=KINDS):
+        async with recording(api, folder, kinds=KINDS, websocket=websocket):
             await put(api, "a", "1")
         await put(api, "a", "2")
         await put(api, "b", "3")
         await api.delete("configmaps", "b")
-        async with recording(api, folder, kinds=KINDS) as (_, session):
+        async with recording(api, folder, kinds=KINDS, websocket=websocket) as (_, session):
             await put(api, "a", "4")
         assert [how for _, how in session.sent if how != "get"] == ["watch"]  # from where it ended
         async with opened(folder) as journal:
@@ -100,13 +104,14 @@ async def test_positions_may_be_behind_the_journal(folder: Path, autojump_clock:
         assert recorder.writer.renumbered == 0
 
 
+@over_both
 async def test_differences_are_recorded_when_the_version_has_expired(
-    folder: Path, autojump_clock: MockClock
+    folder: Path, autojump_clock: MockClock, websocket: bool
 ) -> None:
     async with served() as api:
         for name in ("same", "changed", "deleted", "replaced"):
             await put(api, name, "0")
-        async with recording(api, folder, kinds=KINDS):
+        async with recording(api, folder, kinds=KINDS, websocket=websocket):
             pass
         await put(api, "changed", "1")
         changed = await put(api, "changed", "2")
@@ -116,7 +121,7 @@ async def test_differences_are_recorded_when_the_version_has_expired(
         await put(api, "new", "4")
         api.clock.advance(2 * WATCH_HISTORY)
         await api.create("secrets", {"metadata": {"name": "a"}})  # moves the floor of the watch history
-        async with recording(api, folder, kinds=KINDS) as (recorder, session):
+        async with recording(api, folder, kinds=KINDS, websocket=websocket) as (recorder, session):
             last = await put(api, "new", "5")
         assert [how for _, how in session.sent if how != "get"] == ["watch", "list", "watch"]
         positions = load_positions(folder)
@@ -154,11 +159,14 @@ FAULTS: list[Document] = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: "-".join(map(str, next(iter(fault.items())))))
-async def test_nothing_is_lost_by_faults(folder: Path, autojump_clock: MockClock, fault: Document) -> None:
+@over_both
+async def test_nothing_is_lost_by_faults(
+    folder: Path, autojump_clock: MockClock, fault: Document, websocket: bool
+) -> None:
     rule = on_config_maps(fault, first=4)
     rule["match"]["userAgent"] = "rewound/*"
     async with injecting(rule, {**rule, "name": "again", "after": 5, "first": 3}) as api:
-        async with recording(api, folder, kinds=KINDS) as (recorder, _):
+        async with recording(api, folder, kinds=KINDS, websocket=websocket) as (recorder, _):
             for number in range(20):
                 await put(api, f"n{number % 3}", str(number))
                 await trio.sleep(0.2)
