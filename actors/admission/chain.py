@@ -33,6 +33,10 @@ Change = Callable[[AdmissionRequest], Object | None]
 T = TypeVar("T")
 
 
+class BeginAnew(Exception):
+    """Raised where a write would ask a plugin: nothing is refused, the write begins anew."""
+
+
 class Asking(Protocol):
     """How a write asks plugins that it has to wait for."""
 
@@ -145,6 +149,8 @@ async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTi
                 changed = run(request)
             else:
                 admitted = await asking.ask(plugin, request)
+        except BeginAnew:
+            raise
         except BaseException:
             now = perf_counter()
             timing.refused.add(now - began)

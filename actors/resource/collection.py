@@ -8,6 +8,7 @@ turns and deletes what each of them read, so that it holds little of a large col
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
@@ -96,28 +97,35 @@ def _may_pause(directory: Directory, definition: Definition, command: Delete) ->
 
 async def _delete_together(directory: Directory, definition: Definition, commands: list[Delete]) -> None:
     """Send all commands before waiting for the first reply; the first error counts, but others are deleted."""
-    replies: list[Coroutine[Any, Any, Outcome]] = []
+    replies: deque[Coroutine[Any, Any, Outcome]] = deque()
     failure = _send(directory, definition, commands, replies)
     try:
-        for reply in replies:
+        while replies:
             try:
-                await reply
+                await replies.popleft()
             except NotFound:
                 continue
             except RequestError as error:
                 failure = failure or error
     finally:
-        for reply in replies:
-            reply.close()
+        await _abandon(replies)
     if failure is not None:
         raise failure
+
+
+async def _abandon(replies: deque[Coroutine[Any, Any, Outcome]]) -> None:
+    """Cancel the commands that nobody waits for any more, each in its reply: some may be reserving or waiting."""
+    for reply in replies:
+        with trio.CancelScope(shield=True) as scope, suppress(Exception):
+            scope.cancel()
+            await reply
 
 
 def _send(
     directory: Directory,
     definition: Definition,
     commands: list[Delete],
-    replies: list[Coroutine[Any, Any, Outcome]],
+    replies: deque[Coroutine[Any, Any, Outcome]],
 ) -> RequestError | None:
     """Add the reply of each command that the actor takes; returns the error of the first that it does not take."""
     for command in commands:

@@ -24,7 +24,7 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from actors.admission.calls import AdmissionCalls
-from actors.admission.chain import EMPTY, Admission, Chain
+from actors.admission.chain import EMPTY, Admission, BeginAnew, Chain
 from actors.admission.plugin import Admitted, AsyncPlugin
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, annotated, working_copy
 from actors.conversion.converter import Converts
@@ -65,7 +65,7 @@ Find = Callable[[View | None, str, str], Current | None]  # (view, namespace, na
 T = TypeVar("T")
 
 
-class Moved(Exception):
+class Moved(BeginAnew):
     """The object of a write, or its definitions, have changed while it waited.
 
     `meanwhile`: after it had asked for something, so that it was in vain.
@@ -100,6 +100,9 @@ class Attempt:
     key: tuple[str, str] | None = (
         None  # of the object; that of a create is known when its name is found to be free
     )
+    is_first: bool = True
+    is_stale: bool = False  # the object has moved since the first attempt
+    warned: tuple[str, ...] = ()  # warnings of admission in earlier attempts
     request: AdmissionRequest | None = None  # None if no plugin is concerned
     chain: Chain = EMPTY  # with a request, that of the request
     written: int | Proposal = 0  # the event that wrote the object on which the command is decided
@@ -116,15 +119,17 @@ class Attempt:
         decider: Decider,
         view: View
         | None,  # None: reads have transactions of their own, in a thread and when the write has waited
-        previous: Attempt | None = None,
+        previous: Attempt | None = None,  # if this one begins anew
+        *,
+        stale: bool = False,
     ) -> None:
         self.write = write
         self.command = write.command
         self.decider = decider
         self.view = None if decider.in_thread else view
-        self.previous = previous  # the one before, if this one begins anew
         if previous is not None:
-            previous.previous = None
+            self.is_first, self.is_stale = False, stale
+            self.warned = previous.warned if previous.request is None else previous.request.warnings
 
     async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
         outside = self.decider.outside
@@ -331,7 +336,7 @@ class Decider:
 
     async def _update(self, attempt: Attempt, current: Current, command: Replace, verb: str) -> Decided:
         definition, new = attempt.definition, working_copy(command.object)
-        if attempt.previous is not None:
+        if attempt.is_stale:
             check_unchanged_version(definition, current, command)
         viewed = definition.definition_at(command.subresource)
         if verb == "update" and "ownerReferences" in new["metadata"]:
@@ -413,7 +418,7 @@ class Decider:
         if not chain:
             return None
         attempt.chain = chain
-        if attempt.previous is None and chain.admits_all(command.namespace):
+        if attempt.is_first and chain.admits_all(command.namespace):
             return None
         request = attempt.request = AdmissionRequest(
             operation,
@@ -432,8 +437,7 @@ class Decider:
             if isinstance(command, Delete):
                 request.delete_options, request.evicts = command.options, command.evicts
                 request.in_collection = command.verb == COLLECTION
-        if attempt.previous is not None and attempt.previous.request is not None:
-            request.warnings = attempt.previous.request.warnings
+        request.warnings = attempt.warned
         request.in_thread = self.in_thread
         return request
 
