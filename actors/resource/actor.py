@@ -172,10 +172,18 @@ class ResourceActor:
             self._ready = trio.Event()
 
     async def _come_back(self) -> None:
-        """After a write has waited: it may be cancelled, and the actor may have crashed. No checkpoint otherwise."""
+        """Before a write that has waited is decided any further. No checkpoint, unless there is a reason to wait.
+
+        It may be cancelled, the actor may have crashed, and the committer may be about to change the state.
+        """
         await trio.lowlevel.checkpoint_if_cancelled()
-        while not self._ready.is_set():
-            await self._ready.wait()
+        while True:
+            if not self._ready.is_set():
+                await self._ready.wait()
+            elif (pause := self._committer.pause) is not None:
+                await pause.wait()
+            else:
+                return
 
     async def _handle_commands(self) -> None:
         while True:
@@ -190,6 +198,9 @@ class ResourceActor:
             writes = await self._mailbox.drain()
             while (pause := self._committer.pause) is not None:
                 await pause.wait()
+            if not self._ready.is_set():  # it has crashed meanwhile
+                self._mailbox.put_first(writes)
+                continue
             try:
                 rest = self.handle(writes)
             except BaseException as crash:
@@ -291,17 +302,18 @@ class ResourceActor:
             if self._turns.is_closed(write):
                 await self._leave(write)
                 view = None
-            in_thread = write.command.context.large
+            in_thread, stale = write.command.context.large, False
             while True:
                 decider = self._decider_in_thread() if in_thread else self._decider
-                attempt = Attempt(write, decider, view, attempt)
+                attempt = Attempt(write, decider, view, attempt, stale=stale)
                 try:
                     decided, proposals = await self._decide(attempt)
                     break
                 except Moved as moved:
                     attempt.release()
                     if moved.meanwhile:
-                        await self._turns.enter(write, stale=True)
+                        stale = True
+                        await self._take_turn(write, stale=True)
                 except NeedsThread:
                     attempt.release()
                     in_thread = True
@@ -378,7 +390,13 @@ class ResourceActor:
             raise WriteTimedOut(requested=True)
         write.has_left = True
         await leave_actor()
-        return await self._turns.enter(write)
+        return await self._take_turn(write)
+
+    async def _take_turn(self, write: Write, *, stale: bool = False) -> bool:
+        """Wait for the turn of a write, if there are turns; returns whether it had to wait."""
+        waited = await self._turns.enter(write, stale=stale)
+        await self._come_back()
+        return waited
 
     async def wait_for(self, attempt: Attempt, answer: Callable[[], Awaitable[T]]) -> T:
         """An answer from outside, while the actor goes on with other commands."""

@@ -75,8 +75,9 @@ class Write(Reply[Outcome]):
             reschedule(task)
 
     async def _run_rest(self) -> None:
-        """Decide the write within its time."""
-        assert self._steps is not None
+        """Decide the write within its time, unless it has been refused before it could begin."""
+        if self._steps is None:
+            return
         steps, self._steps = self._steps, None
         now, deadline = trio.current_time(), self.command.context.deadline
         try:
