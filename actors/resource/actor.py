@@ -302,18 +302,16 @@ class ResourceActor:
             if self._turns.is_closed(write):
                 await self._leave(write)
                 view = None
-            in_thread, stale = write.command.context.large, False
+            in_thread = write.command.context.large
             while True:
                 decider = self._decider_in_thread() if in_thread else self._decider
-                attempt = Attempt(write, decider, view, attempt, stale=stale)
+                attempt = Attempt(write, decider, view, attempt)
                 try:
                     decided, proposals = await self._decide(attempt)
                     break
                 except Moved as moved:
                     attempt.release()
-                    if moved.meanwhile:
-                        stale = True
-                        await self._take_turn(write, stale=True)
+                    attempt.was_in_vain = moved.meanwhile
                 except NeedsThread:
                     attempt.release()
                     in_thread = True
@@ -355,8 +353,8 @@ class ResourceActor:
             attempt.body = self._proposer.propose(decided, attempt.command, proposals)
             return decided
 
-        if not attempt.write.has_left:
-            await self._leave(attempt.write)
+        if attempt.takes_turn or not attempt.write.has_left:
+            await self._leave(attempt.write, stale=attempt.takes_turn)
         decided = await self._large_work.run_command(attempt.command.context.user, decide())
         await self._come_back()
         if self.has_moved(attempt):
@@ -379,21 +377,19 @@ class ResourceActor:
         for proposal in proposals:
             self._pending[proposal.namespace, proposal.name] = proposal
 
-    async def _leave(self, write: Write) -> bool:
+    async def _leave(self, write: Write, *, stale: bool = False) -> bool:
         """Go on in the task of the caller, and there in turn with other writers of the object.
 
-        Returns whether the write had to wait for its turn. ShuttingDown, WriteTimedOut, Overloaded.
+        `stale`: an attempt was in vain, because the object has moved. Returns whether the write had to wait for its
+        turn. ShuttingDown, WriteTimedOut, Overloaded.
         """
-        if write.is_abandoned:
-            raise ShuttingDown
-        if write.command.context.deadline <= trio.current_time():
-            raise WriteTimedOut(requested=True)
-        write.has_left = True
-        await leave_actor()
-        return await self._take_turn(write)
-
-    async def _take_turn(self, write: Write, *, stale: bool = False) -> bool:
-        """Wait for the turn of a write, if there are turns; returns whether it had to wait."""
+        if not write.has_left:
+            if write.is_abandoned:
+                raise ShuttingDown
+            if write.command.context.deadline <= trio.current_time():
+                raise WriteTimedOut(requested=True)
+            write.has_left = True
+            await leave_actor()
         waited = await self._turns.enter(write, stale=stale)
         await self._come_back()
         return waited
@@ -402,9 +398,9 @@ class ResourceActor:
         """An answer from outside, while the actor goes on with other commands."""
         if attempt.decider.in_thread:
             return await in_event_loop(answer)
-        if not attempt.write.has_left:
-            waited = await self._leave(attempt.write)
-            attempt.view = None
+        if attempt.takes_turn or not attempt.write.has_left:
+            waited = await self._leave(attempt.write, stale=attempt.takes_turn)
+            attempt.takes_turn, attempt.view = False, None
             if waited or self.has_moved(attempt):
                 raise Moved(meanwhile=False)
         result = await answer()

@@ -97,11 +97,12 @@ class Attempt:
     """One attempt to decide a command. What few attempts have is in the class: every write creates one."""
 
     definition: Definition
-    key: tuple[str, str] | None = (
-        None  # of the object; that of a create is known when its name is found to be free
-    )
+    # Of the object; that of a create is known when its name is found to be free.
+    key: tuple[str, str] | None = None
     is_first: bool = True
-    is_stale: bool = False  # the object has moved since the first attempt
+    was_in_vain: bool = False  # the object moved after it had asked for something
+    is_stale: bool = False  # an earlier one was in vain
+    takes_turn: bool = False  # the one before was in vain: before it asks, it waits for the turn of its write
     warned: tuple[str, ...] = ()  # warnings of admission in earlier attempts
     request: AdmissionRequest | None = None  # None if no plugin is concerned
     chain: Chain = EMPTY  # with a request, that of the request
@@ -117,18 +118,20 @@ class Attempt:
         self,
         write: Write,
         decider: Decider,
-        view: View
-        | None,  # None: reads have transactions of their own, in a thread and when the write has waited
-        previous: Attempt | None = None,  # if this one begins anew
-        *,
-        stale: bool = False,
+        view: View | None,
+        previous: Attempt | None = None,
     ) -> None:
+        """`view`: None when the write has waited, so that each read has a transaction of its own.
+
+        `previous`: the attempt before, if this one begins anew.
+        """
         self.write = write
         self.command = write.command
         self.decider = decider
         self.view = None if decider.in_thread else view
         if previous is not None:
-            self.is_first, self.is_stale = False, stale
+            self.is_first, self.takes_turn = False, previous.was_in_vain
+            self.is_stale = previous.is_stale or previous.was_in_vain
             self.warned = previous.warned if previous.request is None else previous.request.warnings
 
     async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
@@ -270,10 +273,8 @@ class Decider:
         # Only whether there is one counts.
         current = self._find(attempt.view, command.namespace, name) if name else None
         decision = decide_create(definition, current, prepared)
-        attempt.key = (
-            command.namespace,
-            prepared["metadata"]["name"],
-        )  # which must stay free, should it wait again
+        # The name must stay free, should the attempt wait again.
+        attempt.key = command.namespace, prepared["metadata"]["name"]
         warnings = attempt.warnings
         if more := definition.strategy.warnings(prepared, None):
             warnings = (*warnings, *more)

@@ -22,9 +22,9 @@ from actors.access.remote.slots import Slots
 from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Queue, rule
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.admission.timings import ADMIT
-from actors.errors import NoSuchResource, RequestError, Resource
+from actors.errors import NoSuchResource, NotFound, RequestError, Resource
 from actors.identity import User
-from actors.messages import Command, Create, Object, Patch, Written
+from actors.messages import Command, Create, Delete, Object, Patch, Written
 from actors.runtime.large_work import LARGE_BYTES
 from actors.store.committer import Committer
 from journal.batch import Batch
@@ -378,6 +378,28 @@ async def test_write_that_begins_anew_counts_as_no_refusal(autojump_clock: MockC
             await _start(nursery, run, "n", "ef")  # these wait for their turns before they ask
         timings = store.directory._context.admission.timings
         assert sum(timings.plugin(review.name, ADMIT, UPDATE).refused.counts()) == 0
+
+
+async def test_write_that_begins_anew_takes_no_turn_if_it_has_nothing_to_wait_for(
+    autojump_clock: MockClock,
+) -> None:
+    """Its object is gone when its review ends: it says so at once, while another one has its turn."""
+    review, reserving = Review(mutating=True), Reserving()
+    async with open_store(review, reserving) as store:
+        run = Interrupted(store, reserving, review)
+        await _create(run, "n")
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            outcomes = await _start(nursery, run, "n", "abc")
+            await trio.sleep(2.5)  # the second has begun anew, and with it the turns
+            assert list(outcomes) == ["a"]
+            context = store.write_contexts.new(User("u"), QUICK)
+            await run.ask(Delete("v1", "default", "n", context))
+            await trio.sleep(0.6)
+            assert list(outcomes) == ["a", "c"] and isinstance(outcomes["c"], NotFound)
+        assert isinstance(outcomes["b"], NotFound)
+        assert trio.current_time() - began == pytest.approx(4)
+        run.check()
 
 
 async def _create(run: Interrupted, name: str) -> None:
