@@ -312,6 +312,7 @@ class ResourceActor:
                 except Moved as moved:
                     attempt.release()
                     attempt.was_in_vain = moved.meanwhile
+                    await self._come_back()
                 except NeedsThread:
                     attempt.release()
                     in_thread = True

@@ -350,9 +350,12 @@ class Decider:
             if request.object is not None:
                 new = request.object
 
+        sent_warnings = attempt.warnings
+
         def prepare(admitted: Object) -> Object:
             if "ownerReferences" in admitted["metadata"]:
-                attempt.warnings += drop_duplicate_owner_references(admitted["metadata"], AFTER_ADMISSION)
+                more = drop_duplicate_owner_references(admitted["metadata"], AFTER_ADMISSION)
+                attempt.warnings = sent_warnings + more
             # A patch of an object that had no version yet has none either, even if the version is known by now.
             unversioned = verb != "update" and current.proposal is not None
             prepared = prepare_replace(definition, current, command, admitted, unversioned=unversioned)

@@ -402,6 +402,39 @@ async def test_write_that_begins_anew_takes_no_turn_if_it_has_nothing_to_wait_fo
         run.check()
 
 
+class Annotating(AsyncPlugin):
+    name = "Annotating"
+    validates = WRITES
+    annotates = True
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        await trio.sleep(1)
+        return Admitted(annotations=(("seen", "1"),))
+
+
+class Doubling(Plugin):
+    """Adds one owner twice."""
+
+    name = "Doubling"
+    mutates = (rule(UPDATE, of=(CONFIG_MAPS,)),)
+
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        assert request.object is not None
+        owner = {"apiVersion": "v1", "kind": "Secret", "name": "a", "uid": "u"}
+        metadata = {**request.object["metadata"], "ownerReferences": [owner, owner]}
+        return {**request.object, "metadata": metadata}
+
+
+async def test_object_that_is_prepared_again_warns_once(autojump_clock: MockClock) -> None:
+    async with open_store(Doubling(), Annotating()) as store:
+        run = Interrupted(store, Reserving())
+        await _create(run, "n")
+        outcome = await run.ask(run.command("patch", "n", "a"))
+        assert len(outcome.warnings) == 1
+        metadata = (await store.get("configmaps", "n"))["metadata"]
+        assert metadata["annotations"] == {"seen": "1"} and len(metadata["ownerReferences"]) == 1
+
+
 async def _create(run: Interrupted, name: str) -> None:
     context = run.store.write_contexts.new("u", QUICK)
     new = run.definition.schema.decode_object({"metadata": {"name": name}}).object
