@@ -306,6 +306,7 @@ class ResourceActor:
             while True:
                 decider = self._decider_in_thread() if in_thread else self._decider
                 attempt = Attempt(write, decider, view, attempt)
+                view = None  # of the batch, which ends when the write waits
                 try:
                     decided, proposals = await self._decide(attempt)
                     break
@@ -316,7 +317,6 @@ class ResourceActor:
                 except NeedsThread:
                     attempt.release()
                     in_thread = True
-                view = None
             self._take_result(write, attempt, decided, proposals)
             return proposals
         except Exception as error:
@@ -400,8 +400,8 @@ class ResourceActor:
         if attempt.decider.in_thread:
             return await in_event_loop(answer)
         if attempt.takes_turn or not attempt.write.has_left:
-            waited = await self._leave(attempt.write, stale=attempt.takes_turn)
-            attempt.takes_turn, attempt.view = False, None
+            stale, attempt.takes_turn, attempt.view = attempt.takes_turn, False, None
+            waited = await self._leave(attempt.write, stale=stale)
             if waited or self.has_moved(attempt):
                 raise Moved(meanwhile=False)
         result = await answer()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -400,6 +401,48 @@ async def test_write_that_begins_anew_takes_no_turn_if_it_has_nothing_to_wait_fo
         assert isinstance(outcomes["b"], NotFound)
         assert trio.current_time() - began == pytest.approx(4)
         run.check()
+
+
+@pytest.mark.parametrize("how", ["retire", "crash", "definitions", "time"])
+async def test_write_of_the_server_is_interrupted_at_each_step(
+    how: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It calls back once, whatever happens, and says whether it is stored."""
+    monkeypatch.setattr("actors.runtime.supervisor.logger.exception", lambda *_: None)
+    review, reserving = Review(mutating=True), Reserving()
+    async with open_store(review, reserving) as store:
+        run = Interrupted(store, reserving, review)
+        stored_type = store.catalog.stored_type(run.definition.type_name)
+        assert stored_type is not None
+        for step in range(1, MOST_STEPS):
+            await _create(run, name := f"n{step}")
+            replies: list[BaseException | None] = []
+
+            def interrupt() -> None:
+                if how == "retire":
+                    run.actor.retire()
+                elif how == "crash":
+                    run.actor._end_run(ValueError("crash"))
+                run.actor.update_definitions(stored_type)
+
+            command = run.command("patch", name, "s")
+            assert isinstance(command, Patch)
+            if how == "time":
+                until = trio.current_time() + step / 8
+                command = replace(command, context=command.context._replace(deadline=until))
+            with interrupting(step, interrupt if how != "time" else lambda: None) as interrupted:
+                async with trio.open_nursery() as nursery:
+                    await _start(nursery, run, name, "a")
+                    taken = run.actor.write_now(command, replies.append)
+                happened = interrupted.has_happened
+            await trio.sleep(20)
+            assert len(replies) == taken
+            error = replies[0] if taken else Broken()  # not taken: the actor has crashed
+            assert not taken or isinstance(error, RequestError | None)
+            assert ("s" in await run.stored(name)) == (error is None)
+            run.check()
+            if not happened and (how != "time" or error is None):
+                break
 
 
 class Annotating(AsyncPlugin):
