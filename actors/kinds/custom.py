@@ -212,7 +212,7 @@ class ScalePaths:
         return cls(declared["specReplicasPath"], declared["statusReplicasPath"], selector)
 
 
-def scale_subresource(paths: ScalePaths, namespaced: bool) -> Subresource:
+def scale_subresource(paths: ScalePaths, namespaced: bool, rules: Rules) -> Subresource:
     view = Definition(
         group="autoscaling",
         version="v1",
@@ -223,6 +223,7 @@ def scale_subresource(paths: ScalePaths, namespaced: bool) -> Subresource:
         fields=SCALE,
         storage=Storage(conversion=Conversion(to_storage=_as_sent, from_storage=partial(show_scale, paths))),
         table=Table(COLUMNS),
+        rules=rules,
     )
     return Subresource(
         name="scale",
@@ -631,7 +632,7 @@ class _Maker:
                 )
             )
         if scale is not None:
-            found.append(scale_subresource(scale, self._spec["scope"] == "Namespaced"))
+            found.append(scale_subresource(scale, self._spec["scope"] == "Namespaced", self._rules))
         return found
 
     def _make_versions(self) -> Versions:

@@ -129,7 +129,8 @@ class WatchOpener:
 
     def _bookmark(self, definition: Definition, prefix: bytes, as_kind: str) -> BookmarkParts:
         """What stands before and after the version in bookmarks."""
-        if self._rules.bookmark == "version" or as_kind == "Table" or definition.is_custom:
+        bare = as_kind == "Table" or (definition.is_custom and not as_kind)
+        if self._rules.bookmark == "version" or bare:
             return BookmarkParts(prefix)
         rest = definition.schema.decode_object({}, defaults=False).object if not as_kind else {}
         fields = unescaped({name: value for name, value in rest.items() if name != "metadata"})[1:-1]

@@ -72,6 +72,7 @@ class CheckNames:
     informers: str = ""
     hooks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     journal_component: str = "journal"
+    journal_message: str = '{"health":"true","reason":""}'
     controllers_component: str = "controllers"
 
 
@@ -89,6 +90,7 @@ CHECK_NAMES: Final = {
         informers="informer-sync",
         hooks=_HOOKS,
         journal_component="etcd-0",
+        journal_message="",
         controllers_component="controller-manager",
     ),
 }
@@ -147,7 +149,7 @@ class Checks:
         names = self._names
         return [
             _component_status(names.controllers_component, self._task_problem, "ok"),
-            _component_status(names.journal_component, self._write_problem, '{"health":"true","reason":""}'),
+            _component_status(names.journal_component, self._write_problem, names.journal_message),
         ]
 
     def _write_problem(self) -> str | None:
@@ -206,5 +208,8 @@ def log_problem() -> str | None:
 def _component_status(name: str, probe: Probe, message: str) -> Object:
     problem = probe()
     condition: Object = {"type": "Healthy", "status": "True" if problem is None else "False"}
-    condition |= {"message": message} if problem is None else {"error": problem}
+    if problem is not None:
+        condition["error"] = problem
+    elif message:
+        condition["message"] = message
     return {"metadata": {"name": name, "creationTimestamp": None}, "conditions": [condition]}
