@@ -75,6 +75,9 @@ class Patch:
     force: bool = False
     may_create: bool = False  # the caller also has the right to create
     annotation: str = ""  # the annotation with the last configuration of a client-side apply
+    merges_apply: bool = (
+        False  # a merge patch that a client sent as an apply of another form, such as the scale
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,8 +116,8 @@ class Rules:
         ("version", "a BOOKMARK event has the type and `metadata.resourceVersion`, nothing else"),
         (
             "zero-values",
-            "it also has what Go writes of an empty object, such as `creationTimestamp: null`; custom kinds have no "
-            "more than the version",
+            "it also has what Go writes of an empty object, such as `creationTimestamp: null`; objects of custom "
+            "kinds and Tables have no more than the version",
         ),
         "document 1, events; v1.25 recorded",
     )
@@ -139,6 +139,20 @@ class Rules:
         ("nobody", "nobody owns fields of the object until the next apply"),
         "document 1, server-side apply; v1.25 recorded",
     )
+    empty_owner_list: Literal["ignored", "reset"] = _rule(
+        ("ignored", "a write with `managedFields: []` leaves them as they are"),
+        ("reset", "it resets them, as one empty entry does, except those of custom kinds"),
+        "document 1, server-side apply; v1.25 recorded",
+    )
+    scale_owner: Literal["nobody", "writer"] = _rule(
+        ("nobody", "a change through `/scale` records no owner of `spec.replicas`"),
+        (
+            "writer",
+            "the writer owns it, in an entry with the subresource `scale`, and an apply through `/scale` conflicts "
+            "with other owners; custom kinds record nobody",
+        ),
+        "document 1, server-side apply; v1.25 recorded",
+    )
     held_delete: Literal["by-kind", "object"] = _rule(
         (
             "by-kind",
@@ -153,9 +167,14 @@ class Rules:
         ("list", "it responds with the list of the objects as they were before"),
         "document 1, verbs; v1.25 recorded",
     )
+    empty_metadata_list: Literal["empty", "null"] = _rule(
+        ("empty", "a `PartialObjectMetadataList` without items has `items: []`"),
+        ("null", "it has `items: null`"),
+        "document 1, metadata of objects; v1.25 recorded",
+    )
     unknown_and_invalid: Literal["400", "422"] = _rule(
         ("400", "a built-in object with an unknown field that is also invalid is refused with 400"),
-        ("422", "it is refused as without the unknown field, with a warning about that"),
+        ("422", "it is refused as without the unknown field, with a warning about that; so is a patch"),
         "document 1, field validation; v1.25 recorded",
     )
     strict_patch: Literal["400", "422"] = _rule(

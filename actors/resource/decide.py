@@ -28,12 +28,21 @@ from actors.admission.chain import EMPTY, Admission, BeginAnew, Chain
 from actors.admission.plugin import Admitted, AsyncPlugin
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, annotated, working_copy
 from actors.conversion.converter import Converts
-from actors.errors import BadRequest, ConversionFailed, Forbidden, Invalid, NoSuchResource, ShuttingDown
+from actors.errors import (
+    BadRequest,
+    ConversionFailed,
+    Forbidden,
+    Invalid,
+    NoSuchResource,
+    RequestError,
+    ShuttingDown,
+)
 from actors.kinds.declaration.definition import Definition, Versions
 from actors.kinds.values.times import seconds_text
 from actors.messages import COLLECTION, Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
 from actors.patch.managed_fields.ownership import Creation, owned_after
+from actors.patch.managed_fields.scale_owners import owned_by_scale, owners_after_apply, owners_after_update
 from actors.resource.applying import apply_object
 from actors.resource.patching import patch_object
 from actors.resource.proposing import Body
@@ -311,10 +320,14 @@ class Decider:
         viewed = definition.definition_at(command.subresource)
         patched = patch_object(viewed, current, command, in_thread=self.in_thread)
         try:
-            decided = await self._update(attempt, current, _as_replace(command, patched.object), "patch")
-        except Invalid as error:
-            if patched.problems and not definition.is_custom:
+            owners = _owners_after_apply(definition, current, command)
+            replaced = _as_replace(command, patched.object)
+            decided = await self._update(attempt, current, replaced, "patch", owners)
+        except RequestError as error:
+            refused = definition.rules.unknown_and_invalid == "400" and not definition.is_custom
+            if refused and patched.problems and isinstance(error, Invalid):
                 raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
+            error.warnings = (*patched.warnings, *error.warnings)
             raise
         if not patched.warnings:
             return decided
@@ -335,7 +348,15 @@ class Decider:
             return await self._create(attempt, create, "apply")
         return await self._update(attempt, current, _as_replace(command, wanted), "apply")
 
-    async def _update(self, attempt: Attempt, current: Current, command: Replace, verb: str) -> Decided:
+    async def _update(
+        self,
+        attempt: Attempt,
+        current: Current,
+        command: Replace,
+        verb: str,
+        owners: list[Object] | None = None,
+    ) -> Decided:
+        """`owners`: managedFields after an apply of the scale, which found them."""
         definition, new = attempt.definition, working_copy(command.object)
         if attempt.is_stale:
             check_unchanged_version(definition, current, command)
@@ -359,6 +380,10 @@ class Decider:
             # A patch of an object that had no version yet has none either, even if the version is known by now.
             unversioned = verb != "update" and current.proposal is not None
             prepared = prepare_replace(definition, current, command, admitted, unversioned=unversioned)
+            if owned_by_scale(definition, command.subresource):
+                version, manager = definition.api_version, command.context.manager
+                owned = owners or owners_after_update(current.object, prepared, version, manager)
+                self._put_managers(prepared, owned)
             attempt.to_store = prepared
             return _reviewed(definition, command, admitted, prepared)
 
@@ -501,6 +526,16 @@ def _reviewed(definition: Definition, command: Replace, sent: Object, prepared: 
     if viewed is definition or viewed.storage.conversion is None:
         return sent
     return viewed.storage.conversion.from_storage(prepared)
+
+
+def _owners_after_apply(definition: Definition, current: Current, command: Patch) -> list[Object] | None:
+    """managedFields after an apply of the scale; None after other patches. ApplyConflict."""
+    if not command.merges_apply or not owned_by_scale(definition, command.subresource):
+        return None
+    manager = command.context.manager
+    return owners_after_apply(
+        current.object, command.patch, definition.api_version, manager, force=command.force
+    )
 
 
 def _as_replace(command: Patch, new: Object) -> Replace:

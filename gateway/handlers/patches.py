@@ -43,10 +43,11 @@ class PatchDecoder:
         view = definition.definition_at(context.route.subresource)
         if format_ == "apply" and view is definition:
             return await self._apply(context, definition, namespace, write)
+        merges_apply = format_ == "apply"
         try:
-            if format_ == "apply":
+            if merges_apply:
                 value, problems, large = await self._bodies.applied_view(context, view)
-                format_ = "merge"  # views such as Scale have no managed fields
+                format_ = "merge"  # views such as Scale have no managed fields of their own
             else:
                 value, problems, large = await self._bodies.patch(context, format_)
         except (BadRequest, TooLarge):
@@ -65,6 +66,8 @@ class PatchDecoder:
                 write.dry_run,
                 write.field_validation,
                 problems,
+                force=write.force,
+                merges_apply=merges_apply,
             )
         )
 

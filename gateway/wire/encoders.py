@@ -177,6 +177,7 @@ class PartialMetadataEncoder:
     def __init__(self, definition: Definition, names: Names, version: str) -> None:
         self._type = {"kind": "PartialObjectMetadata", "apiVersion": f"{names.group('meta')}/{version}"}
         self.list_type = ListType("PartialObjectMetadataList", self._type["apiVersion"])
+        self._empty_is_null = definition.rules.empty_metadata_list == "null"
         self._hidden = definition.storage.field_annotations
         conversion = definition.storage.conversion
         self._view = conversion.from_storage if conversion and definition.is_view else None
@@ -207,6 +208,8 @@ class PartialMetadataEncoder:
     element = item
 
     def listing(self, listing: Listing) -> bytes:
+        if not listing.bodies and self._empty_is_null:
+            return dump_line({**self.list_type.before(list_metadata(listing)), "items": None})
         return _listing(self.list_type, listing, self.element)
 
 

@@ -119,10 +119,15 @@ class Schema:
         return tuple(_shown_lists(self._struct, ()))
 
     def _keep_empty_lists(self, found: Object, document: Any) -> None:
-        """An empty list is stored as null, but a manager that sends one owns the field, unlike one that omits it."""
+        """An empty list is stored as null, but a manager that sends one owns the field, unlike one that omits it.
+
+        An empty list of managedFields may reset them.
+        """
         for path in self.shown_lists:
             if member_at(document, path) == []:
                 put_at(found, path, [])
+        if "metadata" in found and member_at(document, MANAGED_FIELDS) == []:
+            put_at(found, MANAGED_FIELDS, [])
 
     def _defaulted(self, found: Object) -> Object:
         if self._set_defaults is not None:
@@ -189,4 +194,5 @@ def put_at(found: Object, path: tuple[str, ...], value: Any) -> None:
     found[last] = value
 
 
+MANAGED_FIELDS = ("metadata", "managedFields")
 _TYPE_META = (Field("apiVersion", STRING, 0), Field("kind", STRING, 0))

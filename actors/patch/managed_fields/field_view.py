@@ -53,6 +53,7 @@ class FieldView:
     prune: Callable[[Object], Object] | None = None
     is_custom: bool = False
     reset_forgets: bool = False  # after a reset nobody owns anything, whatever else the write changes
+    empty_resets: bool = False  # an empty list of managedFields resets them
     working: str = ""  # the version in which objects of a custom kind are
     by_webhook: Versions | None = None  # where only the webhook converts from and to this version
 
@@ -122,6 +123,7 @@ class FieldViews:
             self._prune(definition),
             definition.is_custom,
             definition.rules.reset_owner == "nobody",
+            definition.rules.empty_owner_list == "reset",
             self._working,
             by_webhook,
         )

@@ -126,7 +126,7 @@ def _two_oldest(entries: Sequence[Entry]) -> tuple[Entry, Entry] | None:
 
 
 def is_reset(sent: Sequence[Object]) -> bool:
-    """One empty entry asks to clear managedFields; an empty list asks for nothing."""
+    """One empty entry asks to clear managedFields; what an empty list asks for is a rule (`empty-owner-list`)."""
     return len(sent) == 1 and not sent[0]
 
 

@@ -282,6 +282,8 @@ def _entries_before(view: FieldView, before: Object | None, after: Object) -> tu
     """The entries that the write starts from, and whether they are the stored ones."""
     stored = before["metadata"].get("managedFields", []) if before else []
     sent = after["metadata"].get("managedFields")
+    if sent == [] and view.empty_resets and not view.subresource:
+        return [], False
     if sent and sent != stored and not view.subresource:
         if is_reset(sent):
             return [], False

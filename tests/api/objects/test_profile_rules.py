@@ -19,6 +19,8 @@ Probe = Callable[[Api], Awaitable[str]]  # asks a server; returns the word of th
 PROBES: dict[str, Probe] = {}
 _servers: dict[str, ServerThread] = {}
 
+MERGE = {"content-type": "application/merge-patch+json"}
+APPLY = {"content-type": "application/apply-patch+yaml"}
 LABELS = {"app": "web"}
 CONTAINER = {"name": "c", "image": "i"}
 TEMPLATE = {"metadata": {"labels": LABELS}, "spec": {"containers": [CONTAINER]}}
@@ -103,11 +105,15 @@ async def bookmark(api: Api) -> str:
     empty = {"metadata": {"creationTimestamp": None}, "spec": {"containers": None}, "status": {}}
     assert last["object"] == empty
     accept = "application/json;as=PartialObjectMetadata;g=meta.cluster.io;v=v1"
-    partial = (await last_event(api, api.path("pods", "cluster-public"), accept))["object"]
-    assert {**partial["metadata"], "resourceVersion": ""} == {
-        "resourceVersion": "",
-        "creationTimestamp": None,
-    }
+    await register(api)
+    boats = "/apis/example.com/v1/boats"
+    for path in (api.path("pods", "cluster-public"), boats):
+        partial = (await last_event(api, path, accept))["object"]
+        assert {**partial["metadata"], "resourceVersion": ""} == {
+            "resourceVersion": "",
+            "creationTimestamp": None,
+        }
+    assert set((await last_event(api, boats))["object"]["metadata"]) == {"resourceVersion"}
     return "zero-values"
 
 
@@ -159,6 +165,75 @@ async def reset_owner(api: Api) -> str:
 
 
 @probe
+async def empty_owner_list(api: Api) -> str:
+    await api.create("configmaps", {"metadata": {"name": "emptied"}, "data": {"a": "1"}})
+    path, empty = api.path("configmaps", name="emptied"), {"metadata": {"managedFields": []}}
+    absent = {"metadata": {"managedFields": None}}
+    kept = (await api.ask("PATCH", path, absent, headers=MERGE)).expect(200)
+    assert len(kept["metadata"]["managedFields"]) == 1
+    patched = (await api.ask("PATCH", path, empty, headers=MERGE)).expect(200)
+    body = {"metadata": {"name": "emptied", "managedFields": []}, "data": {"a": "2"}}
+    written = (await api.ask("PUT", path, body)).expect(200)
+    assert ("managedFields" in patched["metadata"]) == ("managedFields" in written["metadata"])
+    return "ignored" if "managedFields" in patched["metadata"] else "reset"
+
+
+@probe
+async def scale_owner(api: Api) -> str:
+    spec = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE, "replicas": 1}
+    await api.create("replicasets", {"metadata": {"name": "scaled"}, "spec": spec})
+    path = api.path("replicasets", name="scaled")
+
+    async def owners() -> list[tuple[str, str, bool]]:
+        """Of the replicas: manager, operation, and whether through the scale."""
+        entries = (await api.get("replicasets", "scaled"))["metadata"]["managedFields"]
+        return [
+            (one["manager"], one["operation"], one.get("subresource") == "scale")
+            for one in entries
+            if "f:replicas" in one["fieldsV1"]["f:spec"]
+        ]
+
+    (creator,) = await owners()
+    scale, number = f"{path}/scale", {"spec": {"replicas": 1}}
+    (await api.ask("PATCH", scale, number, headers=MERGE, fieldManager="hand")).expect(200)
+    assert await owners() == [creator]  # the number is as before
+    number = {"spec": {"replicas": 3}}
+    (await api.ask("PATCH", scale, number, headers=MERGE, fieldManager="hand")).expect(200)
+    if await owners() == [creator]:
+        return "nobody"
+    assert await owners() == [("hand", "Update", True)]
+    config: Any = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "scaled"}}
+    same, other = {**config, "spec": {"replicas": 3}}, {**config, "spec": {"replicas": 4}}
+    (await api.ask("PATCH", scale, same, headers=APPLY, fieldManager="tool")).expect(200)
+    assert await owners() == [("tool", "Apply", True), ("hand", "Update", True)]
+    conflict = await api.ask("PATCH", scale, other, headers=APPLY, fieldManager="tool")
+    assert conflict.expect(409)["details"]["causes"] == [
+        {
+            "field": ".spec.replicas",
+            "message": 'conflict with "hand" with subresource "scale" using autoscaling/v1',
+            "reason": "FieldManagerConflict",
+        }
+    ]
+    (await api.ask("PATCH", scale, other, headers=APPLY, fieldManager="tool", force="true")).expect(200)
+    assert await owners() == [("tool", "Apply", True)]
+    replica_set: Any = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "scaled"}}
+    whole = {**replica_set, "spec": {"replicas": 9}}
+    conflict = await api.ask("PATCH", path, whole, headers=APPLY, fieldManager="other")
+    cause = conflict.expect(409)["details"]["causes"][0]
+    assert cause["message"] == 'conflict with "tool" with subresource "scale"'
+    return "writer"
+
+
+@probe
+async def empty_metadata_list(api: Api) -> str:
+    accept = {"accept": "application/json;as=PartialObjectMetadataList;g=meta.cluster.io;v=v1"}
+    found = (await api.ask("GET", api.path("pods", "cluster-public"), headers=accept)).expect(200)
+    full = (await api.ask("GET", api.path("namespaces", None), headers=accept)).expect(200)
+    assert full["items"]
+    return "null" if found["items"] is None else "empty"
+
+
+@probe
 async def held_delete(api: Api) -> str:
     held = {"metadata": {"name": "held", "finalizers": ["example.com/a"]}}
     await api.create("configmaps", held)
@@ -196,6 +271,16 @@ async def unknown_and_invalid(api: Api) -> str:
     if response.status == 422:
         assert response.warnings == ['299 - "unknown field \\"oddity\\""']
         assert "oddity" not in response.text
+    spec = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
+    await api.create("replicasets", {"metadata": {"name": "odd"}, "spec": spec})
+    patch, path = {"spec": {"oddity": 1, "replicas": -1}}, api.path("replicasets", name="odd")
+    for kind in ("merge-patch+json", "strategic-merge-patch+json"):
+        for at in (path, f"{path}/scale"):
+            patched = await api.ask("PATCH", at, patch, headers={"content-type": f"application/{kind}"})
+            assert patched.status == response.status
+            if patched.status == 422:
+                assert patched.warnings == ['299 - "unknown field \\"spec.oddity\\""']
+                assert "oddity" not in patched.text
     return str(response.status)
 
 
@@ -251,6 +336,8 @@ async def custom_columns(api: Api) -> str:
 
 async def register(api: Api) -> None:
     """The custom kind Boat, served."""
+    if (await api.ask("GET", "/apis/example.com/v1/boats")).status == 200:
+        return
     schema = {"type": "object", "x-cluster-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     kind = {"plural": "boats", "kind": "Boat"}
