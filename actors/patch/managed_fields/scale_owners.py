@@ -30,7 +30,7 @@ def owners_after_update(before: Object, after: Object, version: str, manager: st
     """managedFields after an update or a patch of the scale; both objects as stored."""
     entries = entries_of(before)
     if _replicas(before) == _replicas(after) or not any(map(_owns, entries)):
-        return before["metadata"].get("managedFields", [])
+        return _stored(before)
     return encode_entries([*_without_replicas(entries), Entry(manager, UPDATE, version, "", REPLICAS, SCALE)])
 
 
@@ -40,7 +40,7 @@ def owners_after_apply(
     """managedFields after an apply of the scale. ApplyConflict."""
     wanted = (config.get("spec") or {}).get("replicas")
     if wanted is None:
-        return before["metadata"].get("managedFields", [])
+        return _stored(before)
     entries, mine = entries_of(before), Entry(manager, APPLY, version, "", REPLICAS, SCALE)
     if not any(map(_owns, entries)) and _replicas(before):
         entries.append(Entry(BEFORE_FIRST_APPLY, UPDATE, version, "", REPLICAS, SCALE))
@@ -51,6 +51,11 @@ def owners_after_apply(
             raise refusal([Conflict(entry._replace(version=SCALE_VERSION), REPLICAS) for entry in owners])
         others = _without_replicas(others)
     return encode_entries([*others, mine])
+
+
+def _stored(before: Object) -> list[Object]:
+    found: list[Object] = before["metadata"].get("managedFields", [])
+    return found
 
 
 def _replicas(stored: Object) -> int:
