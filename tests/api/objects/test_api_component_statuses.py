@@ -34,6 +34,7 @@ async def test_healthy_server_has_healthy_components(dialect: str) -> None:
                 "True",
                 False,
             )
+            assert ("message" in condition) == (one["metadata"]["name"] != "etcd-0")
             assert one["metadata"]["creationTimestamp"] is None
             got = (await api.ask("GET", f"{PATH}/{one['metadata']['name']}")).expect(200)
             assert got == {"kind": "ComponentStatus", "apiVersion": "v1", **one}
