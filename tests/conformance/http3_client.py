@@ -70,6 +70,12 @@ class Http3Client:
         self._changed = trio.Event()
         self._waiting = trio.CancelScope()
         self._ended = False
+        self._reading = trio.Event()
+        self._reading.set()
+
+    def stop_reading(self) -> None:
+        """Take no more datagrams, and acknowledge none."""
+        self._reading = trio.Event()
 
     @asynccontextmanager
     async def request(
@@ -122,6 +128,7 @@ class Http3Client:
             self._waiting = trio.CancelScope()
             self._set_timer()
             with self._waiting:
+                await self._reading.wait()
                 try:
                     data = await self._socket.recv(2**16)
                 except OSError:

@@ -52,6 +52,7 @@ class HttpCodec:
 
     __slots__ = (
         "_accepted",
+        "_http1",
         "_patient",
         "_pipe",
         "_queued",
@@ -73,10 +74,13 @@ class HttpCodec:
         send: Send,
         accepted: AcceptedConnection | None,
         response: str = "http.response",
+        *,
+        http1: bool = False,
     ) -> None:
         self._server = server
         self._send = send
         self._accepted = accepted
+        self._http1 = http1
         self._response = response  # what the names of messages begin with
         self._queued: tuple[Response, int | None, bytes] | None = None
         self._patient = False  # the client may read slowly
@@ -170,6 +174,8 @@ class HttpCodec:
         fields = [one for one in all_fields(response, self.exchange) if one[0] != _DATE]
         if length is not None:
             fields.append((b"content-length", b"%d" % length))
+        if self._http1 and self._accepted is not None and self._server.draining:
+            fields.append((b"connection", b"close"))  # Hypercorn ends it without a word
         with self._deadline(0) as scope:
             await self._send(
                 {"type": f"{self._response}.start", "status": response.status, "headers": fields}

@@ -55,7 +55,8 @@ class AsgiRequests:
         server = self._server
         head = read_head(scope, server.limits, read_peer(scope, self.pools))
         body = Body(server, head, receive)
-        codec = HttpCodec(server, head, body, send, accepted_connection(scope))
+        http1 = scope.get("http_version", "1.1").startswith("1")
+        codec = HttpCodec(server, head, body, send, accepted_connection(scope), http1=http1)
         if scope["type"] == "websocket":
             await receive()  # websocket.connect
             codec = WebSocketCodec(server, head, body, scope, receive, send)

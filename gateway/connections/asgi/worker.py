@@ -111,7 +111,8 @@ class HypercornServer:
                 nursery.cancel_scope.cancel()
         except* _BROKEN:
             pass
-        except* KeyError:  # a frame for a stream that has ended: Hypercorn looks for it
+        except* (KeyError, UnicodeDecodeError):
+            # A frame for a stream that has ended, for which Hypercorn looks; a path beyond ASCII over HTTP/2.
             # Any client can cause it, so that it is no warning.
             log.debug("Hypercorn failed on a connection, which is closed", exc_info=True)
             transport.abort()
@@ -167,6 +168,8 @@ class _Stream:
         """An interruption ends an idle connection, and one whose peer is too slow; no request in progress."""
         transport = self._transport
         while True:
+            if transport.closed:
+                raise trio.ClosedResourceError  # by Hypercorn, which reads on after an error of its peer
             try:
                 return await transport.receive()
             except trio.ClosedResourceError:

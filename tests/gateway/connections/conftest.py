@@ -1,4 +1,4 @@
-"""For tests with clients that do not read: what the kernel takes for them is little, on every machine."""
+"""Whose protocols a server speaks, and small buffers of the kernel for tests with clients that do not read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from collections.abc import Iterator
 import pytest
 import trio
 
+from gateway.connections.asgi.worker import HypercornServer
 from gateway.connections.listen import Listener
+from tests.gateway.connections import http_server
 
 BUFFER = 32 << 10
+
+
+@pytest.fixture(params=["ours", "hypercorn"])
+def protocols(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that uses it runs twice: with our protocols, and with those of `--transport asgi`.
+
+    What Hypercorn's do otherwise is in docs/transports.md; tests of that do not use it.
+    """
+    if request.param == "hypercorn":
+        monkeypatch.setattr(http_server, "Server", HypercornServer)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Clients that disconnect early: an incomplete request is never handled, and its memory is freed."""
 
+import pytest
 import trio
 
 from gateway.message import Request, Response
@@ -22,6 +23,7 @@ async def deserted(host: Host) -> None:
 
 @cases("part", UPLOADS.values(), ids=UPLOADS.keys())
 @cases("secure", [False, True], ids=["plain", "tls"])
+@pytest.mark.usefixtures("protocols")
 async def test_aborted_upload_is_not_handled(part: bytes, secure: bool) -> None:
     async with served() as host:
         async with host.connect_tls() if secure else host.connect() as client:
@@ -31,6 +33,7 @@ async def test_aborted_upload_is_not_handled(part: bytes, secure: bool) -> None:
         assert (host.handled, host.statistics.failed) == ([], 0)
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_half_closed_connection_gets_its_responses() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\nGET /b HTTP/1.1\r\nHost: t\r\n\r\n")
@@ -39,6 +42,7 @@ async def test_half_closed_connection_gets_its_responses() -> None:
         assert await client.ended()
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_half_closed_connection_gets_a_late_response() -> None:
     ready = trio.Event()
 
@@ -54,6 +58,7 @@ async def test_half_closed_connection_gets_a_late_response() -> None:
         assert (await client.reply()).body == b"body"
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_disconnect_before_the_response_affects_no_other_client() -> None:
     started, ready = trio.Event(), trio.Event()
 
@@ -74,6 +79,7 @@ async def test_disconnect_before_the_response_affects_no_other_client() -> None:
         assert host.statistics.failed == 0
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_reset_affects_no_other_client() -> None:
     async with served() as host, host.connect() as other:
         async with host.connect() as client:
@@ -87,6 +93,7 @@ async def test_reset_affects_no_other_client() -> None:
             await settled()
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_half_closed_tls_connection_gets_its_response() -> None:
     async with served() as host, host.connect_tls() as client:
         assert isinstance(client, Client)

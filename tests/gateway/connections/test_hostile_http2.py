@@ -25,6 +25,7 @@ async def fine(client: Http2Client) -> bool:
     return await client.status(await client.request()) == b"200"
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_too_large_content_length_is_refused_at_once() -> None:
     async with served(read_body) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False, extra=((b"content-length", b"99999999"),))
@@ -33,6 +34,7 @@ async def test_too_large_content_length_is_refused_at_once() -> None:
 
 
 @cases("lengths", [(b"4", b"5"), (b"4, 4",), (b"-1",), (b"x",)])
+@pytest.mark.usefixtures("protocols")
 async def test_invalid_content_lengths_do_not_reach_the_handler(lengths: tuple[bytes, ...]) -> None:
     async with served(read_body) as host, http2_client(host) as other, http2_client(host) as client:
         await client.request(
@@ -56,6 +58,7 @@ async def test_body_that_grows_too_large_is_refused_and_its_stream_reset() -> No
         assert await fine(client)
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_uploads_after_their_response_do_not_exhaust_the_window() -> None:
     async with served(read_body, Limits(body=KIB)) as host, http2_client(host) as client:
         for _ in range(20):
@@ -76,6 +79,7 @@ async def test_aborted_upload_is_not_handled() -> None:
         assert len(host.handled) == 1
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_stalled_body_is_refused(mock_clock: MockClock) -> None:
     async with served(read_body) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False)
@@ -156,6 +160,7 @@ async def test_path_beyond_ascii_ends_only_its_stream(path: bytes) -> None:
 
 
 @pytest.mark.parametrize("extra", [(), ((b":protocol", b"websocket"),)], ids=["plain", "websocket"])
+@pytest.mark.usefixtures("protocols")
 async def test_connect_ends_only_its_stream(extra: tuple[tuple[bytes, bytes], ...]) -> None:
     async with served() as host, http2_client(host) as other, http2_client(host) as client:
         client.connection.send_headers(
@@ -181,9 +186,18 @@ async def test_connect_ends_only_its_stream(extra: tuple[tuple[bytes, bytes], ..
         b"\x00\x00\x05\x00\x00\x00\x00\x00\x07hello",
         b"\x00\x00\x04\x01\x04\x00\x00\x00\x01\xff\xff\xff\xff",
         b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+        b"\x00\x00\x09\x01\x05\x00\x00\x00\x01\x82\x86\x41\x01t\x44\x02/\xff",  # GET, http, t, /\xff
     ],
-    ids=["unknown frames", "a frame too large", "data on no stream", "headers that do not unpack", "goaway"],
+    ids=[
+        "unknown frames",
+        "a frame too large",
+        "data on no stream",
+        "headers that do not unpack",
+        "goaway",
+        "a path beyond ASCII",
+    ],
 )
+@pytest.mark.usefixtures("protocols")
 async def test_unexpected_frames_end_only_their_connection(
     bytes_: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -194,6 +208,7 @@ async def test_unexpected_frames_end_only_their_connection(
     assert caplog.text == ""
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_endless_head_times_out(mock_clock: MockClock) -> None:
     async with served() as host, http2_client(host) as client:
         await client.stream.send_all(b"\x00\x00\x01\x01\x00\x00\x00\x00\x01\x82")

@@ -33,6 +33,7 @@ async def test_stalled_reader_is_disconnected_and_blocks_nobody(mock_clock: Mock
         assert (host.statistics.open, host.statistics.timed_out) == (1, 1)
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_slow_reader_gets_everything() -> None:
     async with served(handle) as host, host.connect_tls() as client:
         await client.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n")
@@ -42,6 +43,7 @@ async def test_slow_reader_gets_everything() -> None:
         assert (await client.get("/small")).body == b"small"
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_pipelined_requests_wait_until_their_client_reads() -> None:
     handled = 0
 

@@ -1,5 +1,7 @@
 """Requests above a size limit are refused at once, without reading the rest."""
 
+import pytest
+
 from gateway.connections.limits import Limits
 from gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
@@ -14,6 +16,7 @@ async def length(request: Request) -> Response:
     return Response(200, b"%d" % len(request.body))
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_body_of_three_mebibytes_is_the_largest_accepted() -> None:
     async with served(length) as host, host.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % (3 * MIB))
@@ -27,6 +30,7 @@ async def test_body_of_three_mebibytes_is_the_largest_accepted() -> None:
         assert host.statistics.requests == 1
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_chunked_body_above_the_limit_is_refused() -> None:
     async with served(length, Limits(body=1000)) as host, host.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -79,6 +83,7 @@ async def test_endless_header_is_refused() -> None:
         assert (await client.reply()).status == 431
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_too_many_headers_are_refused() -> None:
     async with served(limits=SMALL) as host, host.connect() as client:
         fields = b"".join(b"X-%d: 1\r\n" % number for number in range(199))

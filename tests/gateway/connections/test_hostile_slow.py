@@ -1,5 +1,6 @@
 """Slow senders: each part of a request has its own time limit."""
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -43,6 +44,7 @@ async def test_stalled_body_times_out(mock_clock: MockClock) -> None:
         assert host.handled == []
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_body_below_the_minimum_rate_times_out(mock_clock: MockClock) -> None:
     async with served() as host, host.connect() as client:
         await client.send(HEAD)
@@ -52,6 +54,7 @@ async def test_body_below_the_minimum_rate_times_out(mock_clock: MockClock) -> N
         assert (await client.reply()).status == 408
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_slow_but_steady_body_arrives(mock_clock: MockClock) -> None:
     async with served() as host, host.connect_tls() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 2000000\r\n\r\n")
@@ -61,6 +64,7 @@ async def test_slow_but_steady_body_arrives(mock_clock: MockClock) -> None:
         assert (await client.reply()).status == 200
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_idle_connection_is_closed_without_a_response(mock_clock: MockClock) -> None:
     async with served() as host, host.connect() as client:
         await client.get()
@@ -80,6 +84,7 @@ async def test_connection_without_bytes_is_closed(mock_clock: MockClock) -> None
         assert (host.statistics.timed_out, host.statistics.refused) == (1, 0)
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_handler_has_no_time_limit(mock_clock: MockClock) -> None:
     done = trio.Event()
 

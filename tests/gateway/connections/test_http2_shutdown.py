@@ -3,6 +3,7 @@
 import h2.errors
 import h2.events
 import h2.settings
+import pytest
 import trio
 from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
 from trio.testing import MockClock
@@ -100,6 +101,7 @@ async def test_idle_connection_times_out(mock_clock: MockClock) -> None:
         assert host.statistics.open == 0
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_request_longer_than_the_grace_is_aborted(mock_clock: MockClock) -> None:
     gate = Gate()
     async with served(gate, grace=7) as host, http2_client(host) as client:
@@ -111,6 +113,7 @@ async def test_request_longer_than_the_grace_is_aborted(mock_clock: MockClock) -
         assert await client.ended()
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_client_close_frees_the_connection_at_once() -> None:
     async with served() as host:
         async with http2_client(host) as client:
@@ -119,6 +122,7 @@ async def test_client_close_frees_the_connection_at_once() -> None:
             await settled()
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_client_that_does_not_read_cannot_delay_the_stop(mock_clock: MockClock) -> None:
     async def handle(request: Request) -> Response:
         return Response(200, b"x" * 50_000_000)

@@ -22,6 +22,7 @@ class Gate:
         return Response(200, request.path.encode() + request.body)
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_idle_connections_close_at_once() -> None:
     async with served() as host, host.connect() as used, host.connect() as fresh, host.connect_tls() as tls:
         await used.get()
@@ -34,6 +35,7 @@ async def test_idle_connections_close_at_once() -> None:
             await trio.open_tcp_stream(*host.insecure)
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_request_in_progress_completes_with_connection_close() -> None:
     gate = Gate()
     async with served(gate) as host, host.connect() as client:
@@ -50,6 +52,7 @@ async def test_request_in_progress_completes_with_connection_close() -> None:
         await host.stopped.wait()
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_incomplete_request_is_read_to_its_end() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"POST /a HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab")
@@ -97,6 +100,7 @@ async def test_connections_in_the_backlog_are_served() -> None:
         stream.close()
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_request_longer_than_the_grace_is_aborted(mock_clock: MockClock) -> None:
     gate = Gate()
     async with served(gate, grace=7) as host, host.connect() as client:
@@ -111,6 +115,7 @@ async def test_request_longer_than_the_grace_is_aborted(mock_clock: MockClock) -
         assert host.statistics.open == 0
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_large_response_in_progress_is_sent_whole() -> None:
     async def handle(request: Request) -> Response:
         return Response(200, b"x" * 20_000_000)

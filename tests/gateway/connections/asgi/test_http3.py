@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import orjson
 import pytest
@@ -79,6 +81,39 @@ async def test_client_that_leaves_ends_its_watch() -> None:
                     await body_of(answer)
         watches = [one for one in await observer.ended(3, MAPS.decode()) if one.method == "GET"]
         assert [one.cut_off for one in watches] == [True, True]
+
+
+async def test_client_that_does_not_read_holds_little_of_its_watches() -> None:
+    count, size, watches = 20, 100_000, 8
+
+    async def left_in_memory(api: Api) -> int:
+        """Bytes, after some writes."""
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(count):
+            await api.replace("configmaps", config_map("a", k=f"{number:02}" * (size // 2)))
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0] - before
+
+    async with opened() as (api, client), AsyncExitStack() as stack:
+        await api.create("configmaps", config_map("a"))
+        tracemalloc.start()
+        try:
+            without_watches = await left_in_memory(api)
+            target = MAPS + b"?watch=1&resourceVersion=" + (await api.head()).encode()
+            for _ in range(watches):
+                await stack.enter_async_context(client.request(b"GET", target, SIGNED_IN, b""))
+            client.stop_reading()
+            with_watches = await left_in_memory(api)
+        finally:
+            tracemalloc.stop()
+        assert with_watches - without_watches < watches * count * size / 2
+        assert api.addresses.quic is not None
+        async with (
+            connected(*api.addresses.quic) as other,
+            other.request(b"GET", b"/version", SIGNED_IN, b"") as answer,
+        ):
+            assert answer.status == 200
 
 
 async def test_response_left_in_its_middle_leaves_the_connection_open() -> None:
