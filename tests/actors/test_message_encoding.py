@@ -348,13 +348,13 @@ SENT_BYTES = {
     + OBJECT_BYTES
     + CONTEXT_BYTES
     + b"\xabsubresource\xa6status\xa7dry_run\xc3\xaamay_create\xc3",
-    "patch": b"\x82\xa4kind\xa5Patch\xa6fields\x8d"
+    "patch": b"\x82\xa4kind\xa5Patch\xa6fields\x8e"
     + NAMES
     + b"\xa4name\xa1a\xa6format\xa4json\xa5patch\xc4\x1d"
     + b'[{"op":"remove","path":"/a"}]'
     + CONTEXT_BYTES
     + b"\xabsubresource\xa0\xa7dry_run\xc2\xb0field_validation\xa4Warn\xa8problems\x91\xa1p\xa5force\xc2"
-    + b"\xaamay_create\xc2\xaaannotation\xa0",
+    + b"\xaamay_create\xc2\xaaannotation\xa0\xacmerges_apply\xc2",
     "submit": b"\x82\xa4kind\xa6Submit\xa6fields\x87"
     + NAMES
     + b"\xa4name\xa1a\xabsubresource\xa7binding"
