@@ -308,7 +308,8 @@ class ResourceActor:
                 attempt = Attempt(write, decider, view, attempt)
                 view = None  # of the batch, which ends when the write waits
                 try:
-                    decided, proposals = await self._decide(attempt)
+                    decide = self._decide_in_thread if in_thread else self._decide
+                    decided, proposals = await decide(attempt)
                     break
                 except Moved as moved:
                     attempt.release()
@@ -338,8 +339,6 @@ class ResourceActor:
 
     async def _decide(self, attempt: Attempt) -> tuple[Decided, list[Proposal]]:
         """What a command becomes, and its events."""
-        if attempt.decider.in_thread:
-            return await self._decide_in_thread(attempt)
         proposals: list[Proposal] = []
         decided = await attempt.decider.decide(attempt)
         attempt.body = self._proposer.propose(decided, attempt.command, proposals)
@@ -347,21 +346,14 @@ class ResourceActor:
 
     async def _decide_in_thread(self, attempt: Attempt) -> tuple[Decided, list[Proposal]]:
         """Decide a large command in the worker thread, while the actor goes on with other commands."""
-        proposals: list[Proposal] = []
-
-        async def decide() -> Decided:
-            decided = await attempt.decider.decide(attempt)
-            attempt.body = self._proposer.propose(decided, attempt.command, proposals)
-            return decided
-
         if attempt.takes_turn or not attempt.write.has_left:
             await self._leave(attempt.write, stale=attempt.takes_turn)
-        decided = await self._large_work.run_command(attempt.command.context.user, decide())
+        decided = await self._large_work.run_command(attempt.command.context.user, self._decide(attempt))
         await self._come_back()
         if self.has_moved(attempt):
             raise Moved
         self._decider.repeat_checks(attempt)
-        return decided, proposals
+        return decided
 
     def _take_result(
         self, write: Write, attempt: Attempt, decided: Decided, proposals: list[Proposal]

@@ -126,11 +126,15 @@ async def test_cancelled_coroutine_is_closed() -> None:
 
     async def steps() -> None:
         try:
-            await in_event_loop(trio.sleep_forever)
+            await in_event_loop(cancel_and_wait)
         finally:
             closed.append(True)
 
-    with trio.move_on_after(0.01):
+    async def cancel_and_wait() -> None:
+        scope.cancel()
+        await trio.sleep_forever()
+
+    with trio.CancelScope() as scope:
         await work.run_command("a", steps())
     assert closed == [True]
 
