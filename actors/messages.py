@@ -75,9 +75,8 @@ class Patch:
     force: bool = False
     may_create: bool = False  # the caller also has the right to create
     annotation: str = ""  # the annotation with the last configuration of a client-side apply
-    merges_apply: bool = (
-        False  # a merge patch that a client sent as an apply of another form, such as the scale
-    )
+    # A merge patch that a client sent as an apply of another form of the object, such as its scale.
+    merges_apply: bool = False
 
 
 @dataclass(frozen=True, slots=True)
