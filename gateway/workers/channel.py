@@ -1,0 +1,210 @@
+"""Messages between two processes of one server, over a connected Unix socket: calls, their replies, and notices.
+
+Both ends are alike: each calls what the other handles.
+
+    frame   length:4 kind:1 number:4 rest        length counts what follows it; number is that of the call
+            CALL     name length:1 name body     the other end replies with REPLY or FAILED
+            REPLY    body
+            FAILED   text                        the handler raised: a bug, which that process has logged
+            CANCEL   -                           the caller no longer waits: the task of the handler is cancelled
+            NOTICE   name length:1 name body     without a reply; handled in order, before the next frame is read
+
+A body is bytes, which the two ends agree on (msgpack, mostly). Frames that are queued in one turn of the event loop
+are sent together. The two processes may be of two releases, while one of them is restarted: a call that the other end
+does not know fails, a notice that it does not know is ignored.
+
+Nothing bounds what is queued: callers bound it, because each waits for its reply, and the seats of flow control bound
+the requests that may call.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from actors.runtime.mailbox import Reply
+
+logger = logging.getLogger(__name__)
+
+HandleCall = Callable[[bytes], Awaitable[bytes]]
+HandleNotice = Callable[[bytes], None]
+
+_HEAD: Final = struct.Struct(">IBI")
+_KIND_AND_NUMBER: Final = 5  # bytes of a head that `length` counts
+CALL, REPLY, FAILED, CANCEL, NOTICE = range(5)
+_READ: Final = 1 << 18
+# A frame that is longer is no frame: the largest body of a request is far below.
+_LONGEST: Final = 1 << 30
+
+
+class ChannelClosed(Exception):
+    """The other process ended, or its end of the channel: it may have handled the call, or not."""
+
+
+class CallFailed(Exception):
+    """The handler of a call raised; the log of the other process says why."""
+
+
+class Channel:
+    """One end. `run` receives and sends until the other end closes; calls may begin before that."""
+
+    def __init__(
+        self,
+        stream: trio.SocketStream,
+        calls: Mapping[str, HandleCall] | None = None,
+        notices: Mapping[str, HandleNotice] | None = None,
+    ) -> None:
+        self._stream = stream
+        self._handlers = dict(calls or {})
+        self._notices = dict(notices or {})
+        self._queued: list[bytes] = []
+        self._sending = trio.lowlevel.ParkingLot()
+        self._number = 0
+        self._replies: dict[int, Reply[bytes]] = {}
+        self._handling: dict[int, trio.CancelScope] = {}
+        self.closed = False
+
+    async def call(self, name: str, body: bytes) -> bytes:
+        """The reply to a call. ChannelClosed, CallFailed."""
+        if self.closed:
+            raise ChannelClosed
+        self._number = number = (self._number + 1) & 0xFFFFFFFF
+        reply: Reply[bytes] = Reply()
+        self._replies[number] = reply
+        self._queue(CALL, number, _named(name, body))
+        try:
+            return await reply.wait()
+        except trio.Cancelled:
+            self._queue(CANCEL, number, b"")
+            raise
+        finally:
+            self._replies.pop(number, None)
+
+    def notify(self, name: str, body: bytes = b"") -> None:
+        """Send a notice, unless the channel is closed."""
+        self._queue(NOTICE, 0, _named(name, body))
+
+    @property
+    def waiting(self) -> int:
+        """Calls of this end that have no reply yet."""
+        return len(self._replies)
+
+    @property
+    def running(self) -> int:
+        """Calls of the other end that are being handled."""
+        return len(self._handling)
+
+    async def run(self) -> None:
+        """Receive and send until the other end closes, or `close`; then every call that waits raises ChannelClosed."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._send)
+                try:
+                    await self._receive(nursery)
+                except (trio.BrokenResourceError, trio.ClosedResourceError):
+                    pass
+                nursery.cancel_scope.cancel()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close this end. Queued frames that were not sent are lost."""
+        self.closed = True
+        self._queued.clear()
+        self._stream.socket.close()
+        for reply in list(self._replies.values()):
+            reply.fail(ChannelClosed())
+        self._sending.unpark_all()
+
+    async def drained(self) -> None:
+        """Wait until everything that was queued has been given to the socket, or the channel is closed."""
+        while self._queued and not self.closed:
+            await trio.lowlevel.checkpoint()
+
+    def _queue(self, kind: int, number: int, rest: bytes) -> None:
+        if self.closed:
+            return
+        self._queued.append(_HEAD.pack(len(rest) + _KIND_AND_NUMBER, kind, number) + rest)
+        if self._sending:
+            self._sending.unpark_all()
+
+    async def _send(self) -> None:
+        while not self.closed:
+            if not self._queued:
+                await self._sending.park()
+                continue
+            queued, self._queued = self._queued, []
+            with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await self._stream.send_all(b"".join(queued))
+
+    async def _receive(self, nursery: trio.Nursery) -> None:
+        buffer = bytearray()
+        while received := await self._stream.receive_some(_READ):
+            buffer += received
+            position, end = 0, len(buffer)
+            while end - position >= _HEAD.size:
+                length, kind, number = _HEAD.unpack_from(buffer, position)
+                if not _KIND_AND_NUMBER <= length <= _LONGEST:
+                    raise trio.BrokenResourceError(f"a frame of {length} bytes")
+                following = position + 4 + length
+                if following > end:
+                    break
+                rest = bytes(memoryview(buffer)[position + _HEAD.size : following])
+                self._take(kind, number, rest, nursery)
+                position = following
+            del buffer[:position]
+
+    def _take(self, kind: int, number: int, rest: bytes, nursery: trio.Nursery) -> None:
+        if kind == CALL:
+            name, body = _unnamed(rest)
+            scope = self._handling[number] = trio.CancelScope()
+            nursery.start_soon(self._handle, name, number, body, scope)
+        elif kind in (REPLY, FAILED):
+            reply = self._replies.get(number)
+            if reply is not None and kind == REPLY:
+                reply.succeed(rest)
+            elif reply is not None:
+                reply.fail(CallFailed(rest.decode(errors="replace")))
+        elif kind == CANCEL:
+            if (handling := self._handling.get(number)) is not None:
+                handling.cancel()
+        elif kind == NOTICE:
+            self._take_notice(*_unnamed(rest))
+
+    def _take_notice(self, name: str, body: bytes) -> None:
+        handle = self._notices.get(name)
+        if handle is None:
+            return
+        try:
+            handle(body)
+        except Exception:
+            logger.exception("the notice %s of another process could not be handled", name)
+
+    async def _handle(self, name: str, number: int, body: bytes, scope: trio.CancelScope) -> None:
+        try:
+            with scope:
+                handle = self._handlers.get(name)
+                if handle is None:
+                    self._queue(FAILED, number, f"this process handles no call {name}".encode())
+                    return
+                self._queue(REPLY, number, await handle(body))
+        except Exception as error:
+            logger.exception("the call %s of another process failed", name)
+            self._queue(FAILED, number, f"{type(error).__name__}: {error}".encode(errors="replace"))
+        finally:
+            del self._handling[number]
+
+
+def _named(name: str, body: bytes) -> bytes:
+    encoded = name.encode()
+    return bytes((len(encoded),)) + encoded + body
+
+
+def _unnamed(rest: bytes) -> tuple[str, bytes]:
+    after = 1 + rest[0]
+    return rest[1:after].decode(), rest[after:]
