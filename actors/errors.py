@@ -280,6 +280,22 @@ class StorageRefused(RequestError):
         self.message = f"the journal cannot store this change: {why}"
 
 
+class Unreachable(RequestError):
+    """The order of changes comes from a cluster of etcd, which does not answer; nothing was changed."""
+
+    def __init__(self, why: str) -> None:
+        self.message = f"etcd cannot be reached or has no quorum, please try again: {why}"
+
+
+class OutcomeUnclear(RequestError):
+    """Whether a change is stored could not be found out in time."""
+
+    def __init__(self, why: str) -> None:
+        self.message = (
+            f"it is unknown whether this change is stored, read the object before you try again: {why}"
+        )
+
+
 class Exhausted(RequestError):
     """A range that the server allocates from (ClusterIPs, node ports) is full."""
 

@@ -29,7 +29,7 @@ from actors.resource.directory import Directory
 from actors.runtime.clock import Clock
 from actors.runtime.supervisor import Supervisor
 from actors.runtime.write_context import WriteContexts
-from actors.store.committer import Committer
+from actors.store.committer import Commits
 from actors.store.feed import Feed
 from actors.store.reads import Horizon, Reads
 from gateway.aggregation.on_demand import ServersOnDemand
@@ -58,7 +58,7 @@ class Store:
     registry: Registry
     journal: Journal
     feed: Feed
-    committer: Committer
+    committer: Commits
     directory: Directory
     horizon: Horizon
     reads: Reads

@@ -290,6 +290,29 @@ def _append(journal: Journal, header: Header, position: int, batch: list[Event])
         raise DamagedFile(position, str(wrong)) from wrong
 
 
+def restore_state(
+    path: Path, events: Iterable[tuple[str, Event]], *, dialect: str, cluster_id: bytes, floor: int
+) -> None:
+    """Create the journal in `path` from the state at a floor: the event that wrote each object, ascending.
+
+    Each comes with the name of its type, and gets the number that it has in the new journal.
+    """
+    with temporary_folder(path) as building:
+        journal = Journal.open(building, dialect=dialect, cluster_id=cluster_id)
+        try:
+            meta = journal.environment.databases.meta
+            journal.environment.write(
+                lambda txn: records.put_meta(txn, meta, {keys.FLOOR: keys.pack_offset(floor)})
+            )
+            remaining = iter(events)
+            while batch := list(islice(remaining, BATCH)):
+                journal.register_types(type_name for type_name, _ in batch)
+                numbers = journal.types()
+                journal.append([one._replace(type_id=numbers[name]) for name, one in batch], restored=True)
+        finally:
+            journal.close()
+
+
 FORK_BATCH = 1000  # events of one durable transaction
 
 ForkProgress = Callable[[int], None]  # the offset that was reached

@@ -1,19 +1,23 @@
 """The actor of one resource type: takes commands in order, decides them, and submits proposals to the committer.
 
-Each command is a coroutine (`_write`). The actor runs it without a task up to where it first waits, for a webhook, a
-conversion or the worker thread; most never do. The task of the caller runs the rest, while the actor goes on with other
-commands. A write that has waited begins anew if its object has moved meanwhile.
+Each command is a coroutine (`_write`). The actor runs it without a task up to where it first waits, for a webhook,
+a conversion or the worker thread; most never do. The task of the caller runs the rest, while the actor goes on with
+other commands. A write that has waited begins anew if its object has moved meanwhile.
 
-Invariant: the actor decides a command on the newest state, committed or pending. `_pending` has the proposals that are
-not durable yet; a reply that depends on one waits for it. When a commit fails, the actor discards all pending proposals
-and reads the journal again; so does a restart after a crash.
+Invariant: the actor decides a command on the newest state, committed or pending. `_pending` has the proposals that
+are not durable yet; a reply that depends on one waits for it. When a commit fails, the actor discards all pending
+proposals and reads the journal again; so does a restart after a crash.
+
+Where other nodes write too (`Commits.is_shared`), each write is submitted for itself and fails alone. One that
+another node has overtaken begins anew, in the task of its caller like a write that has waited.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from time import perf_counter, thread_time
 from typing import Any, TypeVar
@@ -38,7 +42,8 @@ from actors.resource.write import CallbackWrite, CommitCallback, Write, leave_ac
 from actors.runtime.large_work import LargeWork, in_event_loop
 from actors.runtime.mailbox import Mailbox, MailboxStatistics
 from actors.runtime.time_limit import NeedsThread
-from actors.store.committer import Committer
+from actors.runtime.write_context import LeaderContext
+from actors.store.committer import Commits, Condition, Overtaken
 from actors.store.proposal import Proposal
 from journal.log import Journal
 from journal.view import View
@@ -60,7 +65,7 @@ class ActorContext:
     """What the actors of all types share."""
 
     journal: Journal
-    committer: Committer
+    committer: Commits
     admission: Admission
     calls: AdmissionCalls
     large_work: LargeWork
@@ -74,6 +79,7 @@ class ResourceActor:
     def __init__(self, stored_type: StoredType, context: ActorContext) -> None:
         self._journal = journal = context.journal
         self._committer = context.committer
+        self._is_shared = context.committer.is_shared
         self._admission = context.admission
         self._large_work = context.large_work
         self._nursery = context.nursery
@@ -251,7 +257,10 @@ class ResourceActor:
                 if index and perf_counter() > earliest_end and thread_time() > end:
                     return index
                 if self._begin(view, write, proposals):
-                    if self._pending:  # what it proposed, or what it may depend on
+                    if self._is_shared:
+                        self._submit_alone(write, proposals)
+                        proposals.clear()
+                    elif self._pending:  # what it proposed, or what it may depend on
                         waiting.append(write)
                     else:
                         write.complete(None)
@@ -272,13 +281,42 @@ class ResourceActor:
     def _finish(self, write: Write, proposals: list[Proposal]) -> None:
         """Submit a write that was decided in the task of its caller."""
         try:
-            if self._pending:
+            if self._is_shared:
+                self._submit_alone(write, proposals)
+            elif self._pending:
                 self._submit(proposals, [write])
             else:
                 write.complete(None)
         except Exception as crash:
             self._end_run(crash)
             write.complete(crash)
+
+    def _submit_alone(self, write: Write, proposals: list[Proposal]) -> None:
+        """Submit a write where other nodes write too; `proposals` is not kept."""
+        if not self._pending:
+            write.complete(None)
+            return
+        own = tuple(proposals)
+        counted = own and write.request is not None and write.request.companion is not None
+        leading = isinstance(write.command.context, LeaderContext)
+        condition = Condition(own[0].namespace if counted else "", leading)
+        self._committer.submit(own, partial(self._ended_alone, own, write), condition)
+
+    def _ended_alone(self, proposals: tuple[Proposal, ...], write: Write, failure: Exception | None) -> None:
+        self._discard(proposals)
+        if not isinstance(failure, Overtaken):
+            write.complete(failure)
+            return
+        if write.request is not None:
+            write.request.complete(False)
+            write.request = None
+        write.decided, write.body, write.error = None, b"", None
+        if write.is_abandoned or self._retired:
+            write.refuse(NoSuchResource() if self._retired else ShuttingDown())
+            return
+        write.has_left = True
+        self._outside.add(write)
+        write.continue_in_caller(self._write(write, None, overtaken=True), self._finish)
 
     def _submit(self, proposals: list[Proposal], writes: list[Write]) -> None:
         if not writes:
@@ -292,15 +330,15 @@ class ResourceActor:
                 except Exception:  # a bug of its actor, which starts again; these writes are submitted
                     logger.exception("the companion of a write failed: %r", companion)
 
-    async def _write(self, write: Write, view: View | None) -> list[Proposal]:
+    async def _write(self, write: Write, view: View | None, *, overtaken: bool = False) -> list[Proposal]:
         """The steps of one write: decide the command, and again when its object has moved. Returns its events.
 
         The result, or the error, is in the write; the caller submits the events without a checkpoint in between.
         """
         attempt: Attempt | None = None
         try:
-            if self._turns.is_closed(write):
-                await self._leave(write)
+            if overtaken or self._turns.is_closed(write):
+                await self._leave(write, stale=overtaken)
                 view = None
             in_thread = write.command.context.large
             while True:
@@ -418,6 +456,9 @@ class ResourceActor:
         if failure is not None or [*self._pending.values()] == proposals:
             self._pending.clear()
             return
+        self._discard(proposals)
+
+    def _discard(self, proposals: Sequence[Proposal]) -> None:
         for proposal in proposals:
             key = proposal.namespace, proposal.name
             if self._pending.get(key) is proposal:

@@ -43,6 +43,36 @@ class WriteContexts:
         )
 
 
+class LeaderContext(WriteContext):
+    """Of a write that only the node may do which runs the controllers."""
+
+    __slots__ = ()
+
+
+class LeaderContexts(WriteContexts):
+    """For controllers, where several nodes write."""
+
+    def new(
+        self,
+        user: User | str,
+        manager: str,
+        *,
+        suffix: bool = False,
+        large: bool = False,
+        annotations: dict[str, str] | None = None,
+        webhook_seconds: dict[str, float] | None = None,
+    ) -> WriteContext:
+        context = super().new(
+            user,
+            manager,
+            suffix=suffix,
+            large=large,
+            annotations=annotations,
+            webhook_seconds=webhook_seconds,
+        )
+        return LeaderContext(*context)
+
+
 def new_uid() -> str:
     """A random UUID (version 4)."""
     try:

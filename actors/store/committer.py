@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import outcome
 import trio
@@ -47,6 +47,54 @@ BOUNDS: Final = (
     *(4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
 )
 OnCommitted = Callable[[Exception | None], None]
+
+
+class Overtaken(Exception):
+    """Another node has changed the object first: the write is to begin anew. This node has that change."""
+
+
+class Condition(NamedTuple):
+    """What has to hold besides the versions of objects, where other nodes write too."""
+
+    counted_in: str = ""  # the namespace whose quotas count the change: nothing that they count has changed
+    leading: bool = False  # this node runs the controllers
+
+
+UNCONDITIONAL: Final = Condition()
+
+
+class Commits(Protocol):
+    """What orders proposals and makes them durable: a `Committer`, or etcd (`actors.store.etcd.committer`)."""
+
+    pause: trio.Event | None
+    last_failure: str
+    commits_on_loop: Callable[[Sequence[Event]], bool]
+    durations: WriteDurations
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other nodes write too: each write is then submitted and fails alone, perhaps with `Overtaken`."""
+
+    def submit(
+        self, proposals: Sequence[Proposal], done: OnCommitted, condition: Condition = UNCONDITIONAL
+    ) -> None: ...
+
+    async def perform(self, work: Callable[[], T]) -> T: ...
+
+    async def commit_at_once(self, propose: Callable[[], Sequence[Proposal]]) -> int: ...
+
+    async def commit_alone(self, propose: Callable[[], Sequence[Proposal]]) -> int: ...
+
+    def next_offset(self) -> int: ...
+
+    async def register_types(self, names: Sequence[str]) -> None: ...
+
+    async def run(self) -> None: ...
+
+    async def drained(self) -> None: ...
+
+    def statistics(self) -> CommitterStatistics: ...
+
 
 # How often the event loop reads what has arrived before a batch is written, if each time adds to the batch.
 PASSES = 3
@@ -130,8 +178,17 @@ class Committer:
         self.durations = WriteDurations()
         self.last_failure = ""
 
-    def submit(self, proposals: Sequence[Proposal], done: OnCommitted) -> None:
-        """`done(None)` is called once these and all proposals submitted before are durable."""
+    @property
+    def is_shared(self) -> bool:
+        return False
+
+    def submit(
+        self, proposals: Sequence[Proposal], done: OnCommitted, condition: Condition = UNCONDITIONAL
+    ) -> None:
+        """`done(None)` is called once these and all proposals submitted before are durable.
+
+        Every condition holds: nobody else writes.
+        """
         self._pending.proposals.extend(proposals)
         self._pending.done.append(done)
         self._wake()

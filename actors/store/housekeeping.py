@@ -10,7 +10,7 @@ import logging
 import trio
 
 from actors.runtime.clock import Clock
-from actors.store.committer import Committer
+from actors.store.committer import Commits
 from journal import snapshots
 from journal.errors import JournalError
 from journal.log import Journal
@@ -29,7 +29,7 @@ SNAPSHOT_EVERY, SNAPSHOTS = 50_000, 16
 
 
 class Housekeeping:
-    def __init__(self, journal: Journal, committer: Committer, clock: Clock, keep: int | None) -> None:
+    def __init__(self, journal: Journal, committer: Commits, clock: Clock, keep: int | None) -> None:
         self._journal = journal
         self._committer = committer
         self._clock = clock

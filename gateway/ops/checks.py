@@ -25,7 +25,7 @@ from actors.controllers.flow_control import FlowControlController
 from actors.kinds.registry import Registry
 from actors.messages import Object
 from actors.runtime.supervisor import Supervisor
-from actors.store.committer import Committer
+from actors.store.committer import Commits
 from actors.store.feed import Feed
 from gateway.ops.health import Health, Probe, ReportFormat
 from journal.log import Journal
@@ -100,7 +100,7 @@ class CheckedServer(Protocol):
     """What health checks read of a server."""
 
     @property
-    def committer(self) -> Committer: ...
+    def committer(self) -> Commits: ...
 
     @property
     def journal(self) -> Journal: ...

@@ -221,6 +221,10 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(504, "Timeout", str(error), {})
         case cause.EvictionRefused():
             return _eviction_refused(error)
+        case cause.OutcomeUnclear():
+            return Failure(504, "Timeout", str(error), {})
+        case cause.Unreachable():
+            return Failure(503, "ServiceUnavailable", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case BackendUnavailable() | cause.ShuttingDown():
             return Failure(503, "ServiceUnavailable", str(error))
         case BackendFailed():

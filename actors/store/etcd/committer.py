@@ -1,0 +1,470 @@
+"""Writes of a node whose journal is ordered by etcd: one transaction for each proposed event.
+
+The transaction compares the version of the object with the one that the write was decided on, and the epoch of the
+node (`epoch`). Its revision is the offset of the event. Different objects are written concurrently; a write that
+was decided on another which is under way waits for its revision. The reply is given when the node's own follower
+has stored and published the event, so that a client reads its writes here.
+
+A comparison that fails means that another node was first: `Overtaken`, once this node has the change, and the actor
+decides the write anew. A reply that was lost is resolved by a new epoch: afterwards the follower has seen the
+write, or it was never applied and is sent again. So an acknowledged or refused write is definite; what cannot be
+resolved in time is `OutcomeUnclear`.
+
+Two things that one process knows from its memory are keys in etcd here. Addresses and ports of Services are claimed
+in the transaction of the Service. A change that quotas count puts a key of its namespace, and compares that no
+other node has put it since the state on which the quota was checked.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from os import urandom
+from time import perf_counter
+from typing import Final, TypeVar
+
+import trio
+
+from actors.errors import OutcomeUnclear, RequestError, ShuttingDown, StorageRefused, Unreachable
+from actors.etcd.api import (
+    Compare,
+    DeleteRange,
+    Etcd,
+    EtcdRefused,
+    EtcdUnavailable,
+    Get,
+    LeaseGone,
+    Operation,
+    OutcomeUnknown,
+    Put,
+    RangeResult,
+    TxnResult,
+)
+from actors.store.committer import (
+    UNCONDITIONAL,
+    Committer,
+    CommitterStatistics,
+    Condition,
+    OnCommitted,
+    Overtaken,
+    WriteDurations,
+)
+from actors.store.etcd.epoch import Epoch, version_of
+from actors.store.etcd.records import Change, Head, Keys
+from actors.store.feed import Feed
+from actors.store.proposal import Proposal
+from journal.log import Journal
+from journal.records import Event
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Claims = Callable[[bytes], frozenset[str]]  # what an object with this body has to itself in the cluster
+
+# How long a write may take from its submission to its event in this node's journal. Lost leaders and members take less.
+WITHIN: Final = 25.0
+# Bytes of a write id: that two are the same is as unlikely as for two uids.
+ID_BYTES: Final = 16
+
+
+class NotLeading(RequestError):
+    """A controller of this node wrote although another node runs the controllers now."""
+
+    message = "another node runs the controllers"
+
+
+class _Flight:
+    """One proposed event on its way to etcd and back."""
+
+    __slots__ = ("applied", "event", "failed", "last_counted", "proposal", "replied", "revision", "write_id")
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal = proposal
+        self.write_id = urandom(ID_BYTES)
+        self.revision = 0  # when etcd has applied it
+        self.failed = False
+        self.replied = trio.Event()  # it has a revision or has failed
+        self.event: Event | None = None  # when the follower has stored it
+        self.applied = trio.Event()
+        self.last_counted = (
+            0  # revision of the newest change under way here that quotas of the namespace count
+        )
+
+
+class _Submission:
+    """The events of one write, or a write without any that waits for those before it."""
+
+    __slots__ = ("condition", "done", "flights", "head", "in_vain", "unfinished", "waiting")
+
+    def __init__(self, flights: list[_Flight], done: OnCommitted, condition: Condition, head: int) -> None:
+        self.flights = flights
+        self.done = done
+        self.condition = condition
+        self.head = head  # that the state had on which it was decided
+        self.waiting: list[_Submission] = []  # for this one to end
+        self.unfinished = 0  # how many others this one waits for
+        self.in_vain = False  # one of them failed: what this was decided on may not be stored
+
+
+class EtcdCommitter:
+    """`Commits` by transactions of etcd. `local` stores what the follower gets; its jobs run between two batches."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: Keys,
+        epoch: Epoch,
+        journal: Journal,
+        feed: Feed,
+        local: Committer,
+        claims: Mapping[str, Claims],
+    ) -> None:
+        self._etcd, self._keys, self._epoch = etcd, keys, epoch
+        self._journal, self._feed, self._local = journal, feed, local
+        self._claims = claims
+        self._flights: dict[Proposal, _Flight] = {}  # those that are neither applied nor failed
+        self._by_id: dict[bytes, _Flight] = {}
+        self._counted: dict[str, _Flight] = {}  # the newest of each namespace with quotas
+        self._running: dict[_Submission, None] = {}
+        self._nursery: trio.Nursery | None = None
+        self._early: list[_Submission] = []  # submitted before `run`
+        self._type_names: dict[int, str] = {}
+        self._idle = trio.lowlevel.ParkingLot()
+        self.pause: trio.Event | None = None
+        self.durations = WriteDurations()
+        self.term: Callable[[], int] = lambda: 0  # of this node, if it runs the controllers
+        self._failures = 0
+
+    @property
+    def is_shared(self) -> bool:
+        return True
+
+    @property
+    def last_failure(self) -> str:
+        return self._local.last_failure
+
+    @last_failure.setter
+    def last_failure(self, why: str) -> None:
+        self._local.last_failure = why
+
+    @property
+    def commits_on_loop(self) -> Callable[[Sequence[Event]], bool]:
+        return self._local.commits_on_loop
+
+    @commits_on_loop.setter
+    def commits_on_loop(self, decide: Callable[[Sequence[Event]], bool]) -> None:
+        self._local.commits_on_loop = decide
+
+    def submit(
+        self, proposals: Sequence[Proposal], done: OnCommitted, condition: Condition = UNCONDITIONAL
+    ) -> None:
+        """`done(None)` is called once this node has all of these, or with why they are not stored.
+
+        Without proposals: once all that were submitted before have ended; `Overtaken` if one of them failed.
+        """
+        flights = [_Flight(one) for one in proposals]
+        submission = _Submission(flights, done, condition, self._feed.head)
+        for flight in flights:
+            self._flights[flight.proposal] = flight
+            self._by_id[flight.write_id] = flight
+        if not flights:
+            for other in self._running:
+                if other.flights:
+                    other.waiting.append(submission)
+                    submission.unfinished += 1
+        self._running[submission] = None
+        if self._nursery is None:
+            self._early.append(submission)
+        else:
+            self._start(submission)
+
+    def _start(self, submission: _Submission) -> None:
+        assert self._nursery is not None
+        if submission.flights:
+            if place := submission.condition.counted_in:
+                before = self._counted.get(place)
+                self._counted[place] = submission.flights[-1]
+                self._nursery.start_soon(self._carry, submission, before)
+            else:
+                self._nursery.start_soon(self._carry, submission, None)
+        elif not submission.unfinished:
+            self._nursery.start_soon(self._end_soon, submission)
+
+    async def _end_soon(self, submission: _Submission) -> None:
+        self._end(submission, None)
+
+    async def run(self) -> None:
+        """Run for ever. Cancel only after `drained`."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                early, self._early = self._early, []
+                for submission in early:
+                    self._start(submission)
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+            for submission in list(self._running):
+                self._end(submission, ShuttingDown())
+
+    async def drained(self) -> None:
+        """Wait until all that was submitted is stored here or has failed, or `run` was cancelled."""
+        while self._running and self._nursery is not None:
+            await self._idle.park()
+        await self._local.drained()
+
+    async def perform(self, work: Callable[[], T]) -> T:
+        return await self._local.perform(work)
+
+    async def register_types(self, names: Sequence[str]) -> None:
+        await self._local.register_types(names)
+
+    async def commit_at_once(self, propose: Callable[[], Sequence[Proposal]]) -> int:
+        raise StorageRefused("several changes at once need a journal of one process, without --journal")
+
+    async def commit_alone(self, propose: Callable[[], Sequence[Proposal]]) -> int:
+        return await self.commit_at_once(propose)
+
+    def next_offset(self) -> int:
+        """After what this node has; other nodes may write with definitions that they have not followed yet."""
+        return self._feed.head + 1
+
+    def statistics(self) -> CommitterStatistics:
+        local = self._local.statistics()
+        return CommitterStatistics(
+            local.commits,
+            local.events,
+            local.failures + self._failures,
+            len(self._flights),
+            local.largest_batch,
+            local.seconds,
+            local.in_thread,
+            local.last_failure,
+        )
+
+    def apply(self, write_id: bytes, event: Event) -> None:
+        """The follower has stored and published an event."""
+        flight = self._by_id.get(write_id)
+        if flight is not None:
+            flight.event = flight.proposal.event = event
+            flight.applied.set()
+
+    # One submission.
+
+    async def _carry(self, submission: _Submission, counted_before: _Flight | None) -> None:
+        """Write the events of a submission one after the other, and wait until this node has the last."""
+        failure: Exception | None = None
+        began = perf_counter()
+        try:
+            with trio.move_on_after(WITHIN) as scope:
+                for flight in submission.flights:
+                    await self._write(flight, submission, counted_before)
+                for flight in submission.flights:
+                    await flight.applied.wait()
+            if scope.cancelled_caught:
+                failure = _timeout(submission)
+        except (Overtaken, RequestError) as error:
+            failure = error
+        except Exception as crash:
+            logger.exception("a write to etcd failed")
+            failure = crash
+        finally:
+            for flight in submission.flights:
+                if not flight.replied.is_set():
+                    flight.failed = True
+                    flight.replied.set()
+        if failure is None:
+            events = [flight.event for flight in submission.flights if flight.event is not None]
+            self.durations.add(events, perf_counter() - began)
+        elif not isinstance(failure, Overtaken):
+            self._failures += 1
+        self._end(submission, failure)
+
+    def _end(self, submission: _Submission, failure: Exception | None) -> None:
+        self._running.pop(submission, None)
+        for flight in submission.flights:
+            self._flights.pop(flight.proposal, None)
+            self._by_id.pop(flight.write_id, None)
+            place = submission.condition.counted_in
+            if place and self._counted.get(place) is flight:
+                del self._counted[place]
+        try:
+            submission.done(failure)
+        except Exception:
+            logger.exception("a callback failed after a commit: %r", submission.done)
+        for other in submission.waiting:
+            other.unfinished -= 1
+            other.in_vain |= failure is not None
+            if not other.unfinished and other in self._running:
+                self._end(other, Overtaken() if other.in_vain else None)
+        self._idle.unpark_all()
+
+    async def _write(self, flight: _Flight, submission: _Submission, counted_before: _Flight | None) -> None:
+        """Have etcd apply one event. Overtaken, or a RequestError if nothing was changed or nobody knows."""
+        previous = await self._version_before(flight.proposal)
+        counted = await self._counted_compare(flight, submission, counted_before)
+        while True:
+            epoch = self._epoch.revision
+            compares, then = self._transaction(flight, previous, epoch, submission.condition)
+            compares += counted
+            try:
+                result = await self._etcd.txn(compares, then, self._otherwise())
+            except OutcomeUnknown as lost:
+                if not await self._is_applied(flight, epoch, lost):
+                    continue
+                assert flight.event is not None
+                flight.revision = flight.event.offset
+                break
+            except EtcdUnavailable as error:
+                raise Unreachable(str(error)) from error
+            except (EtcdRefused, LeaseGone) as error:
+                raise StorageRefused(str(error)) from error
+            if result.succeeded:
+                flight.revision = result.revision
+                break
+            await self._explain(result, epoch, submission.condition)
+        if submission.condition.counted_in:
+            flight.last_counted = flight.revision
+        flight.replied.set()
+
+    async def _version_before(self, proposal: Proposal) -> int:
+        """The version of the object that a proposal was decided on, when it is known."""
+        previous = proposal.previous
+        if isinstance(previous, int):
+            return previous
+        before = self._flights.get(previous)
+        if before is not None:
+            await before.replied.wait()
+            if before.failed:
+                raise Overtaken
+            return before.revision
+        if previous.event is None:
+            raise Overtaken
+        return previous.event.offset
+
+    async def _counted_compare(
+        self, flight: _Flight, submission: _Submission, before: _Flight | None
+    ) -> list[Compare]:
+        """That all changes which the quotas of the namespace count were known when this one was decided.
+
+        Those of this node that were under way then were known too: each waits for the one before.
+        """
+        if not submission.condition.counted_in:
+            return []
+        key, known = self._keys.of_quotas(submission.condition.counted_in), submission.head
+        if flight is not submission.flights[0]:
+            before = submission.flights[submission.flights.index(flight) - 1]
+        if before is not None:
+            await before.replied.wait()
+            flight.last_counted = before.last_counted
+        if flight.last_counted > known:
+            return [Compare(key, "mod_revision", flight.last_counted)]
+        return [Compare(key, "mod_revision", known + 1, "<")]
+
+    def _transaction(
+        self, flight: _Flight, previous: int, epoch: int, condition: Condition
+    ) -> tuple[list[Compare], list[Operation]]:
+        keys, proposal = self._keys, flight.proposal
+        type_name = self._type_name(proposal.type_id)
+        key = keys.of_object(type_name, proposal.namespace, proposal.name)
+        change = Change(
+            proposal.verb,
+            previous,
+            proposal.time,
+            proposal.user,
+            proposal.manager,
+            proposal.reason,
+            flight.write_id,
+            proposal.facts,
+            proposal.body,
+        ).encode()
+        compares = [
+            Compare(key, "mod_revision", previous),
+            Compare(self._epoch.key, "mod_revision", epoch),
+        ]
+        then: list[Operation] = [DeleteRange(key) if proposal.removed else Put(key, change)]
+        if condition.leading:
+            term = self.term()
+            if not term:
+                raise NotLeading
+            compares.append(Compare(keys.leader, "create_revision", term))
+        if condition.counted_in:
+            then.append(Put(keys.of_quotas(condition.counted_in), b""))
+        if (claims := self._claims.get(type_name)) is not None:
+            self._add_claims(claims, proposal, compares, then)
+        head = Head(
+            type_name, proposal.namespace, proposal.name, flight.write_id, change if proposal.removed else b""
+        )
+        then.append(Put(keys.head, head.encode()))
+        return compares, then
+
+    def _add_claims(
+        self, claims: Claims, proposal: Proposal, compares: list[Compare], then: list[Operation]
+    ) -> None:
+        """Claim what the object gets, which nothing else may have, and give up what it has no longer."""
+        wanted = frozenset[str]() if proposal.removed else claims(proposal.body)
+        had = frozenset[str]()
+        if isinstance(proposal.previous, Proposal):
+            had = claims(proposal.previous.body)
+        elif proposal.previous:
+            body = self._journal.body(proposal.type_id, proposal.namespace, proposal.name)
+            had = claims(body) if body is not None else had  # if it is another version, the transaction fails
+        for item in sorted(wanted - had):
+            compares.append(Compare(self._keys.of_claim(item), "create_revision", 0))
+            then.append(Put(self._keys.of_claim(item), b""))
+        then.extend(DeleteRange(self._keys.of_claim(item)) for item in sorted(had - wanted))
+
+    def _type_name(self, type_id: int) -> str:
+        name = self._type_names.get(type_id)
+        if name is None:
+            self._type_names = {number: one for one, number in self._journal.types().items()}
+            name = self._type_names[type_id]
+        return name
+
+    def _otherwise(self) -> tuple[Operation, ...]:
+        return Get(self._epoch.key), Get(self._keys.leader), Get(self._keys.head, keys_only=True)
+
+    async def _explain(self, result: TxnResult, epoch: int, condition: Condition) -> None:
+        """Returns if the epoch was another one: the same transaction can be sent again. Overtaken, NotLeading."""
+        node, leader, head = result.responses
+        assert (
+            isinstance(node, RangeResult)
+            and isinstance(leader, RangeResult)
+            and isinstance(head, RangeResult)
+        )
+        if version_of(node) != epoch:
+            await self._begin_epoch(epoch)
+            return
+        if condition.leading and (leader.kvs[0].create_revision if leader.kvs else 0) != self.term():
+            raise NotLeading
+        await self._feed.reached(version_of(head))
+        raise Overtaken
+
+    async def _is_applied(self, flight: _Flight, epoch: int, lost: OutcomeUnknown) -> bool:
+        """Whether a transaction whose reply was lost was applied; if not, it never will be."""
+        while True:
+            try:
+                started = await self._epoch.begin_after(epoch)
+                break
+            except EtcdUnavailable:
+                logger.warning("the outcome of a write is not known yet: %s", lost)
+            except EtcdRefused as error:
+                raise OutcomeUnclear(str(error)) from error
+        await self._feed.reached(started.head)
+        return flight.event is not None
+
+    async def _begin_epoch(self, epoch: int) -> None:
+        try:
+            await self._epoch.begin_after(epoch)
+        except EtcdUnavailable as error:
+            raise Unreachable(str(error)) from error
+        except EtcdRefused as error:
+            raise StorageRefused(str(error)) from error
+
+
+def _timeout(submission: _Submission) -> RequestError:
+    stored = next((one.revision for one in submission.flights if one.revision), 0)
+    if stored:
+        return OutcomeUnclear(
+            f"etcd has stored it as version {stored}, which this node has not received in {WITHIN:.0f} s"
+        )
+    return OutcomeUnclear(f"etcd gave no reply in {WITHIN:.0f} s")

@@ -1,0 +1,73 @@
+"""Compacts etcd to what clients may still ask for: the leader raises the `floor` of the cluster, then compacts up
+to it.
+
+The floor is the version of an event that wrote an object, so that a node which starts there has that event, with
+its time. It moves before etcd is compacted: a node that starts meanwhile finds a state that it can read, or looks
+again.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import trio
+
+from actors.etcd.api import Compacted, Compare, Etcd, EtcdError, Put
+from actors.runtime.clock import Clock
+from actors.store.etcd.election import Election
+from actors.store.etcd.records import Floor, Keys
+from journal.log import Journal
+
+logger = logging.getLogger(__name__)
+
+INTERVAL: Final = 30.0
+# Events before the end of the window among which one that wrote an object is looked for.
+LOOKED_AT: Final = 1000
+
+
+class Compaction:
+    def __init__(
+        self, etcd: Etcd, keys: Keys, journal: Journal, clock: Clock, election: Election, window: int
+    ) -> None:
+        """`window`: how much stays, in microseconds."""
+        self._etcd, self._keys, self._journal = etcd, keys, journal
+        self._clock, self._election, self._window = clock, election, window
+        self._newest: Floor | None = None
+
+    async def run(self) -> None:
+        """Compact at intervals, for ever; only on the node that leads."""
+        while True:
+            await trio.sleep(INTERVAL)
+            try:
+                await self.run_once()
+            except EtcdError as error:
+                logger.warning("etcd is not compacted: %s", error)
+
+    async def run_once(self) -> int:
+        """Returns the floor; 0 if it was not raised."""
+        floor = self._find_floor()
+        if floor is None or floor == self._newest:
+            return 0
+        leads = Compare(self._keys.leader, "create_revision", self._election.term())
+        result = await self._etcd.txn([leads], [Put(self._keys.floor, floor.encode())])
+        if not result.succeeded:
+            return 0
+        self._newest = floor
+        try:
+            await self._etcd.compact(floor.version)
+        except Compacted:
+            logger.debug("somebody else has compacted etcd beyond version %d", floor.version)
+        return floor.version
+
+    def _find_floor(self) -> Floor | None:
+        """The newest event at the beginning of the window that wrote an object."""
+        with self._journal.read() as view:
+            newest = view.offset_at(self._clock.now() - self._window)
+            found = None
+            for event in view.events(max(view.floor, newest - LOOKED_AT)):
+                if event.offset > newest:
+                    break
+                if not event.removed:
+                    found = Floor(event.offset, event.time)
+        return found

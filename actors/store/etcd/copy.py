@@ -1,0 +1,215 @@
+"""The journal of a node before it follows etcd: who the cluster is, and the state to start from.
+
+    found = await prepare(etcd, keys, folder, dialect)     then open the journal in the folder, and follow
+
+A node that has a journal goes on after its newest version, as long as etcd has what came since. One without, or one
+that was away for too long, starts from the state at the `floor` of the cluster: the version up to which etcd is
+compacted, with the time of its event. Every node starts there, so that all have the same events with the same
+times, and as much history as etcd has. Nothing was compacted yet in a young cluster: then a node follows from the
+first revision.
+
+If somebody else compacted etcd beyond the floor (`--auto-compaction-retention`), a node without a journal raises
+the floor.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import urandom
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import trio
+
+from actors.etcd.api import Compacted, Compare, Etcd, Get, OutcomeUnknown, Put, RangeResult, prefix_end
+from actors.store.document import at_version
+from actors.store.etcd.records import Change, Cluster, Floor, Head, Keys
+from journal.errors import JournalError
+from journal.files.identity import new_cluster_id
+from journal.log import Journal
+from journal.records import Event
+from journal.transfer import restore_state
+
+PAGE: Final = 500  # objects of one read of the state
+ATTEMPTS: Final = 5  # at reading a state that is compacted meanwhile
+
+
+class CannotJoin(JournalError):
+    """The data folder or the flags belong to another cluster than etcd has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    cluster_id: bytes
+    start: int  # the version after which an empty journal follows
+
+
+async def prepare(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> Prepared:
+    """Make the journal in the folder one that can follow. CannotJoin, EtcdUnavailable, EtcdRefused."""
+    cluster, created = await _find_cluster(etcd, keys, dialect)
+    if cluster.dialect != dialect:
+        raise CannotJoin(
+            f"--dialect: the cluster in etcd has the dialect {cluster.dialect}, not {dialect}; "
+            f"give --dialect {cluster.dialect}, or another prefix in --journal"
+        )
+    head = _head_in(folder, cluster)
+    for _ in range(ATTEMPTS):
+        found = await etcd.range(keys.floor)
+        floor = Floor.decode(found.kvs[0].value) if found.kvs else Floor(created, 0)
+        if head >= floor.version and await _is_readable(etcd, keys, head):
+            break
+        if not await _is_readable(etcd, keys, floor.version):
+            await _raise_floor(etcd, keys)
+            continue
+        _remove(folder)
+        if floor.version > created:
+            try:
+                await _restore(etcd, keys, folder, cluster, floor)
+            except Compacted:
+                continue
+        break
+    else:
+        raise CannotJoin(
+            "etcd is compacted faster than its state can be read; see its flag --auto-compaction-retention"
+        )
+    return Prepared(cluster.cluster_id, created)
+
+
+async def _find_cluster(etcd: Etcd, keys: Keys, dialect: str) -> tuple[Cluster, int]:
+    """Read who the cluster is and the revision in which it was created, or create it."""
+    new = Cluster(new_cluster_id(), dialect)
+    while True:
+        try:
+            result = await etcd.txn(
+                [Compare(keys.cluster, "create_revision", 0)],
+                [Put(keys.cluster, new.encode())],
+                [Get(keys.cluster)],
+            )
+        except OutcomeUnknown:
+            continue  # then this or another one is there
+        if result.succeeded:
+            return new, result.revision
+        [found] = result.responses
+        assert isinstance(found, RangeResult)
+        return Cluster.decode(found.kvs[0].value), found.kvs[0].create_revision
+
+
+def _head_in(folder: Path, cluster: Cluster) -> int:
+    """The newest version in the journal of the folder; 0 if it has none. AlreadyOpen."""
+    if not folder.exists() or not any(folder.iterdir()):
+        return 0
+    journal = Journal.open(folder, dialect=cluster.dialect)
+    try:
+        who = journal.environment.identity
+        if who is None or who.cluster_id != cluster.cluster_id:
+            raise CannotJoin(
+                f"--data-dir: the journal in {folder} is that of another cluster than the one in etcd; "
+                "give another folder, or another prefix in --journal"
+            )
+        return journal.head
+    finally:
+        journal.close()
+
+
+async def _is_readable(etcd: Etcd, keys: Keys, version: int) -> bool:
+    """Whether etcd still has all that came after a version."""
+    try:
+        await etcd.range(keys.cluster, revision=version, keys_only=True)
+    except Compacted:
+        return False
+    return True
+
+
+async def _raise_floor(etcd: Etcd, keys: Keys) -> None:
+    """Write an object once more as it is, so that there is an event at which all nodes can start."""
+    head = await etcd.range(keys.head)
+    page = await etcd.range(keys.objects, prefix_end(keys.objects), limit=1)
+    if not page.kvs or not head.kvs:
+        raise CannotJoin(
+            "etcd was compacted before the cluster had its first object; give another prefix in --journal"
+        )
+    [one] = page.kvs
+    type_name, namespace, name = keys.parse_object(one.key)
+    before = Change.decode(one.value)
+    again = before._replace(verb="update", previous=one.mod_revision, write_id=urandom(16))
+    newest = Head(type_name, namespace, name, again.write_id)
+    try:
+        result = await etcd.txn(
+            [Compare(one.key, "mod_revision", one.mod_revision)],
+            [Put(one.key, again.encode()), Put(keys.head, newest.encode())],
+        )
+        if result.succeeded:
+            await etcd.txn((), [Put(keys.floor, Floor(result.revision, before.time).encode())])
+    except OutcomeUnknown:
+        return  # the caller looks again
+
+
+async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor: Floor) -> None:
+    """Make the journal of the state at the floor. Compacted."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder.parent) as stream:
+        places = await _read_state(etcd, keys, floor.version, stream)
+        await trio.to_thread.run_sync(
+            lambda: restore_state(
+                folder,
+                _events(keys, places, stream, floor),
+                dialect=cluster.dialect,
+                cluster_id=cluster.cluster_id,
+                floor=floor.version,
+            )
+        )
+
+
+_Place = tuple[int, bytes, int, int]  # version, key, where its value begins, and how long it is
+
+
+async def _read_state(etcd: Etcd, keys: Keys, version: int, stream: BinaryIO) -> list[_Place]:
+    """Read all objects at a version in pages; they are needed in the order of their versions, so a file keeps them."""
+    places: list[_Place] = []
+    start, end, position = keys.objects, prefix_end(keys.objects), 0
+    while True:
+        page = await etcd.range(start, end, revision=version, limit=PAGE)
+        for one in page.kvs:
+            stream.write(one.value)
+            places.append((one.mod_revision, one.key, position, len(one.value)))
+            position += len(one.value)
+        if not page.more:
+            return sorted(places)
+        start = page.kvs[-1].key + b"\0"
+
+
+def _events(keys: Keys, places: list[_Place], stream: BinaryIO, floor: Floor) -> Iterator[tuple[str, Event]]:
+    """The event that wrote each object, with the name of its type. No time is after that of the floor."""
+    time = 0
+    for version, key, position, length in places:
+        stream.seek(position)
+        change = Change.decode(stream.read(length))
+        time = max(time, change.time)
+        time = floor.time if version == floor.version else min(time, floor.time)
+        type_name, namespace, name = keys.parse_object(key)
+        yield (
+            type_name,
+            Event(
+                version,
+                0,
+                change.verb,
+                namespace,
+                name,
+                change.previous,
+                False,
+                time,
+                change.user,
+                change.manager,
+                change.facts,
+                at_version(change.body, version),
+                change.reason,
+            ),
+        )
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)

@@ -1,0 +1,125 @@
+"""Which node runs the controllers: the one whose lease holds the key `leader`.
+
+Writes of controllers compare the create_revision of that key (`Condition.leading`): a node that has lost its lease
+cannot write, however late it finds out. It stops its controllers when it could not renew the lease in time, before
+another node can begin. The nodes that do not lead ask for the key at short intervals; one of them begins within TTL
+and an interval after the leader has gone, and at once after it has stopped in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import trio
+
+from actors.etcd.api import Compare, Etcd, EtcdError, Get, LeaseGone, OutcomeUnknown, Put, RangeResult
+from actors.store.etcd.records import Keys
+
+logger = logging.getLogger(__name__)
+
+TTL: Final = 3  # seconds of the lease
+RENEW_SECONDS: Final = 0.75
+ASK_SECONDS: Final = 0.5
+# The leader stops this long after it sent the last renewal that was confirmed: before etcd lets the lease expire.
+GIVE_UP_SECONDS: Final = 2.5
+
+Task = tuple[str, Callable[[], Awaitable[None]]]
+Keep = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
+
+
+class Election:
+    def __init__(self, etcd: Etcd, keys: Keys, node: str, keep: Keep) -> None:
+        """`keep` runs a task and starts it again when it crashes."""
+        self._etcd, self._key, self._node, self._keep = etcd, keys.leader, node.encode(), keep
+        self._tasks: Sequence[Task] = ()
+        self._term = 0
+        self._renewed = 0.0
+        self.terms = 0  # how often this node has begun to lead
+
+    def lead_with(self, tasks: Sequence[Task]) -> None:
+        """Run these while this node leads."""
+        self._tasks = tasks
+
+    def term(self) -> int:
+        """The create_revision of the key while this node leads, otherwise 0."""
+        return self._term
+
+    async def run(self) -> None:
+        """Ask for the key, lead, and ask again, for ever."""
+        while True:
+            try:
+                await self._ask_and_lead()
+            except LeaseGone as gone:
+                logger.warning("this node no longer runs the controllers: %s", gone)
+            except EtcdError as error:
+                logger.warning("the election of the node that runs the controllers failed: %s", error)
+            await trio.sleep(ASK_SECONDS)
+
+    async def _ask_and_lead(self) -> None:
+        sent = trio.current_time()
+        lease = await self._etcd.grant(TTL)
+        self._renewed = sent
+        try:
+            while not (term := await self._ask(lease)):
+                await trio.sleep(ASK_SECONDS)
+                await self._renew(lease)
+            await self._lead(lease, term)
+        finally:
+            with trio.move_on_after(1, shield=True):
+                try:
+                    await self._etcd.revoke(lease)
+                except EtcdError:
+                    logger.debug("the lease of this node expires by itself", exc_info=True)
+
+    async def _ask(self, lease: int) -> int:
+        """The term of this node if it has the key now, otherwise 0."""
+        own = b"%b %x" % (self._node, lease)
+        try:
+            result = await self._etcd.txn(
+                [Compare(self._key, "create_revision", 0)], [Put(self._key, own, lease)], [Get(self._key)]
+            )
+        except OutcomeUnknown:
+            return 0  # the next attempt finds its own value there
+        if result.succeeded:
+            return result.revision
+        [found] = result.responses
+        assert isinstance(found, RangeResult)
+        return found.kvs[0].create_revision if found.kvs and found.kvs[0].value == own else 0
+
+    async def _renew(self, lease: int) -> None:
+        sent = trio.current_time()
+        await self._etcd.keep_alive(lease)
+        self._renewed = sent
+
+    async def _lead(self, lease: int, term: int) -> None:
+        logger.info("this node runs the controllers (term %d)", term)
+        self.terms += 1
+        failure: EtcdError | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                self._term = term
+                for name, run in self._tasks:
+                    nursery.start_soon(self._keep, name, run)
+                failure = await self._keep_lease(lease)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._term = 0
+        if failure is not None:
+            raise failure
+
+    async def _keep_lease(self, lease: int) -> EtcdError:
+        """Renew the lease until that fails for too long; returns why."""
+        failure: EtcdError = LeaseGone(lease)
+        while True:
+            await trio.sleep(RENEW_SECONDS)
+            with trio.move_on_at(self._renewed + GIVE_UP_SECONDS) as scope:
+                try:
+                    await self._renew(lease)
+                except LeaseGone as gone:
+                    return gone
+                except EtcdError as error:
+                    failure = error
+            if scope.cancelled_caught or trio.current_time() >= self._renewed + GIVE_UP_SECONDS:
+                return failure

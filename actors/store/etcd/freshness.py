@@ -1,0 +1,74 @@
+"""Consistent reads of a node: what every node has acknowledged before a read began is in the state that it reads.
+
+A read waits for one linearizable read of the key `head`, and then until this node has followed the log up to there.
+One such read is under way at a time; all that come meanwhile wait for the next, so that their number costs etcd
+nothing.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from actors.errors import Unreachable
+from actors.etcd.api import Etcd, EtcdError, EtcdUnavailable
+from actors.store.etcd.epoch import version_of
+from actors.store.etcd.records import Keys
+from actors.store.feed import Feed
+
+# How long a read waits, as long as clients of v1.25 wait for etcd.
+WITHIN = 10.0
+
+
+class _Round:
+    __slots__ = ("done", "failure", "version")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.version = 0
+        self.failure: EtcdError | None = EtcdUnavailable("this node stops")  # until there is a reply
+
+
+class Freshness:
+    def __init__(self, etcd: Etcd, keys: Keys, feed: Feed) -> None:
+        self._etcd = etcd
+        self._head = keys.head
+        self._feed = feed
+        self._waiting: _Round | None = None
+        self._wanted = trio.Event()
+
+    async def wait(self) -> None:
+        """Until this node has all changes that were acknowledged before this call. Unreachable."""
+        failure: Exception | None = None
+        with trio.move_on_after(WITHIN):
+            failure = await self._ask()
+            if failure is None:
+                return
+        why = f": {failure}" if failure is not None else ""
+        raise Unreachable(f"the newest version is not known within {WITHIN:.0f} s{why}")
+
+    async def _ask(self) -> Exception | None:
+        asked = self._waiting
+        if asked is None:
+            asked = self._waiting = _Round()
+            self._wanted.set()
+        await asked.done.wait()
+        if asked.failure is not None:
+            return asked.failure
+        await self._feed.reached(asked.version)
+        return None
+
+    async def run(self) -> None:
+        """Read the newest version for those that wait, for ever."""
+        while True:
+            await self._wanted.wait()
+            self._wanted = trio.Event()
+            asked, self._waiting = self._waiting, None
+            if asked is None:
+                continue
+            try:
+                asked.version = version_of(await self._etcd.range(self._head, keys_only=True))
+                asked.failure = None
+            except EtcdError as error:
+                asked.failure = error
+            finally:
+                asked.done.set()

@@ -1,0 +1,63 @@
+"""One node of a cluster whose journal is ordered by etcd: its services, made for an open journal.
+
+`prepare` (copy) the journal, open it, make a `Node`, run its tasks and `follow`, then `join`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from actors.etcd.api import Etcd
+from actors.store.committer import Committer
+from actors.store.etcd.committer import Claims, EtcdCommitter
+from actors.store.etcd.election import Election, Keep
+from actors.store.etcd.epoch import Epoch
+from actors.store.etcd.follower import Follower
+from actors.store.etcd.freshness import Freshness
+from actors.store.etcd.records import Keys
+from actors.store.feed import Feed
+from journal.log import Journal
+
+Task = tuple[str, Callable[[], Awaitable[None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What a node needs to know of its cluster."""
+
+    etcd: Etcd
+    keys: Keys
+    node: str  # its id, which stays the same over restarts
+    start: int  # the version after which an empty journal follows
+
+
+class Node:
+    def __init__(
+        self, member: Membership, journal: Journal, feed: Feed, keep: Keep, claims: Mapping[str, Claims]
+    ) -> None:
+        etcd, keys = member.etcd, member.keys
+        self.member = member
+        self._feed = feed
+        self._local = Committer(journal, feed)
+        self._epoch = Epoch(etcd, keys, member.node)
+        self.committer = EtcdCommitter(etcd, keys, self._epoch, journal, feed, self._local, claims)
+        self.follower = Follower(etcd, keys, journal, feed, self._local, member.start, self.committer.apply)
+        self.freshness = Freshness(etcd, keys, feed)
+        self.election = Election(etcd, keys, member.node, keep)
+        self.committer.term = self.election.term
+
+    @property
+    def tasks(self) -> list[Task]:
+        """What runs as long as the node, and is started again when it crashes; besides `follower.run`."""
+        return [
+            ("committer", self._local.run),
+            ("writes to etcd", self.committer.run),
+            ("consistent reads", self.freshness.run),
+            ("election", self.election.run),
+        ]
+
+    async def join(self) -> None:
+        """Wait until this node has everything that was written before. EtcdUnavailable, EtcdRefused."""
+        started = await self._epoch.begin_after(0)
+        await self._feed.reached(started.head)

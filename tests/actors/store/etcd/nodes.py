@@ -1,0 +1,81 @@
+"""Nodes below HTTP for tests: journals that follow one etcd in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from actors.runtime.supervisor import Supervisor
+from actors.store.committer import UNCONDITIONAL, Condition
+from actors.store.etcd.committer import Claims
+from actors.store.etcd.copy import prepare
+from actors.store.etcd.node import Membership, Node, Task
+from actors.store.etcd.records import Keys
+from actors.store.feed import Feed
+from actors.store.proposal import Proposal
+from journal.log import Journal
+from journal.records import Event
+from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
+
+KEYS = Keys("/test")
+
+
+@dataclass
+class RunningNode:
+    etcd: FakeEtcd
+    journal: Journal
+    feed: Feed
+    node: Node
+    published: list[Event] = field(default_factory=list)
+
+    async def write(self, *proposals: Proposal, condition: Condition = UNCONDITIONAL) -> Exception | None:
+        """Submit proposals, and wait for the outcome."""
+        outcome: list[Exception | None] = []
+        done = trio.Event()
+
+        def end(failure: Exception | None) -> None:
+            outcome.append(failure)
+            done.set()
+
+        self.node.committer.submit(proposals, end, condition)
+        await done.wait()
+        return outcome[0]
+
+    def events(self) -> list[Event]:
+        with self.journal.read() as view:
+            return list(view.all_events(0))
+
+
+@asynccontextmanager
+async def running(
+    cluster: FakeCluster,
+    folder: Path,
+    name: str = "a",
+    claims: Mapping[str, Claims] | None = None,
+    leading: Sequence[Task] = (),
+) -> AsyncIterator[RunningNode]:
+    """`leading`: tasks that the node runs while it leads."""
+    async with trio.open_nursery() as nursery:
+        etcd = FakeEtcd(cluster, nursery)
+        prepared = await prepare(etcd, KEYS, folder / name, "cluster")
+        journal = Journal.open(folder / name, dialect="cluster", cluster_id=prepared.cluster_id)
+        try:
+            journal.register_types(["things", "services"])
+            feed = Feed(journal.head, journal)
+            member = Membership(etcd, KEYS, name, prepared.start)
+            node = Node(member, journal, feed, Supervisor().keep, claims or {})
+            node.election.lead_with(leading)
+            found = RunningNode(etcd, journal, feed, node)
+            feed.follow(found.published.extend)
+            for _, task in node.tasks:
+                nursery.start_soon(task)
+            nursery.start_soon(node.follower.run)
+            await node.join()
+            yield found
+            nursery.cancel_scope.cancel()
+        finally:
+            journal.close()

@@ -1,0 +1,133 @@
+"""Writes through etcd: definite outcomes, lost comparisons, lost replies, claims and quotas."""
+
+import pytest
+import trio
+
+from actors.errors import OutcomeUnclear, Unreachable
+from actors.store.committer import Condition, Overtaken
+from actors.store.etcd.committer import NotLeading
+from actors.store.proposal import Proposal
+from tests.actors.store.etcd.fake import FakeCluster, Lost
+from tests.actors.store.etcd.nodes import KEYS, running
+from tests.actors.store.proposals import creation
+
+
+def thing(name: str, previous: int | Proposal = 0, time: int = 1) -> Proposal:
+    return creation(1, name, previous, time)
+
+
+async def test_write_has_the_revision_of_etcd_and_is_published(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path) as node:
+        proposal = thing("x")
+        assert await node.write(proposal) is None
+        assert proposal.event is not None
+        assert proposal.event.offset == cluster.revision == node.feed.head == node.journal.head
+        assert [one.offset for one in node.published] == [cluster.revision]
+
+
+async def test_write_on_a_write_under_way_waits_for_its_revision(tmp_path, autojump_clock):
+    async with running(FakeCluster(), tmp_path) as node:
+        first = thing("x")
+        second = thing("x", first)
+        outcomes: list[Exception | None] = []
+        node.node.committer.submit([first], outcomes.append)
+        node.node.committer.submit([second], outcomes.append)
+        assert await node.write() is None  # after both
+        assert outcomes == [None, None]
+        assert first.event is not None and second.event is not None
+        assert second.event.previous == first.event.offset
+
+
+async def test_overtaken_write_and_what_was_decided_on_it_begin_anew(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        assert await a.write(thing("x")) is None
+        late = thing("x")
+        later = thing("x", late)
+        outcomes: list[Exception | None] = []
+        b.node.committer.submit([late], outcomes.append)
+        b.node.committer.submit([later], outcomes.append)
+        assert isinstance(await b.write(), Overtaken)
+        assert [type(one) for one in outcomes] == [Overtaken, Overtaken]
+        assert b.feed.head == cluster.at(cluster.revision)[KEYS.head].mod_revision  # it has the change
+
+
+@pytest.mark.parametrize("lost", [Lost(0.0), Lost(None), Lost(3.0)], ids=["applied", "never", "later"])
+async def test_lost_reply_is_resolved_and_the_write_applied_once(tmp_path, autojump_clock, lost):
+    async with running(FakeCluster(), tmp_path) as node:
+        node.etcd.lose = [lost]
+        proposal = thing("x")
+        assert await node.write(proposal) is None
+        await trio.sleep(5)
+        assert [one.name for one in node.events()] == ["x"]
+        assert proposal.event == node.events()[0]
+
+
+async def test_unreachable_etcd_refuses_writes_as_unchanged(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path) as node:
+        node.etcd.is_cut = True
+        revision = cluster.revision
+        assert isinstance(await node.write(thing("x")), Unreachable)
+        assert cluster.revision == revision
+
+
+async def test_lost_reply_without_quorum_afterwards_is_an_unknown_outcome(tmp_path, autojump_clock):
+    async with running(FakeCluster(), tmp_path) as node:
+        node.etcd.lose = [Lost(None, cuts=True)]
+        assert isinstance(await node.write(thing("x")), OutcomeUnclear)
+
+
+async def test_claimed_item_is_given_to_one_of_two_nodes(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    claims = {"things": lambda body: frozenset({"10.0.0.1"})}
+    async with running(cluster, tmp_path, "a", claims) as a, running(cluster, tmp_path, "b", claims) as b:
+        outcomes: list[Exception | None] = []
+        mine, other = thing("x"), thing("y")
+        a.node.committer.submit([mine], outcomes.append)
+        b.node.committer.submit([other], outcomes.append)
+        with trio.fail_after(10):
+            while len(outcomes) < 2:
+                await trio.sleep(0.1)
+        assert sorted(type(one).__name__ for one in outcomes) == ["NoneType", "Overtaken"]
+        stored, node = (mine, a) if mine.event is not None else (other, b)
+        removal = thing(stored.name, stored)
+        removal.removed = True
+        assert await node.write(removal) is None
+        assert KEYS.of_claim("10.0.0.1") not in cluster.at(cluster.revision)
+
+
+async def test_counted_writes_of_two_nodes_see_each_other(tmp_path, autojump_clock):
+    """Of two that were decided at the same time one begins anew; those of one node go one after the other."""
+    cluster = FakeCluster()
+    counted = Condition(counted_in="ns")
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        outcomes: dict[str, Exception | None] = {}
+        for name in ("a1", "a2", "a3"):
+            a.node.committer.submit(
+                [thing(name)], lambda failure, name=name: outcomes.update({name: failure}), counted
+            )
+        b.node.committer.submit([thing("b1")], lambda failure: outcomes.update(b1=failure), counted)
+        with trio.fail_after(10):
+            while len(outcomes) < 4:
+                await trio.sleep(0.1)
+        from_a = [type(outcomes[name]).__name__ for name in ("a1", "a2", "a3")]
+        first = "NoneType" if outcomes["b1"] is not None else "Overtaken"
+        assert from_a[0] == first
+        assert (outcomes["b1"] is None) == (from_a == ["Overtaken"] * 3)
+        if first == "NoneType":
+            assert from_a == ["NoneType"] * 3
+
+
+async def test_controller_of_a_node_that_lost_its_lease_cannot_write(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        with trio.fail_after(10):
+            while not a.node.election.term():
+                await trio.sleep(0.1)
+        leading = Condition(leading=True)
+        assert await a.write(thing("x"), condition=leading) is None
+        a.node.committer.term = lambda: cluster.at(cluster.revision)[KEYS.leader].create_revision - 1
+        assert isinstance(await a.write(thing("y"), condition=leading), NotLeading)
+        assert [one.name for one in a.events()] == ["x"]

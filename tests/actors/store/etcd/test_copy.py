@@ -1,0 +1,127 @@
+"""The journal of a node before it follows: new, restarted, away for too long, of another cluster."""
+
+import pytest
+import trio
+
+from actors.store.etcd.compaction import Compaction
+from actors.store.etcd.copy import CannotJoin, prepare
+from actors.store.etcd.records import Floor
+from actors.store.proposal import Proposal
+from journal.log import Journal
+from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
+from tests.actors.store.etcd.nodes import KEYS, RunningNode, running
+from tests.actors.store.proposals import creation
+
+
+class Clock:
+    def __init__(self, now: int) -> None:
+        self._now = now
+
+    def now(self) -> int:
+        return self._now
+
+
+def thing(name: str, previous: int | Proposal = 0, time: int = 1) -> Proposal:
+    return creation(1, name, previous, time)
+
+
+async def compact(node: RunningNode, now: int, window: int = 0) -> int:
+    with trio.fail_after(30):
+        while not node.node.election.term():
+            await trio.sleep(0.1)
+    compaction = Compaction(node.etcd, KEYS, node.journal, Clock(now), node.node.election, window)
+    return await compaction.run_once()
+
+
+async def write_history(node: RunningNode) -> None:
+    """Objects that stay, change and go; the one that goes has the latest clock."""
+    first, gone = thing("x", time=10), thing("gone", time=500)
+    for proposal in (first, gone):
+        assert await node.write(proposal) is None
+    removal = thing("gone", gone, time=20)
+    removal.removed = True
+    for proposal in (removal, thing("x", first, time=30), thing("y", time=40)):
+        assert await node.write(proposal) is None
+
+
+async def test_new_node_starts_from_the_floor_with_the_same_times(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        await write_history(a)
+        floor = await compact(a, now=1000)
+        assert floor == a.journal.head == cluster.compacted
+        assert await a.write(thing("z", time=60)) is None
+        async with running(cluster, tmp_path, "b") as b:
+            await b.feed.reached(a.feed.head)
+            assert [one.name for one in b.events()] == ["x", "y", "z"]
+            ours = {one.offset: one for one in a.events()}
+            assert all(one.time == 500 for one in b.events()[1:])  # the clock of the object that has gone
+            assert b.events()[1:] == [ours[one.offset] for one in b.events()[1:]]
+            with a.journal.read() as one, b.journal.read() as other:
+                assert list(one.rows(1, None)) == list(other.rows(1, None))
+                assert other.floor == floor
+
+
+async def test_floor_is_never_the_version_of_a_removal(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        first = thing("x", time=10)
+        assert await a.write(first) is None
+        removal = thing("x", first, time=20)
+        removal.removed = True
+        assert await a.write(removal) is None
+        assert first.event is not None
+        assert await compact(a, now=1000) == first.event.offset
+
+
+async def test_node_that_was_away_for_too_long_starts_anew(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        async with running(cluster, tmp_path, "b") as b:
+            await write_history(a)
+            await b.feed.reached(a.feed.head)
+        assert await a.write(thing("late", time=600)) is None
+        assert await compact(a, now=1000) == a.journal.head
+        async with running(cluster, tmp_path, "b") as b:
+            assert [one.name for one in b.events()] == ["x", "y", "late"]
+
+
+async def test_etcd_compacted_by_somebody_else_gets_a_new_floor(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        await write_history(a)
+    cluster.compact(cluster.revision)
+    async with running(cluster, tmp_path, "b") as b:
+        assert [one.name for one in b.events()] == ["y", "x"]  # x was written again, unchanged
+        floor = Floor.decode(cluster.at(cluster.revision)[KEYS.floor].value)
+        assert floor.version == b.journal.head
+
+
+async def test_prefix_in_an_etcd_that_others_have_used_and_compacted(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    for _ in range(5):
+        await FakeEtcd(cluster).txn((), _puts())
+    cluster.compact(cluster.revision)
+    async with running(cluster, tmp_path, "a") as a:
+        assert await a.write(thing("x")) is None
+        assert [one.name for one in a.events()] == ["x"]
+
+
+def _puts():
+    from actors.etcd.api import Put
+
+    return [Put(b"other", b"")]
+
+
+async def test_folder_of_another_cluster_is_refused(tmp_path, autojump_clock):
+    journal = Journal.open(tmp_path / "a")
+    journal.close()
+    with pytest.raises(CannotJoin, match="another cluster than the one in etcd; give another folder"):
+        await prepare(FakeEtcd(FakeCluster()), KEYS, tmp_path / "a", "cluster")
+
+
+async def test_other_dialect_is_refused(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    await prepare(FakeEtcd(cluster), KEYS, tmp_path / "a", "cluster")
+    with pytest.raises(CannotJoin, match="--dialect: the cluster in etcd has the dialect cluster"):
+        await prepare(FakeEtcd(cluster), KEYS, tmp_path / "b", "kubernetes")
