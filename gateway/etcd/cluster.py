@@ -1,0 +1,221 @@
+"""The members of an etcd cluster: asks one, and the next one if that fails; keeps the token of the user.
+
+All calls go to the same member as long as it answers; at the start that is the one that is given first. A call ends
+within `seconds`, with a reply or an error. What can be repeated is tried at one member for a part of that time and then
+at the others; what changes something is waited for until its reply comes, the time is over or the member is given up.
+
+A paused process still has open connections, and a watch may be silent for hours. So `run` asks members that owe
+something and have been silent for their status; without one it gives them up: their calls and watches end, and other
+members are asked. A member that has lost its leader refuses calls and ends watches itself, because every request but a
+serializable read says that it needs one (`hasleader`).
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import orjson
+import trio
+
+from actors.access.remote.deadlines import Deadlines, TooSlow
+from actors.access.remote.slots import Slots
+from actors.etcd.api import EtcdRefused, EtcdUnavailable, MemberStatus, OutcomeUnknown
+from gateway.etcd.encoding import Document, status_result
+from gateway.etcd.member import MemberClient
+from gateway.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid, error_of, stream_error
+from gateway.outgoing.connections import Connections
+
+CALL_SECONDS: Final = 8.0  # longer than an election, and than etcd's own limit (7 s by default)
+# Of those at one member, for what can be repeated: all three of a cluster get their turn.
+TRIES: Final = 3
+PAUSE: Final = 0.1  # seconds, when all members have failed
+STATUS_SECONDS: Final = 2.0  # a member that is well responds within milliseconds, also without a leader
+PROBE_SECONDS: Final = 0.5  # between two looks for members that are silent
+# Each call takes a connection. etcd commits what arrives together in one write: more at once are no faster.
+MAX_CALLS: Final = 64
+
+_T = TypeVar("_T")
+Attempt = Callable[[MemberClient, float], Awaitable[_T]]  # (member, deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdStatistics:
+    member: str  # the URL of the one that is asked first
+    calls: int  # so far
+    under_way: int  # calls and watches
+    failovers: int  # times that another member became the first
+
+
+class Cluster:
+    def __init__(
+        self, endpoints: Sequence[str], tls: ssl.SSLContext | None, user: str, password: str, seconds: float
+    ) -> None:
+        self._connections = Connections(max_idle=MAX_CALLS)
+        self.members = [MemberClient(url, tls, self._connections) for url in endpoints]
+        self.seconds = seconds
+        self._first = 0  # index of the member that is asked first
+        self._user, self._password, self._token = user, password, ""
+        self._authenticating = trio.Lock()
+        self._slots = Slots(MAX_CALLS, Deadlines())
+        self._calls = self._failovers = 0
+
+    def statistics(self) -> EtcdStatistics:
+        under_way = sum(len(member.busy) for member in self.members)
+        return EtcdStatistics(self.members[self._first].url, self._calls, under_way, self._failovers)
+
+    async def run(self) -> None:
+        try:
+            while True:
+                await trio.sleep(PROBE_SECONDS)
+                since = trio.current_time() - PROBE_SECONDS
+                silent = [member for member in self.members if member.busy and member.heard <= since]
+                async with trio.open_nursery() as nursery:
+                    for member in silent:
+                        nursery.start_soon(self._probe, member)
+        finally:
+            self._connections.close()
+
+    async def _probe(self, member: MemberClient) -> None:
+        try:
+            await self.status(member)
+        except (NotDone, Lost):
+            self.avoid(member)
+            member.give_up()
+        except EtcdRefused:
+            pass  # it responds
+
+    async def status(self, member: MemberClient) -> MemberStatus:
+        """NotDone, Lost, EtcdRefused."""
+        deadline = trio.current_time() + STATUS_SECONDS
+        reply = await self._ask(member, deadline, "/v3/maintenance/status", b"{}", leader=False)
+        return status_result(member.url, reply)
+
+    # Calls.
+
+    async def call(
+        self, path: str, body: bytes, *, lease: int = 0, leader: bool = True, repeatable: bool = True
+    ) -> Document:
+        """`lease`: that the request names. `leader`: it needs one. `repeatable`: also if it may have been done."""
+        deadline = trio.current_time() + self.seconds
+        self._calls += 1
+        try:
+            if not self._slots.take_nowait():
+                await self._slots.take(deadline)
+        except TooSlow:
+            raise EtcdUnavailable(
+                f"{MAX_CALLS} other calls of etcd were under way for {self.seconds:g} s"
+            ) from None
+
+        async def attempt(member: MemberClient, limit: float) -> Document:
+            return await self._ask(member, limit, path, body, lease=lease, leader=leader)
+
+        try:
+            return await self.anywhere(attempt, deadline, repeatable=repeatable)
+        finally:
+            self._slots.release()
+
+    async def anywhere(self, attempt: Attempt[_T], deadline: float, *, repeatable: bool = True) -> _T:
+        """The reply of the first member that has one. EtcdUnavailable, OutcomeUnknown, and what etcd refuses."""
+        while True:
+            first, members = self._first, self.members
+            for member in members[first:] + members[:first]:
+                now = trio.current_time()
+                limit = min(deadline, now + self.seconds / TRIES) if repeatable else deadline
+                try:
+                    return await attempt(member, limit)
+                except NotDone as error:
+                    member.trouble = str(error)
+                except Lost as error:
+                    member.trouble = str(error)
+                    if not repeatable:
+                        self.avoid(member)
+                        raise OutcomeUnknown(
+                            f"etcd may have applied the transaction, or may still do so: {member.url}: {error}"
+                        ) from None
+                self.avoid(member)
+                if trio.current_time() >= deadline:
+                    raise self._unavailable()
+            if trio.current_time() + PAUSE >= deadline:
+                raise self._unavailable()
+            await trio.sleep(PAUSE)
+
+    async def _ask(
+        self, member: MemberClient, deadline: float, path: str, body: bytes, *, lease: int = 0, leader: bool
+    ) -> Document:
+        async def attempt(token: str) -> Document:
+            status, reply = await member.call(path, headers(token, leader=leader), body, deadline)
+            return _document(status, reply, lease)
+
+        return await self.authorized(member, deadline, attempt)
+
+    # The user.
+
+    async def authorized(
+        self, member: MemberClient, deadline: float, attempt: Callable[[str], Awaitable[_T]]
+    ) -> _T:
+        """What `attempt` returns for a token ("" without a user), and for a new one if that was refused."""
+        if self._user and not self._token:
+            await self._authenticate(member, deadline, "")
+        token = self._token
+        try:
+            return await attempt(token)
+        except TokenInvalid:
+            if not self._user:
+                raise EtcdRefused("etcd asks for a user: give one with its password") from None
+            await self._authenticate(member, deadline, token)
+            return await attempt(self._token)
+
+    async def _authenticate(self, member: MemberClient, deadline: float, old: str) -> None:
+        """Get another token than the old one, unless another call has done so meanwhile. NotDone, EtcdRefused."""
+        async with self._authenticating:
+            if self._token != old:
+                return
+            body = orjson.dumps({"name": self._user, "password": self._password})
+            try:
+                status, reply = await member.call(
+                    "/v3/auth/authenticate", headers("", leader=True), body, deadline
+                )
+                self._token = str(_document(status, reply, 0)["token"])
+            except Lost as error:
+                raise NotDone(str(error)) from None
+            except NoAuthentication:
+                self._token = ""
+
+    # Members.
+
+    def avoid(self, member: MemberClient) -> None:
+        """Ask another member first, if it is this one."""
+        if len(self.members) > 1 and self.members[self._first] is member:
+            self._first = (self._first + 1) % len(self.members)
+            self._failovers += 1
+
+    def _unavailable(self) -> EtcdUnavailable:
+        troubles = "; ".join(f"{member.url}: {member.trouble or 'not asked'}" for member in self.members)
+        return EtcdUnavailable(f"no member of etcd could do it within {self.seconds:g} s ({troubles})")
+
+
+def headers(token: str, *, leader: bool) -> dict[str, str]:
+    fields = {"content-type": "application/json"}
+    if leader:
+        fields["grpc-metadata-hasleader"] = "true"
+    if token:
+        fields["authorization"] = token
+    return fields
+
+
+def _document(status: int, reply: bytes, lease: int) -> Document:
+    """NotDone, Lost, EtcdError."""
+    if status != 200:
+        raise error_of(status, reply, lease)
+    try:
+        document: Any = orjson.loads(reply)
+    except ValueError:
+        raise Lost("its reply is not JSON") from None
+    if not isinstance(document, dict):
+        raise Lost("its reply is not a JSON object")
+    if "error" in document:  # of a stream, whose status was sent before
+        raise stream_error(document)
+    return document

@@ -1,0 +1,124 @@
+"""What an error of etcd means: whether another member may do it, nobody knows, or nobody will.
+
+etcd names its errors by texts; the numbers are those of gRPC, which several errors share. A transaction is repeated
+only after a text of `_NOT_DONE`: etcd says these before it proposes anything to the other members.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import orjson
+
+from actors.etcd.api import Compacted, EtcdError, EtcdRefused, LeaseGone
+
+
+class NotDone(Exception):
+    """The member has not done it, and never will; another one may."""
+
+
+class Lost(Exception):
+    """The member may have done it, or may still do it: the reply is lost, or says that the member does not know."""
+
+
+class TokenInvalid(NotDone):
+    """The member does not know the token, or no more."""
+
+
+class NoAuthentication(NotDone):
+    """etcd knows no users."""
+
+
+_NOT_DONE: Final = frozenset(
+    {
+        "etcdserver: no leader",
+        "etcdserver: not leader",
+        "etcdserver: too many requests",
+        "etcdserver: rpc not supported for learner",
+        "raft proposal dropped",
+    }
+)
+_TOKEN_INVALID: Final = frozenset(
+    {
+        "etcdserver: invalid auth token",
+        "etcdserver: revision of auth store is old",
+        "etcdserver: user name is empty",
+    }
+)
+_COMPACTED: Final = "etcdserver: mvcc: required revision has been compacted"
+_NO_AUTHENTICATION: Final = "etcdserver: authentication is not enabled"
+_LEASE_NOT_FOUND: Final = "etcdserver: requested lease not found"
+_TOO_LARGE: Final = "etcdserver: request is too large"  # gRPC has another text for much too large ones
+_NEXT_STEP: Final = {
+    "etcdserver: permission denied": "grant the user readwrite on the prefix (etcdctl role grant-permission)",
+    "etcdserver: authentication failed, invalid user ID or password": "correct the user and the password",
+    _TOO_LARGE: "make the object smaller, or start etcd with a larger --max-request-bytes",
+    "etcdserver: too many operations in txn request": "start etcd with a larger --max-txn-ops",
+    "etcdserver: mvcc: database space exceeded": (
+        "compact and defragment etcd, or start it with a larger --quota-backend-bytes; then etcdctl alarm disarm"
+    ),
+    "etcdserver: corrupt cluster": "compare the members with etcdctl check, and replace the corrupt one",
+}
+_REASON: Final = re.compile(r"rpc error: code = (\w+) desc = (.*)", re.DOTALL)
+_CODES: Final = {"InvalidArgument": 3, "PermissionDenied": 7, "Unauthenticated": 16}
+_UNKNOWN: Final = 2
+# Of gRPC: the request itself is at fault, or the state of etcd that another try does not change. All others (unknown,
+# deadline exceeded, aborted, internal, unavailable) may come after a proposal.
+_REFUSED: Final = frozenset({3, 5, 6, 7, 8, 9, 11, 12, 15, 16})
+
+
+def error_of(status: int, body: bytes, lease: int = 0) -> Exception:
+    """What a response with this status raises: EtcdError, NotDone or Lost."""
+    try:
+        document: Any = orjson.loads(body)
+        return _failure(int(document["code"]), str(document["message"]), lease)
+    except (ValueError, KeyError, TypeError):
+        pass
+    if status == 404:
+        return EtcdRefused(
+            "the endpoint has no JSON API below /v3: it needs etcd 3.4 or later with --enable-grpc-gateway=true"
+        )
+    if status in (400, 401, 403):
+        return EtcdRefused(f"the endpoint responded with status {status}: is it a client URL of etcd?")
+    return Lost(f"it responded with status {status}")
+
+
+def _failure(code: int, message: str, lease: int = 0) -> Exception:
+    """The same for an error of gRPC."""
+    if message in _NOT_DONE:
+        return NotDone(message)
+    if message in _TOKEN_INVALID:
+        return TokenInvalid(message)
+    if message == _COMPACTED:
+        return Compacted(0)
+    if message == _LEASE_NOT_FOUND:
+        return LeaseGone(lease)
+    if message == _NO_AUTHENTICATION:
+        return NoAuthentication(message)
+    if code in _REFUSED:
+        return _refused(message)
+    return Lost(message)
+
+
+def stream_error(document: Any) -> Exception:
+    """What an error document in a stream raises."""
+    try:
+        error = document["error"]
+        return _failure(int(error["grpc_code"]), str(error["message"]))
+    except (ValueError, KeyError, TypeError):
+        return Lost("what it sent is no reply of etcd")
+
+
+def cancelled(reason: str) -> Exception:
+    """What a watch raises that etcd has cancelled, for a reason such as "rpc error: code = X desc = text"."""
+    found = _REASON.fullmatch(reason)
+    if found is None:
+        return Lost(reason or "it cancelled the watch")
+    return _failure(_CODES.get(found[1], _UNKNOWN), found[2])
+
+
+def _refused(message: str) -> EtcdError:
+    step = _NEXT_STEP[_TOO_LARGE] if "larger than max" in message else _NEXT_STEP.get(message)
+    text = f"etcd refused: {message.removeprefix('etcdserver: ')}"
+    return EtcdRefused(f"{text}; {step}" if step else text)
