@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
+# Of the values that several processes have for a metric: their sum, the largest, the smallest, or that of the process
+# that writes, which alone reads it.
+Across = Literal["sum", "max", "min", "writer"]
 # One number, or one for each value of the label (of the labels: a tuple).
 Value = (
     float
@@ -33,23 +36,22 @@ _PROC: Final = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A metric whose value is read at scrape time."""
+class Family:
+    """A counter or a gauge."""
 
     name: str
     text: str
-    read: Read
     kind: Kind
     labels: tuple[str, ...] = ()
+    across: Across = "sum"
 
 
 @dataclass(frozen=True, slots=True)
-class DistributionReading:
-    """A histogram whose values are read at scrape time."""
+class Histogram:
+    """Those of several processes add up."""
 
     name: str
     text: str
-    read: Callable[[], Distributions]
     bounds: tuple[float, ...]
     labels: tuple[str, ...]
 
@@ -58,14 +60,13 @@ class DistributionReading:
 class Snapshot:
     """The numbers of one moment."""
 
-    values: Sequence[tuple[Reading, Value]]
-    distributions: Sequence[tuple[DistributionReading, Distributions]] = ()
+    values: Sequence[tuple[Family, Value]]
+    distributions: Sequence[tuple[Histogram, Distributions]] = ()
 
 
 def exposition(snapshot: Snapshot) -> bytes:
-    families = {reading.name: _family(reading, value) for reading, value in snapshot.values}
-    families |= {reading.name: _histogram(reading, found) for reading, found in snapshot.distributions}
-    families |= {reading.name: _family(reading, value) for reading, value in _process()}
+    families = {family.name: _family(family, value) for family, value in snapshot.values}
+    families |= {histogram.name: _histogram(histogram, found) for histogram, found in snapshot.distributions}
     return "".join(line for name in sorted(families) for line in families[name]).encode()
 
 
@@ -83,31 +84,36 @@ def _head(name: str, text: str, kind: Kind) -> str:
     return f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
 
 
-def _family(reading: Reading, value: Value) -> Iterator[str]:
-    yield _head(reading.name, reading.text, reading.kind)
+def labelled(value: Value) -> list[tuple[tuple[str, ...], float]]:
+    """The numbers by the values of all labels: none, one or several."""
     if not isinstance(value, Mapping):
-        yield f"{reading.name} {number_text(value)}\n"
-        return
-    label = _labeler(reading.labels)
-    rows = [((names,) if isinstance(names, str) else names, number) for names, number in value.items()]
-    for names, number in sorted(rows):
-        yield f"{reading.name}{{{label(names)}}} {number_text(number)}\n"
+        return [((), value)]
+    return [((names,) if isinstance(names, str) else names, number) for names, number in value.items()]
 
 
-def _histogram(reading: DistributionReading, found: Distributions) -> Iterator[str]:
-    yield _head(reading.name, reading.text, "histogram")
-    label = _labeler(reading.labels)
-    bounds = [*map(number_text, reading.bounds), "+Inf"]
+def _family(family: Family, value: Value) -> Iterator[str]:
+    yield _head(family.name, family.text, family.kind)
+    label = _labeler(family.labels)
+    for names, number in sorted(labelled(value)):
+        labels = f"{{{label(names)}}}" if names else ""
+        yield f"{family.name}{labels} {number_text(number)}\n"
+
+
+def _histogram(histogram: Histogram, found: Distributions) -> Iterator[str]:
+    name = histogram.name
+    yield _head(name, histogram.text, "histogram")
+    label = _labeler(histogram.labels)
+    bounds = [*map(number_text, histogram.bounds), "+Inf"]
     for names, (total, buckets) in sorted(found.items()):
         labels = label(names)
         separator = "," if labels else ""
         count = 0
         for bound, more in zip(bounds, buckets, strict=True):
             count += more
-            yield f'{reading.name}_bucket{{{labels}{separator}le="{bound}"}} {number_text(count)}\n'
+            yield f'{name}_bucket{{{labels}{separator}le="{bound}"}} {number_text(count)}\n'
         suffix = f"{{{labels}}}" if labels else ""
-        yield f"{reading.name}_sum{suffix} {number_text(total)}\n"
-        yield f"{reading.name}_count{suffix} {number_text(count)}\n"
+        yield f"{name}_sum{suffix} {number_text(total)}\n"
+        yield f"{name}_count{suffix} {number_text(count)}\n"
 
 
 def _labeler(labels: tuple[str, ...]) -> Callable[[Sequence[str]], str]:
@@ -122,7 +128,7 @@ def _escaped(text: str) -> str:
     return text
 
 
-def _process() -> Iterable[tuple[Reading, float]]:
+def of_this_process() -> list[tuple[Family, Value]]:
     """What Linux says of this process; nothing elsewhere."""
     try:
         stat = (_PROC / "self" / "stat").read_bytes().rpartition(b")")[2].split()
@@ -131,24 +137,36 @@ def _process() -> Iterable[tuple[Reading, float]]:
         )
         files = len(os.listdir(_PROC / "self" / "fd"))
     except (OSError, StopIteration):
-        return ()
+        return []
     ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     user, system, started, virtual, resident = (int(stat[index]) for index in (11, 12, 19, 20, 21))
-    values: list[tuple[str, str, float, Kind]] = [
-        ("cpu_seconds_total", "Processor time in seconds.", (user + system) / ticks, "counter"),
-        ("open_fds", "Open file descriptors.", files, "gauge"),
-        ("max_fds", "Most file descriptors that may be open.", _limit(resource.RLIMIT_NOFILE), "gauge"),
-        ("virtual_memory_bytes", "Size of the address space.", virtual, "gauge"),
-        ("virtual_memory_max_bytes", "Largest address space allowed.", _limit(resource.RLIMIT_AS), "gauge"),
-        ("resident_memory_bytes", "Memory that is present.", resident * page, "gauge"),
+    began = int(booted.split()[1]) + started / ticks
+    # Limits are of each process, so the files that count are those of the process that has most.
+    values: list[tuple[str, str, float, Kind, Across]] = [
+        ("cpu_seconds_total", "Processor time in seconds.", (user + system) / ticks, "counter", "sum"),
+        ("open_fds", "Open file descriptors.", files, "gauge", "max"),
         (
-            "start_time_seconds",
-            "When the process began, in seconds since 1970.",
-            int(booted.split()[1]) + started / ticks,
+            "max_fds",
+            "Most file descriptors that may be open.",
+            _limit(resource.RLIMIT_NOFILE),
             "gauge",
+            "max",
         ),
+        ("virtual_memory_bytes", "Size of the address space.", virtual, "gauge", "max"),
+        (
+            "virtual_memory_max_bytes",
+            "Largest address space allowed.",
+            _limit(resource.RLIMIT_AS),
+            "gauge",
+            "max",
+        ),
+        ("resident_memory_bytes", "Memory that is present.", resident * page, "gauge", "sum"),
+        ("start_time_seconds", "When the process began, in seconds since 1970.", began, "gauge", "min"),
     ]
-    return [(Reading(f"process_{name}", text, lambda: 0, kind), value) for name, text, value, kind in values]
+    return [
+        (Family(f"process_{name}", text, kind, across=across), value)
+        for name, text, value, kind, across in values
+    ]
 
 
 def _limit(which: int) -> float:

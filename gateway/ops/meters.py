@@ -1,9 +1,14 @@
-"""Adds metrics for the parts of a server, which read their `statistics()` at scrape time."""
+"""Adds metrics for the parts of a server, which read their `statistics()` at scrape time.
+
+`across` says what the numbers of several processes are together; without it they add up. A worker process has the parts
+of the store too, which count nothing where the writer process does their work.
+"""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.admission.plugins.pod_security.plugins import PodSecurity
@@ -33,8 +38,9 @@ if TYPE_CHECKING:
     from gateway.audit.audit_log import AuditStatistics
     from gateway.connections.server_state import ServerStatistics
     from gateway.memory.budget import MemoryStatistics
-    from gateway.ops.loop_watchdog import LoopStatistics
+    from gateway.ops.loop_watchdog import LoopStatistics, LoopWatchdog
     from gateway.ops.operations import Operations
+    from gateway.ops.processes import Members
     from gateway.store import Store
     from gateway.watch.hub import Hub
     from gateway.watch.watched_type import WatchStatistics
@@ -45,13 +51,19 @@ def meter_all(
 ) -> None:
     """Add the metrics of all parts of a server. Audit and fault rules add theirs, where there are any."""
     metrics = operations.metrics
-    meter_release(metrics, RELEASE, version_document())
     meter_requests(metrics)
-    meter_objects(metrics, lambda: _count_objects(store))
     meter_connections(metrics, connections)
-    meter_memory(metrics, store.memory.statistics)
-    meter_loop(metrics, operations.watchdog.statistics)
     meter_flow_control(metrics, operations.limits)
+    meter_store(metrics, store, operations.watchdog)
+    meter_watches(metrics, hub.statistics, hub.running, hub.sent)
+
+
+def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
+    """The metrics of what serves no requests: all that a process has that writes for others."""
+    meter_release(metrics, RELEASE, version_document())
+    meter_objects(metrics, lambda: _count_objects(store))
+    meter_memory(metrics, store.memory.statistics)
+    meter_loop(metrics, watchdog.statistics)
     meter_committer(metrics, store.committer.statistics)
     meter_writes(metrics, lambda: _write_durations(store))
     meter_controllers(metrics, lambda: {one.name: one.statistics()[1] for one in store.loops})
@@ -67,7 +79,17 @@ def meter_all(
             meter_pod_security(metrics, plugin.evaluations)
         elif isinstance(plugin, ValidatingAdmissionWebhook):  # its counts are those of both kinds
             meter_webhooks(metrics, plugin.rejections.counts, plugin.timings)
-    meter_watches(metrics, hub.statistics, hub.running, hub.sent)
+
+
+def meter_workers(metrics: Metrics, members: Members) -> None:
+    """Of the process that writes for others."""
+    metrics.gauge("rewound_workers", "Worker processes that are connected.", lambda: len(members))
+    metrics.counter("rewound_workers_ended_total", "Worker processes that ended.", lambda: members.ended)
+    metrics.counter(
+        "rewound_workers_unanswered_scrapes_total",
+        "Times that a scrape was without the gauges of a worker process, which did not answer within a second.",
+        lambda: members.unanswered,
+    )
 
 
 def meter_requests(metrics: Metrics) -> None:
@@ -84,6 +106,7 @@ def meter_requests(metrics: Metrics) -> None:
         "Deprecated API versions that were requested.",
         requests.deprecated,
         *("group", "version", "resource", "subresource", "removed_release"),
+        across="max",
     )
     metrics.counter(
         "rewound_other_requests_total",
@@ -113,6 +136,7 @@ def meter_release(metrics: Metrics, release: str, version: Mapping[str, str]) ->
         "The release, and the version of Python.",
         lambda: {(release, python): 1},
         *("version", "python"),
+        across="max",
     )
     shown = {
         "major": "major",
@@ -126,11 +150,13 @@ def meter_release(metrics: Metrics, release: str, version: Mapping[str, str]) ->
         "platform": "platform",
     }
     values = tuple(version[field] for field in shown.values())
-    metrics.gauge("kubernetes_build_info", "What /version says.", lambda: {values: 1}, *shown)
+    metrics.gauge("kubernetes_build_info", "What /version says.", lambda: {values: 1}, *shown, across="max")
 
 
 def meter_objects(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> None:
-    metrics.gauge("apiserver_storage_objects", "Stored objects of a resource.", read, "resource")
+    metrics.gauge(
+        "apiserver_storage_objects", "Stored objects of a resource.", read, "resource", across="writer"
+    )
 
 
 def _count_objects(store: Store) -> dict[str, int]:
@@ -187,11 +213,13 @@ def meter_loop(metrics: Metrics, read: Callable[[], LoopStatistics]) -> None:
         "rewound_event_loop_longest_hold_seconds",
         "Longest time for which tasks held the event loop between two polls, since the start.",
         lambda: read().longest,
+        across="max",
     )
     metrics.gauge(
         "rewound_event_loop_recent_hold_seconds",
         "The same, within the last one or two minutes.",
         lambda: read().recent,
+        across="max",
     )
     metrics.counter(
         "rewound_event_loop_holds_total",
@@ -318,10 +346,17 @@ def meter_controllers(metrics: Metrics, read: Callable[[], Mapping[str, WorkQueu
 
 
 def meter_journal(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> None:
-    metrics.gauge("rewound_journal_head", "Newest durable resourceVersion.", lambda: read()["head"])
-    metrics.gauge("rewound_journal_map_bytes", "Size of the LMDB map.", lambda: read()["map_bytes"])
-    metrics.gauge("rewound_journal_used_bytes", "Bytes of the LMDB map in use.", lambda: read()["used_bytes"])
-    metrics.gauge("rewound_journal_readers", "Reader slots taken.", lambda: read()["readers"])
+    for name, text in (
+        ("head", "Newest durable resourceVersion."),
+        ("map_bytes", "Size of the LMDB map."),
+        ("used_bytes", "Bytes of the LMDB map in use."),
+        ("readers", "Reader slots taken."),
+    ):
+        metrics.gauge(f"rewound_journal_{name}", text, partial(_number, read, name), across="writer")
+
+
+def _number(read: Callable[[], Mapping[str, int]], name: str) -> int:
+    return read()[name]
 
 
 def meter_mailboxes(metrics: Metrics, read: Callable[[], Mapping[str, MailboxStatistics]]) -> None:
@@ -529,4 +564,5 @@ def meter_api_services(metrics: Metrics, api_services: ApiServices) -> None:
         "Whether the server behind an APIService is unavailable.",
         lambda: {one.name: int(not one.available) for one in api_services.stored()},
         "name",
+        across="writer",
     )

@@ -2,25 +2,34 @@
 
 A scrape copies the numbers in the event loop and formats them in a thread (`exposition`). Metrics that Kubernetes has
 too have the same names, types and labels; docs/metrics.md lists them.
+
+A process of several that serve one port has the numbers of all in its scrapes: `collect` gets them, and the thread
+merges them (`processes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Final
 
 import trio
 
 from gateway.ops.exposition import (
-    DistributionReading,
+    Across,
     Distributions,
+    Family,
+    Histogram,
     Read,
-    Reading,
     Snapshot,
     exposition,
+    of_this_process,
 )
-from gateway.ops.request_series import Counted, RequestSeries, request_readings
+from gateway.ops.processes import decode, encode, merged
+from gateway.ops.request_series import Counted, RequestSeries, request_families
+
+# The numbers of all processes of a server, encoded.
+Collect = Callable[[], Awaitable[Sequence[bytes]]]
 
 # Names that Kubernetes shows; it counts all others together.
 _SHOWN_USERS: Final = (
@@ -84,18 +93,20 @@ class Authentications:
 
 
 class Metrics:
-    def __init__(self, requests: RequestSeries) -> None:
+    def __init__(self, requests: RequestSeries, collect: Collect | None = None) -> None:
+        """Without `collect`, this process is the whole server."""
         self.requests = requests
         self.authentications = Authentications()
         self.reading, self.mutating = InFlight(), InFlight()
-        self._readings: list[Reading] = []
-        self._distributions: list[DistributionReading] = []
+        self._collect = collect
+        self._families: list[tuple[Family, Read]] = []
+        self._histograms: list[tuple[Histogram, Callable[[], Distributions]]] = []
 
-    def gauge(self, name: str, text: str, read: Read, *labels: str) -> None:
-        self._readings.append(Reading(name, text, read, "gauge", labels))
+    def gauge(self, name: str, text: str, read: Read, *labels: str, across: Across = "sum") -> None:
+        self._families.append((Family(name, text, "gauge", labels, across), read))
 
-    def counter(self, name: str, text: str, read: Read, *labels: str) -> None:
-        self._readings.append(Reading(name, text, read, "counter", labels))
+    def counter(self, name: str, text: str, read: Read, *labels: str, across: Across = "sum") -> None:
+        self._families.append((Family(name, text, "counter", labels, across), read))
 
     def histogram(
         self,
@@ -105,25 +116,47 @@ class Metrics:
         bounds: tuple[float, ...],
         *labels: str,
     ) -> None:
-        self._distributions.append(DistributionReading(name, text, read, bounds, labels))
+        self._histograms.append((Histogram(name, text, bounds, labels), read))
 
     async def scrape(self) -> bytes:
+        if self._collect is not None:
+            return await trio.to_thread.run_sync(_merged_text, await self._collect())
         return await trio.to_thread.run_sync(_text, self.snapshot(), self.requests.snapshot())
 
     def text(self) -> bytes:
-        """The same in the calling thread."""
+        """The numbers of this process, in the calling thread."""
         return _text(self.snapshot(), self.requests.snapshot())
 
-    def snapshot(self) -> Snapshot:
+    async def numbers(self, *, of_writer: bool) -> bytes:
+        """The numbers of this process for a scrape of all; only the process that writes has those of the writer."""
+        snapshot = self.snapshot(of_writer=of_writer)
+        return await trio.to_thread.run_sync(_encoded, snapshot, self.requests.snapshot())
+
+    def snapshot(self, *, of_writer: bool = True) -> Snapshot:
         """The numbers of this moment, without those of requests."""
         return Snapshot(
-            [(reading, reading.read()) for reading in self._readings],
-            [(reading, reading.read()) for reading in self._distributions],
+            [(family, read()) for family, read in self._families if of_writer or family.across != "writer"],
+            [(histogram, read()) for histogram, read in self._histograms],
         )
 
 
+# In a thread.
+
+
 def _text(snapshot: Snapshot, requests: list[Counted]) -> bytes:
-    values, distributions = request_readings(requests)
-    return exposition(
-        Snapshot([*snapshot.values, *values], [*snapshot.distributions, *distributions]),
+    return exposition(_whole(snapshot, requests))
+
+
+def _encoded(snapshot: Snapshot, requests: list[Counted]) -> bytes:
+    return encode(_whole(snapshot, requests))
+
+
+def _whole(snapshot: Snapshot, requests: list[Counted]) -> Snapshot:
+    values, distributions = request_families(requests)
+    return Snapshot(
+        [*snapshot.values, *values, *of_this_process()], [*snapshot.distributions, *distributions]
     )
+
+
+def _merged_text(parts: Sequence[bytes]) -> bytes:
+    return exposition(merged(map(decode, parts)))

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from actors.kinds.registry import Registry
 from gateway.describe.discovery import SUBRESOURCES
 from gateway.message import Request, Response
-from gateway.ops.exposition import Buckets, DistributionReading, Distributions, Reading, Value
+from gateway.ops.exposition import Buckets, Distributions, Family, Histogram, Value
 from gateway.pipeline.context import RequestContext, removed_release
 from gateway.pipeline.parameters import parse_leniently
 from gateway.pipeline.route import HEALTH_PATHS, Route
@@ -225,38 +225,34 @@ class MeasuredParts:
         return part
 
 
-def request_readings(
+def request_families(
     found: list[Counted],
-) -> tuple[list[tuple[Reading, Value]], list[tuple[DistributionReading, Distributions]]]:
+) -> tuple[list[tuple[Family, Value]], list[tuple[Histogram, Distributions]]]:
     """The metrics of requests. Runs in a thread."""
     totals: dict[LabelValues, float] = {(*one.labels, str(one.code)): 0 for one in found}
     for one in found:
         totals[*one.labels, str(one.code)] += one.count
-    counter = Reading(
+    counter = Family(
         "apiserver_request_total",
         "Requests served, by verb, dry run, group, version, resource, scope, component and status code.",
-        lambda: 0,
         "counter",
         ("verb", "dry_run", *_OBJECT, "code"),
     )
-    durations = DistributionReading(
+    durations = Histogram(
         "apiserver_request_duration_seconds",
         "Seconds from the head of a request to its response; of a watch, to its end.",
-        dict,
         BOUNDS,
         ("verb", "dry_run", *_OBJECT),
     )
-    slo = DistributionReading(
+    slo = Histogram(
         "apiserver_request_slo_duration_seconds",
         "The same without the time of admission webhooks, and without watches.",
-        dict,
         SLO_BOUNDS,
         ("verb", *_OBJECT),
     )
-    sizes = DistributionReading(
+    sizes = Histogram(
         "apiserver_response_sizes",
         "Bytes of the bodies of responses to gets and lists, as they were sent.",
-        dict,
         SIZES,
         ("verb", *_OBJECT),
     )

@@ -1,0 +1,156 @@
+"""The numbers of several processes as one: how they are sent, how they add up, and how none is lost with a process.
+
+A scrape of any process shows all of them: the one that writes asks the others (`Members`), and the one that was asked
+merges what it gets, in a thread. Nothing is sent outside of scrapes, except the last numbers of a process that ends.
+
+Counters never go backwards when a process is replaced: what it counted stays in `Members` as the totals of those that
+ended. Of a process that was killed these are the numbers of its last scrape. One that does not answer in time is
+missing with its gauges, and its counters are those of the scrape before.
+
+Rejected: a file per process that each counter is written to, which costs a request as much as its other counting.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final
+
+import msgpack
+import trio
+
+from gateway.ops.exposition import Across, Buckets, Distributions, Family, Histogram, Snapshot, labelled
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS: Final = 1.0
+_NOTHING: Final = Snapshot([], [])
+
+Numbers = Callable[[], Awaitable[bytes]]
+_Labels = tuple[str, ...]
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    values = [
+        (one.name, one.text, one.kind, one.labels, one.across, labelled(value))
+        for one, value in snapshot.values
+    ]
+    distributions = [
+        (one.name, one.text, one.bounds, one.labels, list(found.items()))
+        for one, found in snapshot.distributions
+    ]
+    packed: bytes = msgpack.packb((values, distributions))
+    return packed
+
+
+def decode(packed: bytes) -> Snapshot:
+    values, distributions = msgpack.unpackb(packed, use_list=False)
+    return Snapshot(
+        [(Family(*family), dict(rows)) for *family, rows in values],
+        [(Histogram(*histogram), dict(rows)) for *histogram, rows in distributions],
+    )
+
+
+def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
+    """As one; a metric that two releases describe in two ways is as the first process describes it."""
+    values: dict[str, tuple[Family, dict[_Labels, float]]] = {}
+    distributions: dict[str, tuple[Histogram, dict[_Labels, tuple[float, Buckets]]]] = {}
+    for snapshot in snapshots:
+        for family, value in snapshot.values:
+            first, numbers = values.setdefault(family.name, (family, {}))
+            if first.labels == family.labels:
+                _merge_values(first.across, numbers, labelled(value))
+        for histogram, found in snapshot.distributions:
+            known, sums = distributions.setdefault(histogram.name, (histogram, {}))
+            if (known.labels, known.bounds) == (histogram.labels, histogram.bounds):
+                _add_distributions(sums, found)
+    return Snapshot(list(values.values()), list(distributions.values()))
+
+
+def _merge_values(
+    across: Across, numbers: dict[_Labels, float], rows: Iterable[tuple[_Labels, float]]
+) -> None:
+    for labels, number in rows:
+        known = numbers.get(labels)
+        if known is None:
+            numbers[labels] = number
+        elif across == "sum":
+            numbers[labels] = known + number
+        elif across == "max":
+            numbers[labels] = max(known, number)
+        elif across == "min":
+            numbers[labels] = min(known, number)
+
+
+def _add_distributions(sums: dict[_Labels, tuple[float, Buckets]], found: Distributions) -> None:
+    for labels, (total, buckets) in found.items():
+        before, counts = sums.get(labels, (0.0, (0,) * len(buckets)))
+        sums[labels] = before + total, tuple(map(int.__add__, counts, buckets))
+
+
+def totals(snapshot: Snapshot) -> Snapshot:
+    """What remains of a process that has ended: counters and histograms."""
+    counters = [(family, value) for family, value in snapshot.values if family.kind == "counter"]
+    return Snapshot(counters, snapshot.distributions)
+
+
+class Members:
+    """The processes of one server, in the one that writes: `own` returns the numbers of that one."""
+
+    def __init__(self, own: Numbers) -> None:
+        self._own = own
+        self._members: dict[object, Numbers] = {}
+        self._last: dict[object, bytes] = {}  # what each answered last
+        self._ended = _NOTHING  # the totals of those that ended
+        self.ended = self.unanswered = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def join(self, member: object, ask: Numbers) -> None:
+        self._members[member] = ask
+
+    def report(self, member: object, numbers: bytes) -> None:
+        """The numbers of a member, which it sends before it ends in good order."""
+        if member in self._members:
+            self._last[member] = numbers
+
+    def leave(self, member: object) -> None:
+        if self._members.pop(member, None) is not None:
+            self.ended += 1
+            self._ended = merged((self._ended, *self._totals_of(member)))
+            self._last.pop(member, None)
+
+    async def collect(self) -> list[bytes]:
+        """The numbers of every process, those that ended included."""
+        answered: set[object] = set()
+        async with trio.open_nursery() as nursery:
+            for member, ask in self._members.items():
+                nursery.start_soon(self._ask, member, ask, answered)
+        own = await self._own()
+        parts: list[Snapshot] = [self._ended]
+        # Those that ended meanwhile are among the totals.
+        parts += [
+            one for member in self._members if member not in answered for one in self._totals_of(member)
+        ]
+        present = [self._last[member] for member in self._members if member in answered]
+        return [own, *present, encode(merged(parts))]
+
+    async def _ask(self, member: object, ask: Numbers, answered: set[object]) -> None:
+        try:
+            with trio.fail_after(ANSWER_SECONDS):
+                numbers = await ask()
+        except Exception as error:  # of a process that ends, or does not answer
+            self.unanswered += 1
+            logger.warning("a scrape is without the gauges of a worker process: %s", type(error).__name__)
+            return
+        if member in self._members:
+            self._last[member] = numbers
+            answered.add(member)
+
+    def _totals_of(self, member: object) -> Sequence[Snapshot]:
+        last = self._last.get(member)
+        return () if last is None else (totals(decode(last)),)
+
+    def statistics(self) -> dict[str, Any]:
+        return {"members": len(self), "ended": self.ended, "unanswered": self.unanswered}
