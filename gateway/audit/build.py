@@ -1,4 +1,7 @@
-"""Builds the audit log from its settings: the policy, and a backend for the file and for the webhook."""
+"""Builds the audit log from its settings: the policy, and a backend for the file and for the webhook.
+
+In a worker process the backends write and send through another process, which has an `AuditWriter`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from gateway.audit.audit_log import Attached, AuditLog
 from gateway.audit.backends.bounds import Throttle
 from gateway.audit.backends.lines import Lines, Truncation
 from gateway.audit.backends.log_backend import LogBackend, Output
+from gateway.audit.backends.remote import AuditCalls, AuditWriter, RemoteOutput, RemoteWebhook, patience
 from gateway.audit.backends.rotated_file import Compression, RotatedFile, StandardOutput
-from gateway.audit.backends.webhook_backend import WebhookBackend
+from gateway.audit.backends.webhook_backend import Sender, WebhookBackend
 from gateway.audit.policy import read_policy
 from gateway.outgoing.webhook import HttpsWebhook
 from gateway.settings.checks import SettingsError, check_parsed
@@ -25,13 +29,18 @@ _MEBIBYTE = 1 << 20
 _DEFAULT_MEBIBYTES = 100
 
 
-def build_audit(settings: AuditSettings, names: Names, clock: Clock) -> AuditLog | None:
-    """The audit log; None if nothing is to be recorded. SettingsError."""
+def build_audit(
+    settings: AuditSettings, names: Names, clock: Clock, calls: AuditCalls | None = None
+) -> AuditLog | None:
+    """The audit log; None if nothing is to be recorded. SettingsError.
+
+    `calls` of the process that writes and sends events for this one, if another does.
+    """
     for name in ("log", "webhook"):
         _check_version(name, settings.backend(name).version, names)
     path = settings.audit_policy_file
     policy = None if path is None else check_parsed("--audit-policy-file", lambda: read_policy(path, names))
-    if not settings.audit_log_path and settings.audit_webhook_config_file is None:
+    if not settings.has_backend:
         if policy is not None:
             logger.warning("audit: neither a log nor a webhook is configured, so that no events are recorded")
         return None
@@ -40,10 +49,22 @@ def build_audit(settings: AuditSettings, names: Names, clock: Clock) -> AuditLog
         return None
     backends = []
     if settings.audit_log_path:
-        backends.append(_log_backend(settings, names))
+        backends.append(_log_backend(settings, names, calls))
     if settings.audit_webhook_config_file is not None:
-        backends.append(_webhook_backend(settings, settings.audit_webhook_config_file, names))
+        backends.append(_webhook_backend(settings, names, calls))
     return AuditLog(policy, backends, clock)
+
+
+def build_audit_writer(settings: AuditSettings) -> AuditWriter | None:
+    """What writes and sends the events of worker processes; None if these make none. SettingsError."""
+    if settings.audit_policy_file is None or not settings.has_backend:
+        return None
+    return AuditWriter(
+        _output(settings) if settings.audit_log_path else None,
+        _webhook(settings) if settings.audit_webhook_config_file is not None else None,
+        initial_backoff=settings.audit_webhook_initial_backoff,
+        in_turn=not settings.backend("webhook").blocking,
+    )
 
 
 def _check_version(backend: str, version: str, names: Names) -> None:
@@ -54,33 +75,44 @@ def _check_version(backend: str, version: str, names: Names) -> None:
         )
 
 
-def _log_backend(settings: AuditSettings, names: Names) -> Attached:
+def _log_backend(settings: AuditSettings, names: Names, calls: AuditCalls | None) -> Attached:
     given = settings.backend("log")
+    output = (
+        _output(settings) if calls is None else RemoteOutput(calls.write, patience(blocking=given.blocking))
+    )
     backend = LogBackend(
-        _output(settings),
+        output,
         _lines(given, names, legacy=settings.audit_log_format == "legacy"),
         buffer_size=given.batch_buffer_size,
         max_size=given.batch_max_size,
         max_wait=given.batch_max_wait,
-        throttle=_throttle(given),
+        throttle=shared_throttle(given, calls),
     )
-    return Attached(backend, given.mode != "batch", given.mode == "blocking-strict")
+    return Attached(backend, given.blocking, given.mode == "blocking-strict")
 
 
-def _webhook_backend(settings: AuditSettings, path: Path, names: Names) -> Attached:
+def _webhook_backend(settings: AuditSettings, names: Names, calls: AuditCalls | None) -> Attached:
     given = settings.backend("webhook")
-    target = check_parsed("--audit-webhook-config-file", lambda: read_target(path))
+    webhook: Sender = (
+        _webhook(settings) if calls is None else RemoteWebhook(calls.send, patience(blocking=given.blocking))
+    )
     backend = WebhookBackend(
-        HttpsWebhook(target),
+        webhook,
         _lines(given, names),
         f"{names.group('audit')}/v1",
         buffer_size=given.batch_buffer_size,
         max_size=given.batch_max_size,
         max_wait=given.batch_max_wait,
         initial_backoff=settings.audit_webhook_initial_backoff,
-        throttle=_throttle(given),
+        throttle=shared_throttle(given, calls),
     )
-    return Attached(backend, given.mode != "batch", given.mode == "blocking-strict")
+    return Attached(backend, given.blocking, given.mode == "blocking-strict")
+
+
+def _webhook(settings: AuditSettings) -> HttpsWebhook:
+    path = settings.audit_webhook_config_file
+    assert path is not None, "without one there is no webhook"
+    return HttpsWebhook(check_parsed("--audit-webhook-config-file", lambda: read_target(path)))
 
 
 def _lines(given: BackendSettings, names: Names, *, legacy: bool = False) -> Lines:
@@ -90,11 +122,12 @@ def _lines(given: BackendSettings, names: Names, *, legacy: bool = False) -> Lin
     return Lines(names, truncation, legacy=legacy)
 
 
-def _throttle(given: BackendSettings) -> Throttle | None:
-    """Only for batches: blocking modes wait for the backend anyway."""
-    if given.mode != "batch" or not given.batch_throttle_enable:
+def shared_throttle(given: BackendSettings, calls: AuditCalls | None) -> Throttle | None:
+    """Only for batches: blocking modes wait for the backend anyway. Workers share the rate."""
+    if given.blocking or not given.batch_throttle_enable:
         return None
-    return Throttle(given.batch_throttle_qps, given.batch_throttle_burst)
+    workers = 1 if calls is None else calls.workers
+    return Throttle(given.batch_throttle_qps / workers, max(1, given.batch_throttle_burst // workers))
 
 
 def _output(settings: AuditSettings) -> Output:

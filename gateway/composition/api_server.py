@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -84,15 +85,26 @@ class ApiServer:
         self._aggregation = OnDemand("gateway.aggregation.handler", self._make_aggregation)
         names = CHECK_NAMES[store.rules.health]
         self.health = Health(trio.current_time, settings.livez_grace_period, names.format)
-        self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
+        shared = self._shared = extensions.shared
+        self._checks = Checks(
+            names,
+            store,
+            fairness=settings.enable_priority_and_fairness,
+            ask_writer=None if shared is None else shared.ask_condition,
+        )
         self._checks.add_to(self.health)
         routes = ServedRoutes(store.registry)
         self._operations = Operations(
             self.health,
-            Metrics(RequestSeries(routes.knows, routes.removed_release)),
+            Metrics(
+                RequestSeries(routes.knows, routes.removed_release),
+                None if shared is None else shared.collect,
+            ),
             self._make_request_limits(),
             LoopWatchdog(),
         )
+        if shared is not None:
+            shared.offer_numbers(partial(self._operations.metrics.numbers, of_writer=False))
         self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, store.memory)
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._operations.limits.run)
         pipeline = self._make_pipeline(extensions)
@@ -188,7 +200,8 @@ class ApiServer:
             return None
         from gateway.audit.build import build_audit
 
-        audit = build_audit(self._settings.audit, self._store.names, self._store.clock)
+        calls = None if self._shared is None else self._shared.audit
+        audit = build_audit(self._settings.audit, self._store.names, self._store.clock, calls)
         if audit is None:
             return None
         nursery.start_soon(audit.run)

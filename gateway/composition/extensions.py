@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
 from gateway.connections.server_state import MakeServer
 from gateway.exchange import RequestObserver
+from gateway.ops.checks import AskCondition
+from gateway.ops.metrics import Collect
+from gateway.ops.processes import Numbers
+
+if TYPE_CHECKING:
+    from gateway.audit.backends.remote import AuditCalls
 
 # Adds paths below /debug/rewound/: gets a function that takes a method, a path and its handler.
 AddControls = Callable[[Callable[..., None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the worker processes of a server share: the process that writes the journal has it."""
+
+    offer_numbers: Callable[[Numbers], None]  # the metrics of this process
+    collect: Collect  # those of all processes
+    ask_condition: AskCondition  # for health checks
+    audit: AuditCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +40,7 @@ class Extensions:
     observer: RequestObserver | None = None
     add_controls: AddControls | None = None
     make_server: MakeServer | None = None  # in place of one that listens
+    shared: Shared | None = None  # None: this process is the whole server
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
 
 

@@ -5,7 +5,7 @@ Their definitions have `Storage(computed=True)`; `gateway.composition` provides 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from actors.golang.json import dumps
 from actors.kinds.declaration.definition import Definition
@@ -15,23 +15,24 @@ from actors.store.addressing import not_found
 from actors.store.document import facts_of
 from actors.store.reads import Listing, ListOptions
 
-Source = Callable[[], Sequence[Object]]  # the current objects, in their storage version
+Source = Callable[[], Awaitable[Sequence[Object]]]  # the current objects, in their storage version
 
 
 class ComputedObjects:
     def __init__(self, sources: Mapping[str, Source]) -> None:
         self._sources = sources  # by type name
 
-    def get(self, definition: Definition, name: str) -> bytes:
-        for one in self._sources[definition.type_name]():
+    async def get(self, definition: Definition, name: str) -> bytes:
+        for one in await self._sources[definition.type_name]():
             if one["metadata"]["name"] == name:
                 return dumps(one)
         raise not_found(definition, name)
 
-    def listing(self, definition: Definition, options: ListOptions) -> Listing:
+    async def listing(self, definition: Definition, options: ListOptions) -> Listing:
         """All matching objects by name. There are no pages: objects are few, and have no resourceVersion to page at."""
         match = matcher(options.labels, options.fields)
-        found = sorted(self._sources[definition.type_name](), key=lambda one: str(one["metadata"]["name"]))
+        objects = await self._sources[definition.type_name]()
+        found = sorted(objects, key=lambda one: str(one["metadata"]["name"]))
         bodies = [dumps(one) for one in found if match is None or match(_facts(definition, one))]
         return Listing(bodies, 0)
 

@@ -206,10 +206,11 @@ class Dispatch:
     async def _read_computed(self, context: RequestContext, definition: Definition) -> Response:
         encoder = self._encoders.of(context, definition)
         if context.route.verb == "get":
-            document = encoder.document(self._computed.get(definition, context.route.name))
+            document = encoder.document(await self._computed.get(definition, context.route.name))
         else:
-            with Deadline(context):  # refuses a wrong timeoutSeconds; nothing here takes time
-                listing = self._computed.listing(definition, await self._list_options(context, definition))
+            with Deadline(context):  # refuses a wrong timeoutSeconds; nothing here takes long
+                options = await self._list_options(context, definition)
+                listing = await self._computed.listing(definition, options)
             document = encoder.listing(listing)
         return await render.respond(context, document)
 

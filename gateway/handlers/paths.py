@@ -105,7 +105,7 @@ class Paths:
         if "//" in path or (path[-1:] == "/" and first not in _WITH_SLASH):
             raise NoSuchPath  # authorizers decide on the path as it is: /metrics/ is not what they know as /metrics
         if first in HEALTH:
-            return self._report_health(context, first, rest)
+            return await self._report_health(context, first, rest)
         if self._serve_page is not None and _is_of_page(path):
             return await self._serve_page(context)
         if first in ("api", "apis"):
@@ -130,10 +130,13 @@ class Paths:
             return await render.document(context, {"paths": self._index()})
         raise NoSuchPath
 
-    def _report_health(self, context: RequestContext, kind: str, single: str) -> Response:
+    async def _report_health(self, context: RequestContext, kind: str, single: str) -> Response:
         verbose = context.parameters.first("verbose") is not None
         exclude = context.parameters.all("exclude")
-        report = self._operations.health.report(kind, single, verbose=verbose, exclude=exclude)
+        health = self._operations.health
+        if health.refresh is not None:
+            await health.refresh()
+        report = health.report(kind, single, verbose=verbose, exclude=exclude)
         if report is None:
             raise NoSuchPath
         status, body = report

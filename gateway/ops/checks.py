@@ -3,15 +3,22 @@
 With `kubernetes` a part reports under the names of its counterparts in kube-apiserver: the journal as etcd,
 tasks and the steps of the start as post-start hooks. A hook passes when the start is finished and none of its tasks
 has crashed a moment ago. `actors` has all tasks, also those that have no counterpart.
+
+In a worker process the checks add the `Condition` of the process that writes, which is asked for every report: that
+costs nothing between reports, and a report is never older than its request. Without it, readyz and healthz fail,
+because writes do; livez passes, because reads go on and a restart of the worker would not help.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from typing import Final, Protocol
+
+import msgpack
+import trio
 
 from actors.aggregation.api_services import ApiServices
 from actors.controllers.api_services import (
@@ -118,17 +125,72 @@ class CheckedServer(Protocol):
     def api_services(self) -> ApiServices: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What the checks read of a process."""
+
+    write_problem: str = ""
+    failing: tuple[str, ...] = ()  # tasks that crashed a moment ago
+    behind: int = 0  # followers of the journal
+    unregistered: str = ""  # APIServices that built-in group versions lack
+
+    def encode(self) -> bytes:
+        packed: bytes = msgpack.packb(astuple(self))
+        return packed
+
+    @classmethod
+    def decode(cls, packed: bytes) -> Condition:
+        return cls(*msgpack.unpackb(packed, use_list=False))
+
+
+# The condition of the process that writes, encoded. ConnectionError: it is away.
+AskCondition = Callable[[], Awaitable[bytes]]
+ANSWER_SECONDS: Final = 1.0
+
+
 class Checks:
-    def __init__(self, names: CheckNames, parts: CheckedServer, *, fairness: bool) -> None:
-        """`fairness`: whether API priority and fairness is on."""
+    def __init__(
+        self,
+        names: CheckNames,
+        parts: CheckedServer,
+        *,
+        fairness: bool,
+        ask_writer: AskCondition | None = None,
+    ) -> None:
+        """`fairness`: whether API priority and fairness is on. `ask_writer`: of a process that does not write."""
         self._names = names
         self._parts = parts
         self._fairness = fairness
+        self._ask_writer = ask_writer
+        self._writer = Condition()  # of the process that writes, if that is another one
         self._registered = False  # every group version of built-in kinds had an APIService once
         self._logged = ""  # the problem of the journal's files that was logged last
 
+    async def refresh(self) -> None:
+        """Ask the process that writes for its condition, if that is another one."""
+        if self._ask_writer is None:
+            return
+        try:
+            with trio.fail_after(ANSWER_SECONDS):
+                self._writer = Condition.decode(await self._ask_writer())
+        except trio.TooSlowError:
+            self._writer = Condition("the process that writes the journal does not answer")
+        except ConnectionError:
+            self._writer = Condition("the process that writes the journal is being started")
+
+    def condition(self) -> Condition:
+        """The condition of this process, without that of another one."""
+        return Condition(
+            self._write_problem() or "",
+            tuple(self._parts.supervisor.failing()),
+            self._parts.feed.behind(),
+            self._registration_problem() or "",
+        )
+
     def add_to(self, health: Health) -> None:
         names = self._names
+        if self._ask_writer is not None:
+            health.refresh = self.refresh
         if names.log:
             health.add(names.log, log_problem)
         # livez only reads: restarting a server that still serves reads does not help when its disk is full.
@@ -144,8 +206,9 @@ class Checks:
                 health.add(hook, probe, starting=True)
         health.add("actors", self._task_problem)
 
-    def component_statuses(self) -> list[Object]:
+    async def component_statuses(self) -> list[Object]:
         """ComponentStatus objects as they are now."""
+        await self.refresh()
         names = self._names
         return [
             _component_status(names.controllers_component, self._task_problem, "ok"),
@@ -153,6 +216,8 @@ class Checks:
         ]
 
     def _write_problem(self) -> str | None:
+        if self._ask_writer is not None:
+            return self._writer.write_problem or None
         return self._parts.committer.last_failure or self._file_problem() or None
 
     def _file_problem(self) -> str:
@@ -168,7 +233,7 @@ class Checks:
             return None
 
     def _follower_problem(self) -> str | None:
-        behind = self._parts.feed.behind()
+        behind = self._parts.feed.behind() + self._writer.behind
         return f"{behind} followers of the journal are behind" if behind else None
 
     def _hook_problem(self, health: Health, hook: str, tasks: tuple[str, ...]) -> str | None:
@@ -176,11 +241,16 @@ class Checks:
             return problem
         if hook == _REGISTRATION:
             return self._registration_problem()
-        failing = self._parts.supervisor.failing()
-        return ", ".join(name for name in failing if _is_one_of(name, tasks)) or None
+        return ", ".join(name for name in self._failing() if _is_one_of(name, tasks)) or None
+
+    def _failing(self) -> list[str]:
+        """The tasks of this process and of the one that writes."""
+        return list(dict.fromkeys((*self._parts.supervisor.failing(), *self._writer.failing)))
 
     def _registration_problem(self) -> str | None:
         """Until each group version of built-in kinds has had its APIService; a client may delete one later."""
+        if self._ask_writer is not None:
+            return self._writer.unregistered or None
         if self._registered or RegistrationController.name not in self._parts.supervisor.statistics():
             return None  # a server that only reads a recording registers nothing
         missing = self._parts.api_services.unregistered(self._parts.registry.built_in.groups())
@@ -188,7 +258,7 @@ class Checks:
         return f"missing APIService: {missing}" if missing else None
 
     def _task_problem(self) -> str | None:
-        return ", ".join(self._parts.supervisor.failing()) or None
+        return ", ".join(self._failing()) or None
 
 
 def _is_one_of(name: str, tasks: tuple[str, ...]) -> bool:

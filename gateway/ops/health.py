@@ -4,14 +4,15 @@
 reason of a failure; the summaries are public and withhold it. livez passes a check that waits for the start
 (`starting`) until --livez-grace-period is over; readyz and healthz never do.
 
-Reports are a pure function of the checks and the time. Nothing here waits, so probes must return at once.
+Reports are a pure function of the checks and the time. Nothing here waits, so probes must return at once; those that
+show another process read what `refresh` has brought, which is called before a report.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 KINDS = ("livez", "readyz", "healthz")
@@ -57,6 +58,7 @@ class Health:
         self._grace_until = clock() + livez_grace
         self._started = self._stopping = False
         self._checks: list[Check] = []
+        self.refresh: Callable[[], Awaitable[None]] | None = None
         self.add("ping", lambda: None)
         for name in self._format.start:
             self.add(name, self.start_problem, starting=True)

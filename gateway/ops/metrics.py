@@ -28,8 +28,8 @@ from gateway.ops.exposition import (
 from gateway.ops.processes import decode, encode, merged
 from gateway.ops.request_series import Counted, RequestSeries, request_families
 
-# The numbers of all processes of a server, encoded.
-Collect = Callable[[], Awaitable[Sequence[bytes]]]
+# The numbers of all processes of a server, encoded; takes those of this one.
+Collect = Callable[[bytes], Awaitable[Sequence[bytes]]]
 
 # Names that Kubernetes shows; it counts all others together.
 _SHOWN_USERS: Final = (
@@ -120,7 +120,8 @@ class Metrics:
 
     async def scrape(self) -> bytes:
         if self._collect is not None:
-            return await trio.to_thread.run_sync(_merged_text, await self._collect())
+            parts = await self._collect(await self.numbers(of_writer=False))
+            return await trio.to_thread.run_sync(_merged_text, parts)
         return await trio.to_thread.run_sync(_text, self.snapshot(), self.requests.snapshot())
 
     def text(self) -> bytes:

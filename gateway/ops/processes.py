@@ -1,11 +1,12 @@
 """The numbers of several processes as one: how they are sent, how they add up, and how none is lost with a process.
 
-A scrape of any process shows all of them: the one that writes asks the others (`Members`), and the one that was asked
-merges what it gets, in a thread. Nothing is sent outside of scrapes, except the last numbers of a process that ends.
+A scrape of any worker shows all processes: the one that writes asks the others (`Members`), and the worker merges what
+it gets, in a thread (`NumbersOfAll`). Nothing is sent outside of scrapes, but the last numbers of a process that ends.
 
-Counters never go backwards when a process is replaced: what it counted stays in `Members` as the totals of those that
+Counters do not go backwards when a process is replaced: what it counted stays in `Members` as the totals of those that
 ended. Of a process that was killed these are the numbers of its last scrape. One that does not answer in time is
-missing with its gauges, and its counters are those of the scrape before.
+missing with its gauges, and its counters are those of the scrape before. The next process that writes inherits the
+totals from the workers.
 
 Rejected: a file per process that each counter is written to, which costs a request as much as its other counting.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import msgpack
 import trio
@@ -94,14 +95,24 @@ def totals(snapshot: Snapshot) -> Snapshot:
     return Snapshot(counters, snapshot.distributions)
 
 
+class Collected(NamedTuple):
+    """What a worker gets of all other processes."""
+
+    order: tuple[int, int]  # of process that writes, and of its collections: the largest is the newest
+    writer: bytes
+    ended: bytes  # the totals of processes that ended
+    workers: tuple[bytes, ...]  # the others that answered
+
+
 class Members:
-    """The processes of one server, in the one that writes: `own` returns the numbers of that one."""
+    """The workers, in the process that writes: `own` returns the numbers of that one."""
 
     def __init__(self, own: Numbers) -> None:
         self._own = own
         self._members: dict[object, Numbers] = {}
         self._last: dict[object, bytes] = {}  # what each answered last
-        self._ended = _NOTHING  # the totals of those that ended
+        self._ended = self._inherited = _NOTHING  # totals
+        self._inherited_order, self._order = (0, 0), (1, 0)
         self.ended = self.unanswered = 0
 
     def __len__(self) -> int:
@@ -121,20 +132,35 @@ class Members:
             self._ended = merged((self._ended, *self._totals_of(member)))
             self._last.pop(member, None)
 
-    async def collect(self) -> list[bytes]:
-        """The numbers of every process, those that ended included."""
+    def inherit(self, packed: bytes) -> None:
+        """The totals of the process that wrote before, as a worker has them from its last scrape."""
+        (epoch, number), writer, ended = msgpack.unpackb(packed)
+        if (epoch, number) > self._inherited_order:
+            self._inherited_order = epoch, number
+            self._inherited = merged((totals(decode(writer)), decode(ended)))
+            self._order = max(self._order, (epoch + 1, 0))
+
+    async def collect(self, asking: object, numbers: bytes) -> bytes:
+        """A Collected, encoded, for a member that sends its own numbers."""
+        self.report(asking, numbers)
         answered: set[object] = set()
         async with trio.open_nursery() as nursery:
             for member, ask in self._members.items():
-                nursery.start_soon(self._ask, member, ask, answered)
+                if member is not asking:
+                    nursery.start_soon(self._ask, member, ask, answered)
         own = await self._own()
-        parts: list[Snapshot] = [self._ended]
+        missing = [one for one in self._members if one is not asking and one not in answered]
         # Those that ended meanwhile are among the totals.
-        parts += [
-            one for member in self._members if member not in answered for one in self._totals_of(member)
+        ended = [
+            self._inherited,
+            self._ended,
+            *(one for member in missing for one in self._totals_of(member)),
         ]
-        present = [self._last[member] for member in self._members if member in answered]
-        return [own, *present, encode(merged(parts))]
+        epoch, number = self._order
+        self._order = epoch, number + 1
+        workers = tuple(self._last[member] for member in self._members if member in answered)
+        packed: bytes = msgpack.packb(Collected(self._order, own, encode(merged(ended)), workers))
+        return packed
 
     async def _ask(self, member: object, ask: Numbers, answered: set[object]) -> None:
         try:
@@ -152,5 +178,33 @@ class Members:
         last = self._last.get(member)
         return () if last is None else (totals(decode(last)),)
 
-    def statistics(self) -> dict[str, Any]:
-        return {"members": len(self), "ended": self.ended, "unanswered": self.unanswered}
+
+class NumbersOfAll:
+    """The numbers of all processes, in a worker."""
+
+    def __init__(self, call: Callable[[bytes], Awaitable[bytes]]) -> None:
+        """`call` of `Members.collect`. ConnectionError: the process that writes is away."""
+        self._call = call
+        self._last: Collected | None = None
+
+    async def collect(self, own: bytes) -> list[bytes]:
+        """With the `own` of this process; while the one that writes is away, counters of others stay as they were."""
+        try:
+            with trio.fail_after(2 * ANSWER_SECONDS):
+                packed = await self._call(own)
+        except (ConnectionError, trio.TooSlowError):
+            return [own, *self._last_totals()]
+        self._last = found = Collected(*msgpack.unpackb(packed, use_list=False))
+        return [found.writer, own, *found.workers, found.ended]
+
+    def _last_totals(self) -> list[bytes]:
+        if (last := self._last) is None:
+            return []
+        return [encode(totals(decode(one))) for one in (last.writer, *last.workers, last.ended)]
+
+    def inheritance(self) -> bytes | None:
+        """What the next process that writes inherits; None if nothing is known."""
+        if (last := self._last) is None:
+            return None
+        packed: bytes = msgpack.packb((last.order, last.writer, last.ended))
+        return packed

@@ -207,6 +207,11 @@ class BackendSettings:
     truncate_max_batch_size: int
     truncate_max_event_size: int
 
+    @property
+    def blocking(self) -> bool:
+        """Whether requests wait for their events."""
+        return self.mode != "batch"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSettings:
@@ -246,6 +251,10 @@ class AuditSettings:
     def given(self) -> bool:
         """Whether any of these flags is given. If not, nothing of the audit log is imported."""
         return self != AuditSettings()
+
+    @property
+    def has_backend(self) -> bool:
+        return bool(self.audit_log_path) or self.audit_webhook_config_file is not None
 
     def __post_init__(self) -> None:
         check_file("--audit-policy-file", self.audit_policy_file)

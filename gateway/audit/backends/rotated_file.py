@@ -29,9 +29,13 @@ _DAY = 86400
 class NotWritten(Exception):
     """Not all lines could be written, only the first `written` of them."""
 
-    def __init__(self, written: int, cause: OSError, where: object) -> None:
+    def __init__(self, written: int, why: str) -> None:
         self.written = written
-        super().__init__(f"cannot write to {where}: {cause.strerror or cause}")
+        super().__init__(why)
+
+    @classmethod
+    def because(cls, cause: OSError, where: object, written: int = 0) -> NotWritten:
+        return cls(written, f"cannot write to {where}: {cause.strerror or cause}")
 
 
 class RotatedFile:
@@ -69,7 +73,7 @@ class RotatedFile:
                 self._append(portion)
                 written += count
         except OSError as error:
-            raise NotWritten(written, error, self._path) from error
+            raise NotWritten.because(error, self._path, written) from error
 
     def close(self) -> None:
         if self._file >= 0:
@@ -191,7 +195,7 @@ class StandardOutput:
             while view:
                 view = view[os.write(1, view) :]
         except OSError as error:
-            raise NotWritten(0, error, "standard output") from error
+            raise NotWritten.because(error, "standard output") from error
 
     def close(self) -> None:
         """Others use standard output too."""

@@ -10,13 +10,22 @@ events, because a batch of large objects takes milliseconds.
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
 import trio
 
-from actors.access.remote.calls import Webhook, WebhookError
+from actors.access.remote.calls import WebhookError
 from gateway.audit.backends.bounds import FLUSH_SECONDS, MAX_QUEUED_BYTES, Losses, Throttle
 from gateway.audit.backends.lines import Lines
 from gateway.audit.record import Event
+
+
+class Sender(Protocol):
+    async def send(self, body: bytes, first_delay: float, *, after_any_error: bool) -> bytes:
+        """Deliver an EventList. WebhookError after all tries."""
+
+    async def run(self) -> None:
+        """Keep connections until cancelled."""
 
 
 class WebhookBackend:
@@ -24,7 +33,7 @@ class WebhookBackend:
 
     def __init__(
         self,
-        webhook: Webhook,
+        webhook: Sender,
         lines: Lines,
         api_version: str,
         *,

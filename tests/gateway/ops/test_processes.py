@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.ops.exposition import Family, Histogram, Snapshot, Value, exposition
 from gateway.ops.metrics import Metrics
-from gateway.ops.processes import ANSWER_SECONDS, Members, decode, encode, merged
+from gateway.ops.processes import ANSWER_SECONDS, Members, NumbersOfAll, decode, encode, merged
 from gateway.ops.request_series import RequestSeries
 from tests.cases import cases
 
@@ -80,6 +80,8 @@ class Worker:
     def __init__(self, members: Members, served: int, running: int = 1) -> None:
         self.served, self.running = served, running
         self.answers = True
+        self.members: Members | None = members
+        self.of_all = NumbersOfAll(self._collect)
         members.join(self, self.numbers)
 
     async def numbers(self) -> bytes:
@@ -87,54 +89,77 @@ class Worker:
             await trio.sleep_forever()
         return encode(snapshot({("200", "GET"): self.served}, self.running))
 
+    async def _collect(self, own: bytes) -> bytes:
+        if self.members is None:
+            raise ConnectionError
+        return await self.members.collect(self, own)
 
-@pytest.fixture
-def members() -> Members:
+    async def scrape(self) -> dict[str, float]:
+        return shown(await self.of_all.collect(await self.numbers()))
+
+
+def new_members(commits: float = 0) -> Members:
     async def own() -> bytes:
-        return encode(Snapshot([(RUNNING, 0), (Family("writers", "", "gauge", across="writer"), 1)]))
+        values: list[tuple[Family, Value]] = [
+            (RUNNING, 0),
+            (Family("commits_total", "", "counter"), commits),
+            (Family("head", "", "gauge", across="writer"), 1),
+        ]
+        return encode(Snapshot(values))
 
     return Members(own)
 
 
-async def test_scrape_has_all_processes(members: Members) -> None:
-    Worker(members, 3), Worker(members, 4, running=5)
-    found = shown(await members.collect())
-    assert found["requests_total 200 GET"] == 7
-    assert found["running"] == 6
-    assert found["writers"] == 1
+@pytest.fixture
+def members() -> Members:
+    return new_members()
+
+
+async def test_scrape_of_any_worker_has_all_processes(members: Members) -> None:
+    one, other = Worker(members, 3), Worker(members, 4, running=5)
+    for worker in (one, other):
+        found = await worker.scrape()
+        assert found["requests_total 200 GET"] == 7
+        assert found["running"] == 6
+        assert found["head"] == 1
 
 
 async def test_counters_stay_when_a_process_is_replaced(members: Members) -> None:
-    killed, ended = Worker(members, 3), Worker(members, 4)
-    await members.collect()
+    killed, ended, third = Worker(members, 3), Worker(members, 4), Worker(members, 5)
+    await third.scrape()
     killed.served = ended.served = 10
     members.leave(killed)  # those of the last scrape
     members.report(ended, await ended.numbers())
     members.leave(ended)
     members.leave(ended)
-    assert shown(await members.collect())["requests_total 200 GET"] == 13
-    Worker(members, 1)
-    found = shown(await members.collect())
-    assert found["requests_total 200 GET"] == 14
-    assert found["seconds_count GET"] == 17
-    assert found["running"] == 1  # a gauge ends with its process
-    assert (len(members), members.ended) == (1, 2)
+    assert (await third.scrape())["requests_total 200 GET"] == 18
+    found = await Worker(members, 1).scrape()
+    assert found["requests_total 200 GET"] == 19
+    assert found["seconds_count GET"] == 23
+    assert found["running"] == 2  # a gauge ends with its process
+    assert (len(members), members.ended) == (2, 2)
+
+
+async def test_process_that_asked_counts_after_its_end(members: Members) -> None:
+    asking, other = Worker(members, 3), Worker(members, 4)
+    await asking.scrape()
+    members.leave(asking)
+    assert (await other.scrape())["requests_total 200 GET"] == 7
 
 
 async def test_report_of_a_process_that_is_gone_counts_nothing(members: Members) -> None:
-    gone = Worker(members, 3)
+    gone, other = Worker(members, 3), Worker(members, 4)
     members.leave(gone)
     members.report(gone, await gone.numbers())
-    assert "requests_total 200 GET" not in shown(await members.collect())
+    assert (await other.scrape())["requests_total 200 GET"] == 4
 
 
 async def test_process_that_does_not_answer_is_left_out(members: Members, autojump_clock: object) -> None:
-    Worker(members, 3)
-    hanging = Worker(members, 4, running=5)
-    await members.collect()
+    asking, hanging = Worker(members, 3), Worker(members, 4, running=5)
+    await asking.scrape()
     hanging.answers = False
     began = trio.current_time()
-    found = shown(await members.collect())
+    found = await asking.scrape()
     assert trio.current_time() - began == pytest.approx(ANSWER_SECONDS)
     assert found["requests_total 200 GET"] == 7  # counters as they were
     assert found["running"] == 1
@@ -146,15 +171,15 @@ async def test_process_that_fails_is_left_out(members: Members) -> None:
         raise ConnectionError
 
     members.join("failing", fail)
-    assert "requests_total 200 GET" not in shown(await members.collect())
+    assert (await Worker(members, 3).scrape())["requests_total 200 GET"] == 3
     assert members.unanswered == 1
 
 
 async def test_process_that_ends_during_a_scrape_counts_once(
     members: Members, autojump_clock: object
 ) -> None:
-    hanging, answering = Worker(members, 3), Worker(members, 4)
-    await members.collect()
+    asking, hanging, answering = Worker(members, 1), Worker(members, 3), Worker(members, 4)
+    await asking.scrape()
     hanging.answers = False
     async with trio.open_nursery() as nursery:
 
@@ -164,9 +189,57 @@ async def test_process_that_ends_during_a_scrape_counts_once(
             members.leave(answering)
 
         nursery.start_soon(end)
-        found = shown(await members.collect())
+        found = await asking.scrape()
+    assert found["requests_total 200 GET"] == 8
+    assert found["running"] == 1
+
+
+async def test_counters_of_others_stay_while_the_process_that_writes_is_away() -> None:
+    members = new_members(commits=5)
+    asking = Worker(members, 3)
+    Worker(members, 4, running=5)
+    await asking.scrape()
+    asking.members = None
+    asking.served = 10
+    found = await asking.scrape()
+    assert found["requests_total 200 GET"] == 14
+    assert found["commits_total"] == 5
+    assert found["running"] == 1
+    assert "head" not in found
+
+
+async def test_process_that_never_scraped_has_its_own_numbers_alone(members: Members) -> None:
+    alone = Worker(members, 3)
+    alone.members = None
+    assert alone.of_all.inheritance() is None
+    assert (await alone.scrape())["requests_total 200 GET"] == 3
+
+
+async def test_next_process_that_writes_inherits_the_newest_totals() -> None:
+    first = new_members(commits=5)
+    ended, stale, newest = (Worker(first, served) for served in (1, 2, 4))
+    await stale.scrape()
+    await ended.scrape()
+    first.leave(ended)
+    await newest.scrape()
+    second = new_members(commits=2)
+    for worker in (newest, stale):
+        worker.members = second
+        second.join(worker, worker.numbers)
+        inheritance = worker.of_all.inheritance()
+        assert inheritance is not None
+        second.inherit(inheritance)
+    found = await stale.scrape()
+    assert found["commits_total"] == 7
     assert found["requests_total 200 GET"] == 7
-    assert "running" in found and found["running"] == 0
+    third = new_members(commits=1)
+    for worker in (stale, newest):
+        worker.members = third
+        third.join(worker, worker.numbers)
+        third.inherit(worker.of_all.inheritance() or b"")
+    found = await newest.scrape()
+    assert found["commits_total"] == 8
+    assert found["requests_total 200 GET"] == 7
 
 
 async def test_metrics_of_a_process_are_the_numbers_that_it_sends() -> None:
@@ -181,11 +254,12 @@ async def test_metrics_of_a_process_are_the_numbers_that_it_sends() -> None:
     metrics.counter("of_all", "", lambda: 3)
     names = [family.name for family, _ in decode(await metrics.numbers(of_writer=False)).values]
     assert "of_all" in names and "of_the_writer" not in names and read == []
-    names = [family.name for family, _ in decode(await metrics.numbers(of_writer=True)).values]
-    assert "of_the_writer" in names
 
-    async def collect() -> list[bytes]:
-        return [await metrics.numbers(of_writer=True), await metrics.numbers(of_writer=False)]
+    async def collect(own: bytes) -> list[bytes]:
+        return [await metrics.numbers(of_writer=True), own]
 
-    text = await Metrics(metrics.requests, collect).scrape()
-    assert b"of_all 6\n" in text and b"of_the_writer 1\n" in text
+    worker = Metrics(metrics.requests, collect)
+    worker.gauge("of_the_writer", "", lambda: 2, across="writer")
+    worker.counter("of_all", "", lambda: 4)
+    text = await worker.scrape()
+    assert b"of_all 7\n" in text and b"of_the_writer 1\n" in text

@@ -1,0 +1,169 @@
+"""What the workers of a server share, over the channels between them and the writer process: one /metrics, one audit
+log, and the health of what only the writer process has.
+
+    worker                      writer process
+    collect numbers   ----->    asks every other worker for "numbers", and responds with all
+    condition         ----->    its health checks
+    audit lines       ----->    appends them to the file
+    audit batch       ----->    sends it to the webhook
+    last numbers      - - ->    a worker ends
+    inheritance       - - ->    a worker has connected to the next writer process
+
+`SharedOfWriter` and `SharedOfWorker` are the two ends; the processes give their calls and notices to their channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, Protocol
+
+import trio
+
+from gateway.audit.backends.remote import AuditCalls
+from gateway.audit.build import build_audit_writer
+from gateway.composition.extensions import Shared
+from gateway.ops.checks import CHECK_NAMES, Checks
+from gateway.ops.exposition import Snapshot
+from gateway.ops.loop_watchdog import LoopWatchdog
+from gateway.ops.meters import meter_store, meter_workers
+from gateway.ops.metrics import Metrics
+from gateway.ops.processes import Members, Numbers, NumbersOfAll, encode
+from gateway.ops.request_series import RequestSeries
+from gateway.settings.settings import Settings
+from gateway.store import Store
+from gateway.workers.channel import CallFailed, Channel, ChannelClosed, HandleCall, HandleNotice
+
+NUMBERS: Final = "numbers"
+COLLECT: Final = "collect numbers"
+LAST_NUMBERS: Final = "last numbers"
+INHERITANCE: Final = "inheritance"
+CONDITION: Final = "condition"
+AUDIT_LINES: Final = "audit lines"
+AUDIT_BATCH: Final = "audit batch"
+_LEAVING_SECONDS: Final = 1.0  # for the last numbers to be sent
+
+
+class Connection(Protocol):
+    """Of a worker to the writer process, whichever runs."""
+
+    @property
+    def current(self) -> Channel | None:
+        """None while the writer process is away."""
+
+    async def channel(self) -> Channel:
+        """The channel; waits while the writer process is away."""
+
+
+class SharedOfWriter:
+    """In the writer process."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        """SettingsError: audit events cannot be written as these say."""
+        names = CHECK_NAMES[store.rules.health]
+        self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
+        self._audit = build_audit_writer(settings.audit)
+        self._watchdog = LoopWatchdog()
+        metrics = Metrics(RequestSeries(lambda _: False, lambda _: None))
+        self._members = Members(partial(metrics.numbers, of_writer=True))
+        meter_store(metrics, store, self._watchdog)
+        meter_workers(metrics, self._members)
+
+    def calls(self, channel: Callable[[], Channel]) -> dict[str, HandleCall]:
+        """What one worker may call, by its channel."""
+
+        async def collect(numbers: bytes) -> bytes:
+            return await self._members.collect(channel(), numbers)
+
+        async def condition(_: bytes) -> bytes:
+            return self._checks.condition().encode()
+
+        found: dict[str, HandleCall] = {COLLECT: collect, CONDITION: condition}
+        if self._audit is not None:
+            found |= {AUDIT_LINES: self._audit.write, AUDIT_BATCH: self._audit.send}
+        return found
+
+    def notices(self, channel: Callable[[], Channel]) -> dict[str, HandleNotice]:
+        def last_numbers(numbers: bytes) -> None:
+            self._members.report(channel(), numbers)
+
+        return {LAST_NUMBERS: last_numbers, INHERITANCE: self._members.inherit}
+
+    def connected(self, channel: Channel) -> None:
+        self._members.join(channel, partial(channel.call, NUMBERS, b""))
+
+    def disconnected(self, channel: Channel) -> None:
+        self._members.leave(channel)
+
+    async def run(self) -> None:
+        """Measure how long tasks hold the event loop, and keep what audit events are written to, until cancelled."""
+        self._watchdog.begin()
+        trio.lowlevel.add_instrument(self._watchdog)
+        try:
+            if self._audit is not None:
+                await self._audit.run()
+            await trio.sleep_forever()
+        finally:
+            trio.lowlevel.remove_instrument(self._watchdog)
+
+
+class SharedOfWorker:
+    """In a worker."""
+
+    def __init__(self, connection: Connection, workers: int) -> None:
+        self._connection = connection
+        self._numbers = NumbersOfAll(partial(self._call_now, COLLECT))
+        self._own: Numbers = _no_numbers  # until there is a server
+        self.shared = Shared(
+            self._offer_numbers,
+            self._numbers.collect,
+            partial(self._call_now, CONDITION, b""),
+            AuditCalls(partial(self._call, AUDIT_LINES), partial(self._call, AUDIT_BATCH), workers),
+        )
+
+    def calls(self) -> Mapping[str, HandleCall]:
+        return {NUMBERS: lambda _: self._own()}
+
+    def connected(self, channel: Channel) -> None:
+        """A new channel takes calls."""
+        if (inheritance := self._numbers.inheritance()) is not None:
+            channel.notify(INHERITANCE, inheritance)
+
+    async def leave(self) -> None:
+        """Send the last numbers: this process ends in good order."""
+        if (channel := self._connection.current) is not None:
+            channel.notify(LAST_NUMBERS, await self._own())
+            with trio.move_on_after(_LEAVING_SECONDS):
+                await channel.drained()
+
+    def _offer_numbers(self, numbers: Numbers) -> None:
+        self._own = numbers
+
+    async def _call_now(self, name: str, body: bytes) -> bytes:
+        """ConnectionError: the writer process is away, or its handler failed."""
+        channel = self._connection.current
+        if channel is None:
+            raise ConnectionError("the writer process is away")
+        try:
+            return await channel.call(name, body)
+        except (ChannelClosed, CallFailed) as error:
+            raise ConnectionError(str(error)) from error
+
+    async def _call(self, name: str, body: bytes, seconds: float) -> bytes:
+        """The same, but call the next writer process if it is there within so many seconds."""
+        while True:
+            channel = None
+            with trio.move_on_after(seconds):
+                channel = await self._connection.channel()
+            if channel is None:
+                raise ConnectionError("the writer process is away")
+            try:
+                return await channel.call(name, body)
+            except ChannelClosed:
+                continue
+            except CallFailed as error:
+                raise ConnectionError(str(error)) from error
+
+
+async def _no_numbers() -> bytes:
+    return encode(Snapshot([]))
