@@ -20,7 +20,7 @@ from typing import Any
 from journal import keys
 from journal.environment import Databases
 from journal.errors import Damaged
-from journal.records import Row, decode_count, decode_link, decode_row, printable, row_identity
+from journal.records import Row, decode_count, decode_link, decode_row, printable, row_identity, row_offset
 
 Match = Callable[[bytes], bool]
 Stop = Callable[[], bool]  # whether a scan has taken its share of time and should stop
@@ -383,5 +383,5 @@ def references(cursor: Any, scope: bytes, start: bytes, count: int) -> list[tupl
             if key[: len(scope)] != scope:
                 break
             copied = key.tobytes()
-            found.append((copied, decode_row(copied, value)[0]))
+            found.append((copied, row_offset(copied, value)))
     return found

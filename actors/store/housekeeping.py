@@ -24,7 +24,8 @@ INTERVAL = 30.0
 SHARE, SHORTEST = 10, 0.1
 # Events per transaction of compaction: a few milliseconds.
 STEP = 500
-# An old version takes at most half as many events to replay, from the snapshot before it or after it.
+# An old version takes at most half as many events to replay, from the snapshot before it or after it; with more than
+# 100,000 objects, a quarter of their number.
 SNAPSHOT_EVERY, SNAPSHOTS = 50_000, 16
 
 

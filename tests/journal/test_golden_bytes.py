@@ -54,6 +54,7 @@ def test_event_layout_1() -> None:
 def test_row_layout_1() -> None:
     assert records.encode_row(STATE_KEY, 2024, EVENT.facts, EVENT.body) == ROW_1
     assert records.decode_row(STATE_KEY, memoryview(ROW_1)) == (2024, EVENT.facts, EVENT.body)
+    assert records.row_offset(STATE_KEY, memoryview(ROW_1)) == 2024
 
 
 def test_link_layout_1() -> None:
@@ -112,6 +113,8 @@ def test_row_with_a_flipped_bit_is_damaged(position: int) -> None:
     damaged[position] ^= 1 << (position % 8)
     with pytest.raises(Damaged, match="default/web"):
         records.decode_row(STATE_KEY, memoryview(damaged))
+    with pytest.raises(Damaged, match="default/web"):
+        records.row_offset(STATE_KEY, memoryview(damaged))
 
 
 def test_record_under_another_key_is_damaged() -> None:
@@ -119,6 +122,8 @@ def test_record_under_another_key_is_damaged() -> None:
         records.decode_event(2025, EVENT_1)
     with pytest.raises(Damaged):
         records.decode_row(STATE_KEY + b"x", memoryview(ROW_1))
+    with pytest.raises(Damaged):
+        records.row_offset(STATE_KEY + b"x", memoryview(ROW_1))
     with pytest.raises(Damaged):
         records.decode_link(keys.by_type(3, 2025), LINK_1)
     with pytest.raises(Damaged):
@@ -131,6 +136,8 @@ def test_truncated_record_is_damaged(length: int) -> None:
         records.decode_event(2024, EVENT_1[:length])
     with pytest.raises(Damaged):
         records.decode_row(STATE_KEY, memoryview(ROW_1[:length]))
+    with pytest.raises(Damaged):
+        records.row_offset(STATE_KEY, memoryview(ROW_1[:length]))
     with pytest.raises(Damaged):
         records.decode_link(TYPE_KEY, LINK_1[:length])
     with pytest.raises(Damaged):
@@ -156,6 +163,8 @@ def test_newer_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         records.decode_event(2024, EVENT_1)
     with pytest.raises(NewerLayout):
         records.decode_row(STATE_KEY, memoryview(ROW_1))
+    with pytest.raises(NewerLayout):
+        records.row_offset(STATE_KEY, memoryview(ROW_1))
     with pytest.raises(NewerLayout):
         records.decode_link(TYPE_KEY, LINK_1)
 

@@ -127,6 +127,18 @@ def test_snapshot_is_due_after_enough_events(journal: Journal, model: Model) -> 
         assert not snapshots.due(view, 3)
 
 
+def test_snapshot_of_many_objects_waits_for_half_as_many_events(journal: Journal, model: Model) -> None:
+    journal.append([model.put(f"n{i}") for i in range(10)])
+    take(journal)
+    for i in range(4):
+        journal.append([model.put(f"n{i}")])
+        with journal.read() as view:
+            assert not snapshots.due(view, 3)
+    journal.append([model.put("n0")])
+    with journal.read() as view:
+        assert snapshots.due(view, 3)
+
+
 def test_no_snapshot_without_new_events(journal: Journal, model: Model) -> None:
     take(journal)
     journal.append([model.put("a")])
