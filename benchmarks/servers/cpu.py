@@ -25,6 +25,11 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return sum(_of_process(pid) for pid in with_children(pids))
 
 
+def cpu_of_each(pids: Iterable[int]) -> dict[int, float]:
+    """The same by process id."""
+    return {pid: _of_process(pid) for pid in with_children(pids)}
+
+
 def _of_process(pid: int) -> float:
     try:
         return time.clock_gettime_ns((~pid << 3) | _SCHEDULED) / 1e9

@@ -115,6 +115,11 @@ def server_command(given: str) -> list[str]:
     return [str(installed)] if installed.exists() else [sys.executable, "-m", "gateway.cli.main"]
 
 
+def worker_flags(workers: int) -> tuple[str, ...]:
+    """The flags of a server with this many worker processes; one process is the default, without workers."""
+    return ("--workers", str(workers)) if workers > 1 else ()
+
+
 def fresh_folder(scratch: Path, purpose: str) -> Path:
     scratch.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=scratch))
