@@ -71,7 +71,7 @@ def finished(reading: ReadTransaction) -> list[int]:
 def due(reading: ReadTransaction, every: int) -> bool:
     """Whether `every` events were appended since the newest snapshot, and half as many as there are objects.
 
-    A snapshot reads every object: in a journal of a million, one for every 50,000 events would cost as much as the writes.
+    A snapshot reads every object: of a million, one for every 50,000 events would cost as much as the writes.
     """
     objects = reading.txn.stat(reading.databases.state)["entries"]
     return reading.head - max(newest(reading), reading.floor) >= max(every, objects // 2)
