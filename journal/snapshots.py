@@ -73,7 +73,7 @@ def due(reading: ReadTransaction, every: int) -> bool:
 
     A snapshot reads every object: of a million, one for every 50,000 events would cost as much as the writes.
     """
-    objects = reading.txn.stat(reading.databases.state)["entries"]
+    objects: int = reading.txn.stat(reading.databases.state)["entries"]
     return reading.head - max(newest(reading), reading.floor) >= max(every, objects // 2)
 
 
