@@ -10,6 +10,7 @@ from sys import maxsize
 
 from actors.access.authorize import Attributes
 from actors.flowcontrol.configuration import LevelSettings
+from actors.flowcontrol.leases import Holder
 from actors.flowcontrol.priority_and_fairness import LONG_RUNNING
 from actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
 from actors.identity import MASTERS
@@ -19,9 +20,9 @@ _READ_VERBS = frozenset({"get", "list"})
 
 
 class InFlightLimits(Seats):
-    def __init__(self, reading: int, changing: int) -> None:
+    def __init__(self, reading: int, changing: int, holder: Holder | None = None) -> None:
         """0: no limit."""
-        super().__init__(turn=maxsize)
+        super().__init__(turn=maxsize, holder=holder)
         self._read_only = self._flow(READ_ONLY, reading)
         self._mutating = self._flow(MUTATING, changing)
         self._unlimited = Flow(
@@ -29,9 +30,7 @@ class InFlightLimits(Seats):
         )
 
     def _flow(self, name: str, seats: int) -> Flow:
-        level = self.levels[name] = Level(
-            LevelSettings(name, "", exempt=False, seats=seats or maxsize, rejects=True)
-        )
+        level = self.set_level(LevelSettings(name, "", exempt=False, seats=seats or maxsize, rejects=True))
         return Flow(level, _counts(name), (0,), None, limited=True)
 
     def flow_of(self, request: Attributes) -> Flow:

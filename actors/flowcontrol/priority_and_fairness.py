@@ -16,6 +16,7 @@ from typing import Any, Final
 from actors.access.authorize import Attributes
 from actors.flowcontrol.configuration import Configuration, LevelSettings, SchemaSettings, configure
 from actors.flowcontrol.initial_objects import flow_schema_type, priority_level_type
+from actors.flowcontrol.leases import Holder
 from actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
 from actors.messages import Object
 from actors.names import Names
@@ -36,12 +37,20 @@ Mark = Callable[[str, str], Any]  # of the uids of a FlowSchema and of its level
 
 
 class PriorityAndFairness(Seats):
-    def __init__(self, names: Names, journal: Journal, feed: Feed, seats: int, mark: Mark) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        names: Names,
+        journal: Journal,
+        feed: Feed,
+        seats: int,
+        mark: Mark,
+        holder: Holder | None = None,
+    ) -> None:
+        super().__init__(holder=holder)
         self._journal = journal
         self._total_seats = seats
         self._mark = mark
-        self._types = [journal.type_id(one(names)) for one in (flow_schema_type, priority_level_type)]
+        self._types = configuration_types(names, journal)
         self._flows: dict[tuple[Any, ...], Flow] = {}
         self._configuration: Configuration | None = None
         self._marks: dict[str, Any] = {}
@@ -102,8 +111,7 @@ class PriorityAndFairness(Seats):
         return Flow(level, counts, hand, self._marks[schema.name], limited=not settings.exempt)
 
     def _read_configuration(self) -> Configuration:
-        schemas, levels = (list(self._stored(type_id)) for type_id in self._types)
-        configuration = configure(schemas, levels, self._total_seats)
+        configuration = read_configuration(self._journal, self._types, self._total_seats)
         self._configure_levels(configuration)
         self._marks = {
             schema.name: self._mark(schema.uid, configuration.levels[schema.level].uid)
@@ -116,21 +124,29 @@ class PriorityAndFairness(Seats):
         }
         return configuration
 
-    def _stored(self, type_id: int) -> Iterator[Object]:
-        with self._journal.read() as view:
-            for _, _, row in view.rows(type_id, ""):
-                yield decode(row.body)
-
     def _configure_levels(self, configuration: Configuration) -> None:
         """A level that no longer exists stays until its last request has ended."""
         for name, level in list(self.levels.items()):
             if name not in configuration.levels and level.unused:
-                del self.levels[name]
-        for name, settings in configuration.levels.items():
-            if name in self.levels:
-                self.levels[name].configure(settings)
-            else:
-                self.levels[name] = Level(settings)
+                self.remove_level(name)
+        for settings in configuration.levels.values():
+            self.set_level(settings)
+
+
+def configuration_types(names: Names, journal: Journal) -> tuple[int, int]:
+    """The types of FlowSchemas and PriorityLevelConfigurations."""
+    return journal.type_id(flow_schema_type(names)), journal.type_id(priority_level_type(names))
+
+
+def read_configuration(journal: Journal, types: tuple[int, int], seats: int) -> Configuration:
+    schemas, levels = (list(_stored(journal, type_id)) for type_id in types)
+    return configure(schemas, levels, seats)
+
+
+def _stored(journal: Journal, type_id: int) -> Iterator[Object]:
+    with journal.read() as view:
+        for _, _, row in view.rows(type_id, ""):
+            yield decode(row.body)
 
 
 def flow_hash(schema: str, distinguisher: str) -> int:

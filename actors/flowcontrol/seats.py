@@ -17,6 +17,9 @@ its share. Refusals wait for a turn as well, because clients that send again at 
 Once a request waits, one task starts the next turn; else the first request of the next pass does. A server that is
 not busy never uses up its turn, and pays for this two comparisons and two additions a request, and an addition a
 pass.
+
+Of several workers each has a part of the seats and of the places in queues, which grows when requests wait (`leases`).
+A level that rejects may have seats in another worker: there a request waits for a moment before it is refused.
 """
 
 from __future__ import annotations
@@ -25,12 +28,14 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from sys import maxsize
 from typing import Any, Final
 
 import trio
 
 from actors.errors import RequestError
 from actors.flowcontrol.configuration import LevelSettings
+from actors.flowcontrol.leases import Holder
 
 # A get takes about 0.1 ms, so that a turn takes a few milliseconds.
 TURN: Final = 32
@@ -38,6 +43,10 @@ REFUSALS: Final = 8  # in a turn
 # A quarter of the request timeout, as in Kubernetes.
 WAIT_SECONDS: Final = 15.0
 _EXPIRY_SECONDS: Final = 1.0
+# How long a request of a level that rejects waits for seats that other workers do not use: several rounds of asking.
+LEASE_SECONDS: Final = 0.1
+# A level that has started nothing for so long asks for seats beside those that its running requests have.
+_STARVED_SECONDS: Final = 0.1
 
 QUEUE_FULL, CONCURRENCY_LIMIT, TIME_OUT, CANCELLED = (
     "queue-full",
@@ -92,7 +101,9 @@ class _Passes(trio.abc.Instrument):
 class Seats:
     """Subclasses find the flow of a request and set the levels."""
 
-    def __init__(self, turn: int = TURN) -> None:
+    def __init__(self, turn: int = TURN, holder: Holder | None = None) -> None:
+        """The `holder` has the seats of one of several workers."""
+        self._holder = holder
         self._turn_size = turn
         self._turn = turn  # seats that may still start before the next turn
         self._passes = _Passes()
@@ -108,6 +119,27 @@ class Seats:
     def counts(self) -> Iterator[SchemaCounts]:
         """Of all schemas."""
         return iter(())
+
+    def set_level(self, settings: LevelSettings) -> Level:
+        """Add a level, or change its settings."""
+        level = self.levels.get(settings.name)
+        if level is None:
+            leased = self._holder is not None and not settings.exempt and settings.seats < maxsize
+            level = self.levels[settings.name] = Level(settings, leased=leased)
+            if self._holder is not None and leased:
+                self._holder.lease(settings.name).attach(_SeatsOfLevel(self, level))
+        else:
+            level.configure(settings)
+        if self._holder is not None and level.leased and not settings.rejects:
+            self._holder.lease(places_quota(settings.name)).attach(_PlacesOfLevel(level))
+        return level
+
+    def remove_level(self, name: str) -> None:
+        del self.levels[name]
+        if self._holder is not None:
+            for quota in (name, places_quota(name)):
+                if quota in self._holder.leases:
+                    self._holder.lease(quota).attach(None)
 
     def try_start(self, flow: Flow, seats: int) -> bool:
         """Start a request unless it has to wait."""
@@ -131,7 +163,7 @@ class Seats:
         """Wait in a queue until the request may start."""
         level = flow.level
         if self._turn > 0 or level.executing + seats > level.seats:
-            reason = _why_full(flow)
+            reason = _why_full(flow, seats)
             if reason:
                 flow.counts.reject(reason)
                 await self._wait_for_refusal()
@@ -142,20 +174,32 @@ class Seats:
         else:
             self._ask_for_turn()
         if waiting.started is None:
-            self._queued.unpark()
-            waiting.task = trio.lowlevel.current_task()
-
-            def abort(_: object) -> trio.lowlevel.Abort:
-                level.give_up(waiting)
-                flow.counts.reject(CANCELLED)
-                return trio.lowlevel.Abort.SUCCEEDED
-
-            await trio.lowlevel.wait_task_rescheduled(abort)
-            if not waiting.started:
-                flow.counts.reject(TIME_OUT)
-                raise NoSeat
+            await self._wait_for_start(flow, waiting)
         flow.counts.dispatched += 1
         return waiting
+
+    async def _wait_for_start(self, flow: Flow, waiting: Waiting) -> None:
+        self._queued.unpark()
+        level, reason = flow.level, TIME_OUT
+        waiting.task = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            level.give_up(waiting)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        try:
+            if level.settings.rejects and level.leased:
+                reason = CONCURRENCY_LIMIT
+                with trio.move_on_after(LEASE_SECONDS):
+                    await trio.lowlevel.wait_task_rescheduled(abort)
+            else:
+                await trio.lowlevel.wait_task_rescheduled(abort)
+        except trio.Cancelled:
+            flow.counts.reject(CANCELLED)
+            raise
+        if not waiting.started:
+            flow.counts.reject(reason)
+            raise NoSeat
 
     async def _wait_for_refusal(self) -> None:
         self._refusals -= 1
@@ -170,12 +214,7 @@ class Seats:
             level.running -= 1
             return
         level.end(seats, waited, trio.current_time())
-        if not level.waiting:
-            return
-        if self._turn > 0:
-            self._start_waiting((level,))
-        else:
-            self._ask_for_turn()
+        self.use_seats(level)
 
     def _start_waiting(self, levels: Iterable[Level]) -> None:
         """Start what waits, one request of each level after the other, as far as seats and turn allow."""
@@ -188,11 +227,27 @@ class Seats:
     def _start_one(self, level: Level, now: float) -> bool:
         waiting = level.start_next(now)
         if waiting is None:
+            if level.leased and level.waiting:
+                self.ask_for_seats()
             return False
         self._turn -= waiting.seats
         if waiting.task is not None:
             trio.lowlevel.reschedule(waiting.task)
         return True
+
+    def ask_for_seats(self) -> None:
+        """Other workers may have seats for a level of this one."""
+        if self._holder is not None:
+            self._holder.ask()
+
+    def use_seats(self, level: Level) -> None:
+        """The level may have more free seats than before."""
+        if not level.waiting:
+            return
+        if self._turn > 0:
+            self._start_waiting((level,))
+        else:
+            self._ask_for_turn()
 
     async def run(self) -> None:
         """Run for ever, under the supervisor: begin the turns, and refuse what has waited for too long."""
@@ -229,11 +284,50 @@ class Seats:
                     trio.lowlevel.reschedule(waiting.task)
 
 
-def _why_full(flow: Flow) -> str:
+def _why_full(flow: Flow, seats: int) -> str:
     """The reason to refuse a request that waits for seats; empty if it has a place in a queue."""
-    if flow.level.settings.rejects:
-        return CONCURRENCY_LIMIT
-    return "" if flow.level.has_room(flow.hand) else QUEUE_FULL
+    level = flow.level
+    if level.settings.rejects:
+        taken = level.executing + level.waiting_seats
+        return "" if level.leased and taken + seats <= level.limit else CONCURRENCY_LIMIT
+    return "" if level.has_room(flow.hand) else QUEUE_FULL
+
+
+def places_quota(level: str) -> str:
+    """The name of the quota of a level's places in each of its queues; that of its seats is the name of the level."""
+    return f"{level}/queue"
+
+
+class _SeatsOfLevel:
+    """The use of a worker's lease of seats."""
+
+    def __init__(self, seats: Seats, level: Level) -> None:
+        self._seats, self._level = seats, level
+
+    def allow(self, units: int, limit: int) -> None:
+        level = self._level
+        level.seats = units
+        level.set_limit(limit or level.settings.seats)  # 0: not known yet
+        self._seats.use_seats(level)
+
+    def demand(self) -> tuple[int, int, int]:
+        return self._level.demand(trio.current_time())
+
+
+class _PlacesOfLevel:
+    """The use of a worker's lease of places, which are as many in each queue."""
+
+    def __init__(self, level: Level) -> None:
+        self._level = level
+
+    def allow(self, units: int, limit: int) -> None:
+        # One place, so that a request can wait for its first seat and for more places.
+        self._level.queue_length = max(1, units)
+
+    def demand(self) -> tuple[int, int, int]:
+        """Twice what is in use, once that is more than there are: a queue that grows needs places before it is full."""
+        longest = self._level.longest_queue()
+        return longest, 2 * longest if 2 * longest > self._level.queue_length else longest, 0
 
 
 # Seconds that a request is expected to take, and the least that it is charged.
@@ -292,22 +386,50 @@ class Level:
     All of it is synchronous. `Seats` decides when a level may start requests, and wakes the tasks.
     """
 
-    def __init__(self, settings: LevelSettings) -> None:
+    def __init__(self, settings: LevelSettings, *, leased: bool = False) -> None:
         self.settings = settings
-        self.seats = settings.seats
+        self.leased = leased
+        self.limit = settings.seats  # of all workers
+        self.seats = 0 if leased else settings.seats
+        self.queue_length = 1 if leased else settings.queue_length
         self.executing = 0  # seats
         self.running = 0  # requests
         self.waiting = 0
+        self.waiting_seats = 0
         self._queues: dict[int, Queue] = {}
         # Queues with requests: virtual time, a number that makes entries comparable, queue.
         self._order: list[tuple[float, int, Queue]] = []
         self._entries = 0
         self._virtual = 0.0
+        self._started = 0.0  # when a request that waited last started
 
     def configure(self, settings: LevelSettings) -> None:
         """Requests that already wait keep their queues."""
         self.settings = settings
-        self.seats = settings.seats
+        if not self.leased:
+            self.limit = self.seats = settings.seats
+            self.queue_length = settings.queue_length
+
+    def set_limit(self, limit: int) -> None:
+        """The seats of all workers. Requests that wait for more take fewer."""
+        before, self.limit = self.limit, limit
+        for _, _, queue in self._order if limit < before else ():
+            for waiting in queue.requests:
+                if waiting.started is None and waiting.seats > limit:
+                    self.waiting_seats -= waiting.seats - limit
+                    waiting.seats = limit
+
+    def demand(self, now: float) -> tuple[int, int, int]:
+        """Seats in use, these and those that requests wait for, and those with which the next request can start."""
+        need = 0
+        if (first := self._first()) is not None:
+            need = first.seats
+            if now - max(self._started, first.since) > _STARVED_SECONDS:
+                need = min(need + self.executing, self.limit)
+        return self.executing, self.executing + self.waiting_seats, need
+
+    def longest_queue(self) -> int:
+        return max((queue.length for queue in self._queues.values()), default=0)
 
     @property
     def unused(self) -> bool:
@@ -315,7 +437,7 @@ class Level:
 
     def has_room(self, hand: tuple[int, ...]) -> bool:
         """Whether the shortest queue of the hand is below the limit."""
-        return self._shortest(hand).length < self.settings.queue_length
+        return self._shortest(hand).length < self.queue_length
 
     def enqueue(self, hand: tuple[int, ...], seats: int, now: float, schema: str) -> Waiting:
         queue = self._shortest(hand)
@@ -323,6 +445,7 @@ class Level:
         queue.requests.append(waiting)
         queue.length += 1
         self.waiting += 1
+        self.waiting_seats += seats
         if not queue.ordered:
             queue.virtual = max(queue.virtual + queue.correction, self._virtual)
             queue.correction = 0.0
@@ -344,23 +467,30 @@ class Level:
 
     def start_next(self, now: float) -> Waiting | None:
         """Take the next request from its queue; None if no request waits, or if its seats are not free."""
+        waiting = self._first()
+        if waiting is None or (
+            self.executing + waiting.seats > self.seats and (self.executing or self.leased)
+        ):
+            return None
+        queue = waiting.queue
+        heapq.heappop(self._order)
+        queue.requests.popleft()
+        self._leave(waiting, started=True)
+        self._charge_start(queue, waiting.seats)
+        waiting.since = self._started = now
+        self.executing += waiting.seats
+        self.running += 1
+        return waiting
+
+    def _first(self) -> Waiting | None:
+        """The next request of the queue that has had the least."""
         while self._order:
             queue = self._order[0][2]
             waiting = queue.first()
-            if waiting is None:
-                heapq.heappop(self._order)
-                queue.ordered = False
-                continue
-            if self.executing + waiting.seats > self.seats and self.executing:
-                return None
+            if waiting is not None:
+                return waiting
             heapq.heappop(self._order)
-            queue.requests.popleft()
-            self._leave(waiting, started=True)
-            self._charge_start(queue, waiting.seats)
-            waiting.since = now
-            self.executing += waiting.seats
-            self.running += 1
-            return waiting
+            queue.ordered = False
         return None
 
     def _charge_start(self, queue: Queue, seats: int) -> None:
@@ -377,7 +507,8 @@ class Level:
         heapq.heappush(self._order, (queue.virtual, self._entries, queue))
 
     def end(self, seats: int, waited: Waiting | None, now: float) -> None:
-        """A request has ended; `waited` if it was in a queue before."""
+        """A request has ended; `waited` if it was in a queue before, where its seats may have become fewer."""
+        seats = seats if waited is None else waited.seats
         self.executing -= seats
         self.running -= 1
         if waited is not None:
@@ -393,6 +524,7 @@ class Level:
         waiting.started = started
         waiting.queue.length -= 1
         self.waiting -= 1
+        self.waiting_seats -= waiting.seats
 
     def expired(self, before: float) -> list[Waiting]:
         """The requests that began to wait before this time; they no longer wait."""

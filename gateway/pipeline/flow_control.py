@@ -37,7 +37,7 @@ def seats_of(context: RequestContext, limits: Limits, flow: Flow) -> int:
         seats = _list_seats(context, limits.stored_objects(route.group, route.resource))
     else:
         seats = body_seats(len(context.request.body))
-    return min(seats, flow.level.seats)
+    return min(seats, flow.level.limit)
 
 
 async def take_seats(limits: Limits, attributes: Attributes, needed: int) -> tuple[Flow, int, Waiting | None]:
@@ -48,7 +48,7 @@ async def take_seats(limits: Limits, attributes: Attributes, needed: int) -> tup
     flow = limits.flow_of(attributes)
     if not needed or not flow.limited:
         return flow, 0, None
-    needed = min(needed, flow.level.seats)
+    needed = min(needed, flow.level.limit)
     waited = None if limits.try_start(flow, needed) else await limits.wait(flow, needed)
     return flow, needed, waited
 

@@ -1,0 +1,379 @@
+"""Limits that hold for all workers of a server together (docs/flow-control.md, "Workers"). Pure: no clock, no messages.
+
+Each worker holds a number of units of every quota: seats of a priority level, places in its queues, connections, bytes.
+`Holder` is what a worker holds, `Allocator` is in the writer process and divides. A worker uses what it holds without
+asking; one that needs more reports, and the allocator recalls from the others what they do not use.
+
+    worker -> allocator   Report    what it holds, uses and wants; the number of the last order that it has seen
+    allocator -> worker   Order     units that are granted from now on, and the number down to which it returns units
+
+Invariant: the sum of what workers hold is never above the limit, however late messages arrive. For each worker the
+allocator counts what its last report says that it holds and every grant that it had not seen by then; only what is not
+counted is granted. A worker returns only what it does not use, and reports that after it has given it up.
+
+- The worker ends: its units are free. Its messages have an order, so that none arrives later.
+- The writer process ends: workers go on with what they hold. The next allocator grants nothing before every worker has
+  reported that lived when it was started: only they can hold anything.
+- The limit falls: nothing is granted before what is held is below it, as in one process.
+
+Rejected: a fixed part for each worker (one with all the traffic could use one part of the limit), a round trip per
+request (a get takes less than that), counters in shared memory (a dead process leaves its count behind, and several
+counts cannot be taken at once).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+# A worker that wants nothing keeps one unit of a limit of at least so many units for each worker, for its next request.
+_AMPLE: Final = 4
+
+
+class Demand(NamedTuple):
+    """What a worker says about one quota."""
+
+    held: int
+    busy: int = 0  # units in use
+    wanted: int = 0  # units in use, and those that requests wait for
+    need: int = 0  # units with which the next waiting request can start; 0 if none waits
+
+    @property
+    def short(self) -> bool:
+        return self.wanted > self.held
+
+
+class Report(NamedTuple):
+    seen: int  # number of the last order of this allocator that is contained
+    demands: Mapping[str, Demand]  # of some quotas; the first report to an allocator has all
+    leaving: bool = False  # the worker is about to stop: it gets no more than it needs
+
+
+class Change(NamedTuple):
+    granted: int  # units more
+    target: int  # units above it are to be returned as soon as they are not in use
+    limit: int  # of all workers
+
+
+class Order(NamedTuple):
+    number: int
+    changes: Mapping[str, Change]
+
+
+class Use(Protocol):
+    """What uses the units of a quota in a worker."""
+
+    def allow(self, units: int, limit: int) -> None:
+        """From now on begin to use at most so many; `limit` is that of all workers."""
+
+    def demand(self) -> tuple[int, int, int]:
+        """`busy`, `wanted` and `need` of `Demand`."""
+
+
+class Lease:
+    """The units of one quota that this worker holds."""
+
+    def __init__(self) -> None:
+        self.held = self.target = self.limit = 0
+        self._use: Use | None = None
+        self._owed = False  # whether a grant has not yet let a waiting request start
+        self.reported = Demand(0)
+
+    def attach(self, use: Use | None) -> None:
+        """The only use of the units from now on, if any."""
+        self._use = use
+        self.settle()
+
+    def change(self, change: Change) -> None:
+        self.held += change.granted
+        self.target, self.limit = change.target, change.limit
+        self._owed = self._owed or change.granted > 0
+        self.settle()
+
+    def settle(self) -> None:
+        """Start what may start, and give up what is to be returned and not in use."""
+        use = self._use
+        if use is None:
+            self.held = min(self.held, self.target)
+            return
+        if self._owed:
+            use.allow(self.held, self.limit)
+            busy, _, need = use.demand()
+            # Without this a unit that two workers want could go to and fro, and never be used.
+            self._owed = 0 < need <= self.held and not busy
+        if not self._owed:
+            use.allow(min(self.held, self.target), self.limit)
+            self.held = min(self.held, max(self.target, use.demand()[0]))
+
+    @property
+    def recalled(self) -> bool:
+        """Whether it holds units that are to be returned."""
+        return self.held > self.target
+
+    def demand(self) -> Demand:
+        return Demand(self.held, *(self._use.demand() if self._use is not None else (0, 0, 0)))
+
+
+def _nobody() -> None:
+    pass
+
+
+class Holder:
+    """The leases of one worker, by quota."""
+
+    def __init__(self) -> None:
+        self.leases: dict[str, Lease] = {}
+        self.leaving = False
+        # Called when a use has too few units; whoever runs the worker sets it, and calls `changed` soon.
+        self.ask: Callable[[], None] = _nobody
+        self._seen = 0
+
+    def lease(self, quota: str) -> Lease:
+        """The units of this quota; none until the allocator grants some."""
+        return self.leases.setdefault(quota, Lease())
+
+    def first_report(self) -> Report:
+        """The first report to an allocator that knows nothing about this worker."""
+        self._seen = 0
+        return self._report(self.leases)
+
+    def receive(self, order: Order) -> Report:
+        """Do what the allocator says; the report in reply."""
+        self._seen = order.number
+        for quota, change in order.changes.items():
+            self.lease(quota).change(change)
+        return self._report(order.changes)
+
+    def changed(self) -> Report | None:
+        """A report of the quotas of which the allocator has to know something new, if there are any."""
+        return self._report(found) if (found := [*self._changed()]) else None
+
+    def _changed(self) -> Iterator[str]:
+        for quota, lease in self.leases.items():
+            if lease.recalled:
+                lease.settle()
+            now, before = lease.demand(), lease.reported
+            if now.held != before.held or now.short != before.short:
+                yield quota
+
+    @property
+    def recalled(self) -> bool:
+        """Whether units are to be returned once they are not in use: then `changed` should be called soon."""
+        return any(lease.recalled for lease in self.leases.values())
+
+    def _report(self, quotas: Iterable[str]) -> Report:
+        demands = {}
+        for quota in quotas:
+            lease = self.leases[quota]
+            demands[quota] = lease.reported = lease.demand()
+        return Report(self._seen, demands, self.leaving)
+
+
+class _Worker:
+    """What the allocator knows about a worker."""
+
+    def __init__(self) -> None:
+        self.demands: dict[str, Demand] = {}
+        self.counted: dict[str, int] = {}  # units that it holds at most
+        self.served: dict[str, int] = {}  # when it last had what it needed
+        self.limits: dict[str, int] = {}  # that it knows
+        self.leaving = False
+        self.number = 0  # of the last order
+        self._unseen: deque[tuple[int, dict[str, int]]] = deque()  # grants by the number of their order
+        self.changes: dict[str, Change] = {}  # of the next order
+
+    def take(self, report: Report) -> None:
+        while self._unseen and self._unseen[0][0] <= report.seen:
+            self._unseen.popleft()
+        self.leaving = report.leaving
+        for quota, demand in report.demands.items():
+            unseen = sum(grants.get(quota, 0) for _, grants in self._unseen)
+            queued = self.changes[quota].granted if quota in self.changes else 0
+            self.counted[quota] = demand.held + unseen + queued
+            self.demands[quota] = demand
+
+    def demand(self, quota: str) -> Demand:
+        return self.demands.get(quota, _NOTHING)
+
+    def count(self, quota: str) -> int:
+        return self.counted.get(quota, 0)
+
+    def change(self, quota: str, granted: int, target: int, limit: int) -> None:
+        before = self.changes.get(quota)
+        self.counted[quota] = self.count(quota) + granted
+        self.limits[quota] = limit
+        self.changes[quota] = Change(granted + (before.granted if before else 0), target, limit)
+
+    def order(self) -> Order:
+        self.number += 1
+        grants = {quota: change.granted for quota, change in self.changes.items() if change.granted}
+        if grants:
+            self._unseen.append((self.number, grants))
+        changes, self.changes = self.changes, {}
+        return Order(self.number, changes)
+
+    def forget(self, quota: str) -> None:
+        for known in (self.demands, self.counted, self.served, self.limits, self.changes):
+            known.pop(quota, None)
+
+
+_NOTHING: Final = Demand(0)
+
+
+class Allocator:
+    """Divides the limits among the workers that have reported. Workers are numbers that are never used again.
+
+    Every method may leave orders to be sent, which `orders` returns. While `short`, `ask` should be called now and
+    then: it lets the workers report what they want by now, and gives those a turn for whom there are too few units.
+    """
+
+    def __init__(self, limits: Mapping[str, int], living: Iterable[int] = ()) -> None:
+        """`living` are the workers that may hold something of an earlier allocator."""
+        self._limits = dict(limits)
+        self._retired: set[str] = set()  # quotas without a limit, of which something may be held
+        self._workers: dict[int, _Worker] = {}
+        self._unheard = set(living)
+        self._turn = 0
+
+    def configure(self, limits: Mapping[str, int]) -> None:
+        """Set all limits. A quota that is missing keeps its limit until nobody uses or wants it."""
+        self._retired |= self._limits.keys() - limits.keys()
+        self._retired -= limits.keys()
+        self._limits.update(limits)
+        self._grant(self._limits)
+
+    def report(self, worker: int, report: Report) -> None:
+        last = self._unheard == {worker}
+        self._unheard.discard(worker)
+        known = self._workers.get(worker)
+        if known is None:
+            known = self._workers[worker] = _Worker()
+        known.take(report)
+        for quota in report.demands:
+            if quota not in self._limits:  # of an earlier allocator, or the limit is not known yet
+                self._limits[quota] = 0
+                self._retired.add(quota)
+        self._grant(self._limits if last or not known.number else report.demands)
+
+    def end(self, worker: int) -> None:
+        """The worker no longer lives."""
+        self._unheard.discard(worker)
+        self._workers.pop(worker, None)
+        self._grant(self._limits)
+
+    def orders(self) -> list[tuple[int, Order]]:
+        """What is to be sent to which worker, each once."""
+        return [(number, worker.order()) for number, worker in self._workers.items() if worker.changes]
+
+    @property
+    def short(self) -> bool:
+        """Whether a worker wants units that another has."""
+        return not self._unheard and any(map(self._is_short, self._limits))
+
+    def ask(self) -> None:
+        """Recall what others want more, let the next worker have its turn, and ask for the demands by now.
+
+        Only here, and when a limit falls, because demands change with every request: the caller bounds how often.
+        """
+        if self._unheard:
+            return
+        for quota in [quota for quota in self._limits if self._is_short(quota)]:
+            for worker in self._in_order(quota):
+                if 0 < worker.demand(quota).need <= worker.count(quota):
+                    self._turn += 1
+                    worker.served[quota] = self._turn
+            self._divide(quota, recalls=True)
+            for worker in self._workers.values():
+                if quota not in worker.changes and worker.count(quota) + worker.demand(quota).wanted:
+                    worker.change(quota, 0, worker.count(quota), self._limits[quota])
+            self._forget_unused(quota)
+
+    def _is_short(self, quota: str) -> bool:
+        held = sum(worker.count(quota) for worker in self._workers.values())
+        if quota in self._retired:
+            return held > 0
+        return any(
+            worker.count(quota) < min(self._least(quota, worker), held) for worker in self._workers.values()
+        )
+
+    def _least(self, quota: str, worker: _Worker) -> int:
+        """The units that a worker should have."""
+        ample = self._limits[quota] >= _AMPLE * len(self._workers) and quota not in self._retired
+        return max(worker.demand(quota).wanted, int(ample and not worker.leaving))
+
+    def _in_order(self, quota: str) -> list[_Worker]:
+        """Who has had what it needed least recently is first."""
+        return sorted(self._workers.values(), key=lambda worker: worker.served.get(quota, 0))
+
+    def _free(self, quota: str) -> int:
+        return self._limits[quota] - sum(worker.count(quota) for worker in self._workers.values())
+
+    def _grant(self, quotas: Iterable[str]) -> None:
+        """Grant what is free, and say which limits are new."""
+        for quota in [*quotas] if not self._unheard else ():
+            limit, free = self._limits[quota], self._free(quota)
+            uninformed = [worker for worker in self._workers.values() if worker.limits.get(quota) != limit]
+            if free > 0 or (free < 0 and uninformed):
+                self._divide(quota, recalls=free < 0)
+            for worker in uninformed:
+                if worker.limits.get(quota) != limit:
+                    worker.change(quota, 0, worker.count(quota), limit)
+            self._forget_unused(quota)
+
+    def _divide(self, quota: str, *, recalls: bool) -> None:
+        limit, free, workers = self._limits[quota], self._free(quota), self._in_order(quota)
+        spread = [not worker.leaving and quota not in self._retired for worker in workers]
+        wanted = [worker.demand(quota)._replace(wanted=self._least(quota, worker)) for worker in workers]
+        for worker, target in zip(workers, divide(limit, wanted, spread), strict=True):
+            counted = worker.count(quota)
+            granted = max(0, min(target - counted, free))
+            free -= granted
+            if granted or (recalls and target < counted):
+                worker.change(quota, granted, min(target, counted + granted), limit)
+
+    def _forget_unused(self, quota: str) -> None:
+        if quota in self._retired and not any(
+            worker.count(quota) + worker.demand(quota).wanted for worker in self._workers.values()
+        ):
+            self._retired.discard(quota)
+            del self._limits[quota]
+            for worker in self._workers.values():
+                worker.forget(quota)
+
+
+def divide(limit: int, demands: Sequence[Demand], spread: Sequence[bool]) -> list[int]:
+    """How many units each worker should have, those that come first in the order of `demands`.
+
+        divide(10, [Demand(0, wanted=2), Demand(0, wanted=20), Demand(0, wanted=7)], ...)    -> [2, 4, 4]
+        divide(1, [Demand(0, wanted=3, need=1), Demand(1, 1, 9, 1)], ...)                    -> [1, 0]
+
+    First what each needs to start one request, as far as that goes; then all get the same, or less if they want less.
+    What is left is spread evenly over those that `spread` names, so that their next requests need not wait.
+    """
+    floors, wanted, left = [], [], limit
+    for demand in demands:
+        fits = demand.need <= left
+        floors.append(demand.need if fits else 0)
+        wanted.append(max(demand.wanted, demand.need) if fits else demand.busy)
+        left -= floors[-1]
+    low, high = 0, max(wanted, default=0)
+    while low < high:  # the highest level at which there are enough
+        level = (low + high + 1) // 2
+        if sum(_filled(floors, wanted, level)) <= limit:
+            low = level
+        else:
+            high = level - 1
+    found = _filled(floors, wanted, low)
+    left = limit - sum(found)
+    for index, one in enumerate(found):
+        if left and one < wanted[index]:
+            found[index], left = one + 1, left - 1
+    chosen = [index for index, one in enumerate(spread) if one]
+    for place, index in enumerate(chosen):
+        found[index] += left // len(chosen) + (place < left % len(chosen))
+    return found
+
+
+def _filled(floors: Sequence[int], wanted: Sequence[int], level: int) -> list[int]:
+    return [max(floor, min(most, level)) for floor, most in zip(floors, wanted, strict=True)]
