@@ -25,8 +25,18 @@ class Batch:
         "size",
     )
 
-    def __init__(self, events: Sequence[Event], newest: int, *, restored: bool = False) -> None:
-        """`newest` is the offset before them. Of `restored` events, the event before each is gone."""
+    def __init__(
+        self,
+        events: Sequence[Event],
+        newest: int,
+        *,
+        restored: bool = False,
+        stored: Sequence[bytes] | None = None,
+    ) -> None:
+        """`newest` is the offset before them. Of `restored` events, the event before each is gone.
+
+        `stored` are the bytes of the events in the journal that they come from, which may be of an earlier layout.
+        """
         self.newest, self.size = events[-1], len(events)
         self._events: list[tuple[bytes, bytes]] = []
         self._by_type: list[tuple[bytes, bytes]] = []
@@ -61,6 +71,8 @@ class Batch:
             if removed == (previous != 0):  # otherwise it changes an object
                 scope = type_id, namespace
                 self._changes[scope] = self._changes.get(scope, 0) + (-1 if removed else 1)
+        if stored is not None:
+            self._events = [(key, value) for (key, _), value in zip(self._events, stored, strict=True)]
 
     def put_events(self, txn: Any, databases: Databases) -> None:
         if len(self._events) > 1:

@@ -80,6 +80,16 @@ class AlreadyOpen(CannotOpen):
         )
 
 
+class OfStandby(CannotOpen):
+    """The folder is filled from another server; writes of its own would make it another history."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"the journal in {path} is that of a standby: serve it with --follow and the URL of its leader, or, if "
+            "that leader is gone for good, give it its own history with `rewound promote` and the data folder"
+        )
+
+
 class JournalExists(CannotOpen):
     """An import creates a new journal; it never changes an existing one."""
 
@@ -228,6 +238,14 @@ class BadName(CannotStore):
 class TooManyTypes(CannotStore):
     def __init__(self, limit: int) -> None:
         super().__init__(f"the journal has its limit of {limit} resource types")
+
+
+class CannotFollow(JournalError):
+    """A standby or a backup cannot follow a server any more, and trying again does not help."""
+
+
+class Diverged(CannotFollow):
+    """What was written here and what the server has are two histories."""
 
 
 class Compacted(JournalError):

@@ -25,6 +25,8 @@ Buffer = bytes | memoryview
 LAYOUT, DIALECT, FLOOR, TYPE_PREFIX = b"layout", b"dialect", b"floor", b"type:"
 CLUSTER_ID = b"id"  # 16 bytes, as in the identity file
 CHECK = b"check"  # the checksum of all records of meta (`records.meta_check`)
+TIMELINES = b"timelines"  # the promotions of this history (`timelines`); absent without one
+FOLLOWS = b"follows"  # there in the folder of a standby, until it is promoted
 PROBE = b"probe"  # written and deleted again, to see whether the disk takes writes
 
 MAX_KEY = 511  # LMDB's compiled-in limit

@@ -10,7 +10,7 @@ again and again: append in the thread that reads, or let that one wait for `on_p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from journal.errors import (
     IncompleteFolder,
     LostCommits,
     NewerLayout,
+    OfStandby,
     TooManyTypes,
     WrongDialect,
     WrongIdentity,
@@ -65,18 +66,26 @@ class Journal:
         map_size: int = MAP_SIZE,
         check_tail: bool = True,
         cluster_id: bytes | None = None,
+        follows: bool = False,
     ) -> Journal:
         """Open the journal in a folder, or create it. A read-only journal takes the dialect it finds.
 
         The newest events are checked first, unless the caller verifies the whole journal or reads only its dialect.
-        A new journal gets a new `cluster_id`, unless it goes on with that of another folder.
+        A new journal gets a new `cluster_id`, unless it goes on with that of another folder. Only who `follows`
+        another server writes to the folder of a standby.
         """
-        new = None if readonly else _new_journal(dialect, cluster_id or identity.new_cluster_id())
+        new = (
+            None
+            if readonly
+            else _new_journal(dialect, cluster_id or identity.new_cluster_id(), follows=follows)
+        )
         environment = Environment(path, new=new, map_size=map_size)
         journal = cls(environment)
         try:
             stored = journal._load_meta()
             journal._check_identity(stored)
+            if keys.FOLLOWS in stored and not (readonly or follows):
+                raise OfStandby(path)
             if not readonly and journal.dialect != dialect:
                 raise WrongDialect(path, journal.dialect, dialect)
             if check_tail:
@@ -194,6 +203,22 @@ class Journal:
             # A new dict, because this may run in a thread beside readers of the old one.
             self._types = {**self._types, **fresh}
 
+    def adopt_types(self, types: Mapping[str, int]) -> None:
+        """Give types the numbers that they have in another journal. ValueError if one has another number here."""
+        for name, number in types.items():
+            if self._types.get(name, number) != number:
+                raise ValueError(f"the type {name} has the number {self._types[name]} here, {number} there")
+        taken = {number: name for name, number in self._types.items()}
+        fresh = {name: number for name, number in types.items() if name not in self._types}
+        for name, number in fresh.items():
+            if not 0 < number <= keys.MAX_TYPES or taken.setdefault(number, name) != name:
+                raise ValueError(
+                    f"the type {name} cannot have the number {number}, which {taken[number]} has"
+                )
+        if fresh:
+            self.environment.write(lambda txn: self._put_types(txn, fresh))
+            self._types = {**self._types, **fresh}
+
     def _put_types(self, txn: Any, types: dict[str, int]) -> None:
         numbers = {keys.TYPE_PREFIX + name.encode(): keys.pack_type(types[name]) for name in types}
         self._meta_writer.put(txn, self.environment.databases.meta, numbers)
@@ -240,9 +265,14 @@ class Journal:
         if events:
             self.write(self.encode(events, restored=restored), on_put)
 
-    def encode(self, events: Sequence[Event], *, restored: bool = False) -> Batch:
-        """The first half of `append`: what needs no transaction. No other events may be written before these."""
-        return Batch(events, self._head, restored=restored)
+    def encode(
+        self, events: Sequence[Event], *, restored: bool = False, stored: Sequence[bytes] | None = None
+    ) -> Batch:
+        """The first half of `append`: what needs no transaction. No other events may be written before these.
+
+        `stored` are their bytes, if another journal has them already.
+        """
+        return Batch(events, self._head, restored=restored, stored=stored)
 
     def write(self, batch: Batch, on_put: OnPut | None = None) -> None:
         """The second half of `append`: hardly any Python code, so that it may run in another thread."""
@@ -275,6 +305,11 @@ class Journal:
         if on_put is not None:
             on_put()
 
+    def put_meta(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """Store or delete (None) records of the database meta, in one durable transaction."""
+        meta = self.environment.databases.meta
+        self.environment.write(lambda txn: records.put_meta(txn, meta, changes))
+
     def check(self) -> str:
         """Check the files: the problem in a sentence, after which writes may be refused; empty without one."""
         return self.environment.check()
@@ -302,12 +337,14 @@ class Journal:
         }
 
 
-def _new_journal(dialect: str, cluster_id: bytes) -> NewJournal:
+def _new_journal(dialect: str, cluster_id: bytes, *, follows: bool) -> NewJournal:
     meta = {
         keys.DIALECT: dialect.encode(),
         keys.FLOOR: keys.pack_offset(0),
         keys.LAYOUT: LAYOUT.to_bytes(2, "big"),
         keys.CLUSTER_ID: cluster_id,
     }
+    if follows:
+        meta[keys.FOLLOWS] = b"1"
     meta[keys.CHECK] = records.meta_check(meta)
     return NewJournal(meta, Identity(LAYOUT, cluster_id, dialect, 0, 0, 0, 0))

@@ -125,6 +125,15 @@ def encode_event(key: bytes, event: Event) -> bytes:
     return encoded
 
 
+def check_event(offset: int, value: Buffer) -> None:
+    """Check the bytes of an event without decoding them. Damaged."""
+    if len(value) < _EVENT_LEAD.size:
+        raise Damaged(f"event {offset} is cut short")
+    layout, check = _EVENT_LEAD.unpack_from(value)
+    if _event_check(offset, layout, value[_EVENT_LEAD.size :]) != check:
+        raise Damaged(f"event {offset} does not match its checksum")
+
+
 def decode_event(offset: int, value: Buffer) -> Event:
     if len(value) < _EVENT_LEAD.size:
         raise Damaged(f"event {offset} is cut short")
@@ -261,7 +270,10 @@ def decode_count(scope: Buffer, value: Buffer) -> int:
     return int.from_bytes(packed, "big")
 
 
-_META_KEYS = (keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID, keys.CHECK, keys.PROBE)
+_META_KEYS = (
+    *(keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID, keys.CHECK, keys.PROBE),
+    *(keys.TIMELINES, keys.FOLLOWS),
+)
 
 
 def meta_check(stored: Mapping[bytes, bytes]) -> bytes:
@@ -316,10 +328,13 @@ def _was_right(stored: Mapping[bytes, bytes], check: bytes) -> bool:
     return floor <= stored[keys.FLOOR] and check == meta_check({**before, keys.FLOOR: floor})
 
 
-def put_meta(txn: Any, database: Any, changes: Mapping[bytes, bytes]) -> None:
-    """Store records of the database meta, and the checksum of all."""
+def put_meta(txn: Any, database: Any, changes: Mapping[bytes, bytes | None]) -> None:
+    """Store records of the database meta, or delete those that are None, and store the checksum of all."""
     for key, value in changes.items():
-        txn.put(key, value, db=database)
+        if value is None:
+            txn.delete(key, db=database)
+        else:
+            txn.put(key, value, db=database)
     in_order = [(bytes(key), bytes(value)) for key, value in txn.cursor(database)]
     txn.put(keys.CHECK, _check_of_sorted(in_order), db=database)
 

@@ -22,6 +22,7 @@ from journal.records import (
     decode_events,
     printable,
 )
+from journal.timelines import Timelines, decode_timelines
 
 
 class ReadTransaction:
@@ -75,6 +76,15 @@ class ReadTransaction:
     @property
     def dialect(self) -> str:
         return bytes(self.txn.get(keys.DIALECT, db=self.databases.meta)).decode()
+
+    @property
+    def cluster_id(self) -> bytes:
+        """16 bytes; empty in a folder of an earlier release that no server has opened since."""
+        return bytes(self.txn.get(keys.CLUSTER_ID, b"", db=self.databases.meta))
+
+    @property
+    def timelines(self) -> Timelines:
+        return decode_timelines(bytes(self.txn.get(keys.TIMELINES, b"", db=self.databases.meta)))
 
     def types(self) -> dict[str, int]:
         """Type ids by type name."""

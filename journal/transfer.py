@@ -4,10 +4,8 @@ of such a file (`restore`) or of another journal up to an offset (`fork`).
 All stream: one record in memory at a time, no seeking.
 
     magic    16 bytes, "rewound journal\n"
-    frame    length:4 check:4 payload            check = crc32(payload, check of the frame before)
-             big-endian; the check before the first frame is crc32(magic)
-
-    frames   header   msgpack {version, dialect, types {name: number}, floor, head, events, time}
+    frames   (`frames`) whose payloads are
+             header   msgpack {version, dialect, types {name: number}, floor, head, events, time}
              event    offset:8, then the event's bytes as the journal stores them (`records`), ascending
              ...
              end      00:8, events:8
@@ -23,7 +21,6 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-import struct
 import tempfile
 import time
 import zlib
@@ -39,6 +36,7 @@ import msgpack
 
 from journal import keys, records
 from journal.errors import BadName, Compacted, Damaged, DamagedFile, JournalExists, NameTooLong, NewerLayout
+from journal.frames import LEAD, MAX_FRAME, FrameChain
 from journal.log import Journal
 from journal.records import Event
 from journal.transaction import ReadTransaction
@@ -46,10 +44,8 @@ from journal.view import View
 
 MAGIC = b"rewound journal\n"
 VERSION = 1
-MAX_FRAME = 64 << 20  # a larger length is damage: objects are limited to a twentieth of it
 STEP = 1000  # events between two calls of the progress callback
 
-_LEAD = struct.Struct(">II")
 _END = keys.pack_offset(0)
 
 Progress = Callable[[int], None]  # how many events were written
@@ -98,13 +94,11 @@ def _header_of(reading: ReadTransaction) -> Header:
 class _Frames:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._check = crc32(MAGIC)
+        self._chain = FrameChain(MAGIC)
         stream.write(MAGIC)
 
     def write(self, payload: bytes) -> None:
-        self._check = crc32(payload, self._check)
-        self._stream.write(_LEAD.pack(len(payload), self._check))
-        self._stream.write(payload)
+        self._stream.write(self._chain.frame(payload))
 
 
 class Reader:
@@ -146,7 +140,7 @@ class Reader:
 
     def _frame(self) -> bytes:
         start = self.position
-        length, check = _LEAD.unpack(self._read(_LEAD.size, "it was cut off"))
+        length, check = LEAD.unpack(self._read(LEAD.size, "it was cut off"))
         if not 8 <= length <= MAX_FRAME:
             raise DamagedFile(start, f"no record has {length} bytes")
         payload = self._read(length, "it was cut off")

@@ -1,0 +1,256 @@
+"""The journal of a standby: filled from a stream, written by nothing else, and promoted by hand.
+
+`Copy` applies the messages of a stream (`stream`). It keeps the offsets, the bytes of the events, the numbers of types,
+the retention floor, the cluster id and the timelines of the leader. Whatever it writes is durable in one transaction
+for each commit, so that a kill at any moment leaves a folder that goes on from its newest event.
+
+A new copy gets the state at a base first. Until it is complete its newest event is not above its floor: then nothing
+is served from it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from journal import keys, records
+from journal.batch import Batch
+from journal.errors import BadName, CannotFollow, Damaged, Diverged, JournalError, NameTooLong, NoJournal
+from journal.files import identity
+from journal.files.opening import is_new
+from journal.log import Journal, OnPut
+from journal.records import Event
+from journal.stream import Header, Stored, check_of
+from journal.timelines import Timeline, Timelines, before, branch, encode_timelines
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a follower has of a history."""
+
+    cluster: bytes
+    dialect: str
+    timelines: Timelines
+    head: int
+    check: int | None  # of the event at the head (`stream.check_of`)
+
+
+def check_header(header: Header, own: Position, leader: str, what: str) -> None:
+    """CannotFollow if a stream does not continue what the follower has. `what` it has: "the journal in DIR"."""
+    if header.cluster != own.cluster:
+        raise CannotFollow(
+            f"{leader} serves another cluster, {_uuid(header.cluster)}, than that of {what}, {_uuid(own.cluster)}: "
+            "give the URL of a server of the same cluster, or begin with another folder or file"
+        )
+    if header.dialect != own.dialect:
+        raise CannotFollow(f"{leader} has the dialect {header.dialect}, {what} has {own.dialect}")
+    if not own.head:
+        return
+    mine, theirs = before(own.timelines, own.head), before(header.timelines, own.head)
+    if mine != theirs:
+        raise Diverged(_diverged(mine, theirs, own, leader, what))
+    if header.head < own.head:
+        raise Diverged(
+            f"{what} has events up to {own.head}, and {leader} only up to {header.head} of the same history: that "
+            "server lost commits, or was restored from a copy of its disk; do not let it write, promote this standby "
+            "instead (`rewound promote`) or restore a backup"
+        )
+    if None not in (header.check, own.check) and header.check != own.check:
+        raise Diverged(
+            f"event {own.head} of {what} is not that of {leader}, although both have the same timelines: one of them "
+            f"was written to from a copy of its disk; {_ANEW}"
+        )
+
+
+_ANEW = (
+    "keep what is here if it is needed (`rewound journal export`), then begin with another folder or file, which gets "
+    "everything from the leader"
+)
+
+
+def _diverged(mine: Timelines, theirs: Timelines, own: Position, leader: str, what: str) -> str:
+    if len(mine) > len(theirs) and mine[: len(theirs)] == theirs:
+        return (
+            f"{leader} is on an older timeline than {what}, which was promoted after {mine[len(theirs)].start}: "
+            "follow the server that was promoted, or let that one follow it"
+        )
+    common = [one for one, other in zip(mine, theirs, strict=False) if one == other]
+    split = min(one.start for one in (*mine[len(common) :], *theirs[len(common) :]))
+    return (
+        f"{what} and {leader} are two histories since {split}, after which another server was promoted or a backup "
+        f"restored: the events from {split + 1} to {own.head} here are not there; {_ANEW}"
+    )
+
+
+def _uuid(cluster: bytes) -> str:
+    return str(uuid.UUID(bytes=cluster)) if len(cluster) == 16 else "unknown"
+
+
+class StandbyJournal(Journal):
+    """A journal whose types have the numbers of the leader.
+
+    Types that the leader does not have get numbers in memory, under which nothing is found.
+    """
+
+    def register_types(self, names: Iterable[str]) -> None:
+        free = min((number for number in self._types.values() if number > _RESERVED), default=keys.MAX_TYPES)
+        fresh: dict[str, int] = {}
+        for name in names:
+            if name not in self._types and name not in fresh:
+                fresh[name] = free = free - 1
+        self._types = {**self._types, **fresh}
+
+    def adopt_types(self, types: Mapping[str, int]) -> None:
+        """CannotFollow if a type gets a number that this server has served without one."""
+        clash = [name for name, number in types.items() if self._types.get(name, number) != number]
+        if clash:
+            raise CannotFollow(
+                f"the leader has begun to store {', '.join(sorted(clash))}, which this standby serves as empty: "
+                "start it again"
+            )
+        super().adopt_types(types)
+
+    def types(self) -> dict[str, int]:
+        return {name: number for name, number in self._types.items() if number <= _RESERVED}
+
+
+_RESERVED = keys.MAX_TYPES - 4096  # the numbers above are only in memory
+
+
+class Copy:
+    def __init__(self, journal: StandbyJournal, leader: str) -> None:
+        """`leader` is the URL that errors name."""
+        self.journal, self._leader = journal, leader
+        with journal.read() as view:
+            self._floor = view.floor
+
+    @classmethod
+    def open(cls, path: Path, leader: str) -> Copy | None:
+        """The copy in a folder; None if there is none yet."""
+        try:
+            dialect = dialect_of(path)
+        except NoJournal:
+            return None
+        return cls(_opened(path, dialect), leader)
+
+    @classmethod
+    def create(cls, path: Path, header: Header, leader: str) -> Copy:
+        return cls(_opened(path, header.dialect, header.cluster), leader)
+
+    @property
+    def position(self) -> Position:
+        with self.journal.read() as view:
+            head = view.head
+            return Position(view.cluster_id, view.dialect, view.timelines, head, check_of(view, head))
+
+    @property
+    def base(self) -> int:
+        return self._floor
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has all of the state at its floor."""
+        return self.journal.head > self._floor or not self._floor
+
+    def begin(self, header: Header) -> None:
+        """Check what a stream begins with, and adopt it. CannotFollow."""
+        journal = self.journal
+        position = self.position
+        check_header(header, position, self._leader, f"the journal in {journal.path}")
+        journal.adopt_types(header.types)
+        changes: dict[bytes, bytes | None] = {keys.FOLLOWS: b"1"}
+        if header.timelines:
+            changes[keys.TIMELINES] = encode_timelines(header.timelines)
+        if not position.head:
+            changes[keys.FLOOR] = keys.pack_offset(header.base)
+            self._floor = header.base
+        with journal.read() as view:
+            stored = view.meta()
+        if any(stored.get(key) != value for key, value in changes.items()):
+            journal.put_meta(changes)
+
+    def decode(self, stored: Sequence[Stored]) -> list[Event]:
+        """The events of a run; CannotFollow if one is not what was written."""
+        try:
+            return [records.decode_event(one.offset, one.value) for one in stored]
+        except (Damaged, ValueError) as damage:
+            raise CannotFollow(
+                f"{self._leader} has sent an event that is damaged ({damage}): run `rewound journal verify` on its "
+                "data folder"
+            ) from damage
+
+    def batch(self, events: Sequence[Event], stored: Sequence[Stored]) -> Batch:
+        """What `write` takes: events that are all up to the floor or all above it. CannotFollow."""
+        try:
+            return self.journal.encode(
+                events,
+                restored=events[-1].offset <= self._floor,
+                stored=[one.value for one in stored],
+            )
+        except (ValueError, NameTooLong, BadName) as wrong:
+            raise self._does_not_continue(wrong) from wrong
+
+    def write(self, batch: Batch, on_put: OnPut | None = None) -> None:
+        """Make a batch durable. CannotFollow, CannotStore."""
+        try:
+            self.journal.write(batch, on_put)
+        except ValueError as wrong:
+            raise self._does_not_continue(wrong) from wrong
+
+    def _does_not_continue(self, wrong: Exception) -> CannotFollow:
+        return CannotFollow(
+            f"what {self._leader} has sent does not continue the journal in {self.journal.path} ({wrong}): check both "
+            f"with `rewound journal verify`; {_ANEW}"
+        )
+
+
+def dialect_of(path: Path) -> str:
+    """With which names a journal was created. NoJournal, CannotOpen."""
+    if not path.exists() or is_new(path):
+        raise NoJournal(path)
+    try:
+        who = identity.read(path)
+    except ValueError:
+        who = None
+    if who is not None:
+        return who.dialect
+    journal = Journal.open(path, readonly=True, check_tail=False)
+    journal.close()
+    return journal.dialect
+
+
+def _opened(path: Path, dialect: str, cluster: bytes | None = None) -> StandbyJournal:
+    journal = StandbyJournal.open(path, dialect=dialect, cluster_id=cluster, follows=True)
+    assert isinstance(journal, StandbyJournal)
+    return journal
+
+
+class NotPromoted(JournalError):
+    """A folder cannot become that of a leader."""
+
+
+def promote(path: Path) -> Timeline:
+    """Give the journal of a standby a history of its own: it is then served as that of a leader.
+
+    NotPromoted, CannotOpen (also while the standby runs).
+    """
+    journal = Journal.open(path, dialect=dialect_of(path), follows=True)
+    try:
+        with journal.read() as view:
+            meta, timelines, head, floor = view.meta(), view.timelines, view.head, view.floor
+        if keys.FOLLOWS not in meta:
+            raise NotPromoted(
+                f"the journal in {path} is not that of a standby, and needs no promotion: serve it without --follow"
+            )
+        if head <= floor:
+            raise NotPromoted(
+                f"the journal in {path} has not got everything from its leader yet: promote another standby, or "
+                "restore a backup"
+            )
+        following = branch(timelines, head)
+        journal.put_meta({keys.FOLLOWS: None, keys.TIMELINES: encode_timelines(following)})
+    finally:
+        journal.close()
+    return following[-1]

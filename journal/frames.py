@@ -1,0 +1,82 @@
+"""Frames with chained checksums: what exports, streams and backups consist of after their magic bytes.
+
+    frame    length:4 check:4 payload            check = crc32(payload, check of the frame before)
+             big-endian; the check before the first frame is crc32(magic)
+
+A lost, moved or repeated frame is found like a flipped bit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from zlib import crc32
+
+MAX_FRAME = 64 << 20  # a larger length is damage: objects are limited to a twentieth of it
+LEAD = struct.Struct(">II")
+
+
+class BadFrame(Exception):
+    """`position` is that of the frame, from the first byte of the magic on."""
+
+    def __init__(self, position: int, why: str) -> None:
+        self.position, self.why = position, why
+        super().__init__(f"at byte {position}: {why}")
+
+
+class FrameChain:
+    """Puts payloads into frames; the first one follows the magic bytes."""
+
+    def __init__(self, magic: bytes) -> None:
+        self.check = crc32(magic)
+
+    def frame(self, payload: bytes) -> bytes:
+        self.check = crc32(payload, self.check)
+        return LEAD.pack(len(payload), self.check) + payload
+
+
+class FrameParser:
+    """Takes bytes as they arrive, and returns the payloads of the frames that are complete."""
+
+    def __init__(self, magic: bytes) -> None:
+        self._magic = magic
+        self._buffer = bytearray()
+        self.check = crc32(magic)
+        self.position = 0  # of the first byte that no complete frame has
+
+    @property
+    def rest(self) -> int:
+        """How many bytes of an incomplete frame there are."""
+        return len(self._buffer)
+
+    def payloads(self, data: bytes) -> Iterator[bytes]:
+        """Consume all of it before the next call. BadFrame."""
+        self._buffer += data
+        if not self.position:
+            if len(self._buffer) < len(self._magic):
+                return
+            if self._buffer[: len(self._magic)] != self._magic:
+                raise BadFrame(0, "it does not begin as it should")
+            self._take(len(self._magic))
+        while (payload := self._next()) is not None:
+            yield payload
+
+    def _next(self) -> bytes | None:
+        if len(self._buffer) < LEAD.size:
+            return None
+        length, check = LEAD.unpack_from(self._buffer)
+        if not 0 < length <= MAX_FRAME:
+            raise BadFrame(self.position, f"no record has {length} bytes")
+        end = LEAD.size + length
+        if len(self._buffer) < end:
+            return None
+        payload = bytes(memoryview(self._buffer)[LEAD.size : end])
+        if crc32(payload, self.check) != check:
+            raise BadFrame(self.position, "a record does not match its checksum")
+        self.check = check
+        self._take(end)
+        return payload
+
+    def _take(self, size: int) -> None:
+        del self._buffer[:size]
+        self.position += size

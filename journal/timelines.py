@@ -1,0 +1,51 @@
+"""Timelines: which histories the servers of a cluster have after a promotion.
+
+A cluster begins with a history that has no record here. Every promotion of a standby, and every restored backup, begins
+a new timeline after the newest event that it has:
+
+    leader A    1 2 3 4 5 6 7             events 6 and 7 never reached B
+    standby B   1 2 3 4 5
+    promoted              6' 7' 8'        timelines of B: (id, start 5)
+
+Up to an offset two journals have the same history if they have the same timelines that start before it. So A may
+follow B if its newest event is 5 or less; at 7 it has events that B does not have. Ids are random: two standbys that
+were both promoted differ, which numbers that count up would hide.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import NamedTuple
+
+import msgpack
+
+
+class Timeline(NamedTuple):
+    id: bytes  # 16 bytes
+    start: int  # the events after this offset were written on it, up to the start of the next one
+
+    def __str__(self) -> str:
+        return f"{uuid.UUID(bytes=self.id)} from {self.start}"
+
+
+Timelines = tuple[Timeline, ...]  # the oldest first
+
+
+def encode_timelines(timelines: Timelines) -> bytes:
+    packed: bytes = msgpack.packb([list(one) for one in timelines])
+    return packed
+
+
+def decode_timelines(value: bytes) -> Timelines:
+    """None for a journal without the record. ValueError, TypeError for other bytes."""
+    return tuple(Timeline(*one) for one in msgpack.unpackb(value)) if value else ()
+
+
+def before(timelines: Timelines, offset: int) -> Timelines:
+    """Those that events up to an offset may be of."""
+    return tuple(one for one in timelines if one.start < offset)
+
+
+def branch(timelines: Timelines, offset: int) -> Timelines:
+    """The timelines of a history that goes on by itself after an offset."""
+    return (*before(timelines, offset), Timeline(uuid.uuid4().bytes, offset))
