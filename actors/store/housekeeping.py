@@ -6,6 +6,7 @@ One task; the committer performs all its writes in small steps, so that no commi
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import trio
 
@@ -30,11 +31,20 @@ SNAPSHOT_EVERY, SNAPSHOTS = 50_000, 16
 
 
 class Housekeeping:
-    def __init__(self, journal: Journal, committer: Commits, clock: Clock, keep: int | None) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        committer: Commits,
+        clock: Clock,
+        keep: int | None,
+        leader_floor: Callable[[], int] | None = None,
+    ) -> None:
+        """In a standby, the floor is that of its leader."""
         self._journal = journal
         self._committer = committer
         self._clock = clock
         self._keep = keep  # microseconds of history; None: for ever
+        self._leader_floor = leader_floor
         self._interval = _interval(keep)
 
     async def run(self) -> None:
@@ -69,15 +79,21 @@ class Housekeeping:
         await self._committer.perform(lambda: prune(self._journal, SNAPSHOTS))
 
     async def advance_floor(self) -> None:
-        if self._keep is None:
-            return
-        with self._journal.read() as view:
-            floor = view.offset_at(self._clock.now() - self._keep)
-        done = False
+        floor = self._wanted_floor()
+        done = not floor
         while not done:
             progress = await self._committer.perform(lambda: advance(self._journal, floor, max_events=STEP))
             done = progress.done
             await trio.lowlevel.checkpoint()
+
+    def _wanted_floor(self) -> int:
+        """0: the floor stays where it is."""
+        if self._leader_floor is not None:
+            return self._leader_floor()
+        if self._keep is None:
+            return 0
+        with self._journal.read() as view:
+            return view.offset_at(self._clock.now() - self._keep)
 
 
 def _interval(keep: int | None) -> float:

@@ -11,6 +11,7 @@ usage: rewound <command> [flags]
 
   rewound serve         serve the API; `rewound serve --help` lists the flags
   rewound journal       read the journal of a data folder; `rewound journal --help` lists the commands
+  rewound promote       make a standby (`rewound serve --follow`) the leader
   rewound record        capture a running server into a journal
   rewound history       the versions of an object, and what changed
   rewound blame         who set each field of an object
@@ -42,6 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gateway.cli.dev import dev
 
         return dev(rest)
+    if command == "promote":
+        from gateway.cli.promote import promote
+
+        return promote(rest)
     if command == "record":
         from gateway.cli.record import record
 

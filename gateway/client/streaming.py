@@ -103,8 +103,14 @@ class StreamingSession(Session):
             for line in lines.split(data):
                 await take(line)
 
+        await self.read_parts(path, seconds, split, **query)
+
+    async def read_parts(
+        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+    ) -> None:
+        """Pass on the bytes of a GET that lasts, as they arrive, like `read_lines`."""
         async with self._open_response(path, query, seconds) as response:
-            failure = await _read_all(response, split)
+            failure = await _read_all(response, take)
         if failure is not None:
             raise failure
 

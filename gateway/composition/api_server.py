@@ -50,7 +50,7 @@ from gateway.pipeline.flow_control import Limits as RequestLimits
 from gateway.pipeline.flow_control import flow_fields
 from gateway.pipeline.pipeline import Pipeline
 from gateway.pipeline.route import is_forwarded_path
-from gateway.pipeline.services import InjectFault, PipelineServices
+from gateway.pipeline.services import InjectFault, PipelineServices, Resources
 from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads
 from gateway.settings.server import host_and_port
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from gateway.faults.switch import FaultSwitch
     from gateway.page.handler import JournalPage
     from gateway.proxy.connects import Connects
+    from gateway.standby.feed import JournalFeed
 
 
 class ApiServer:
@@ -83,6 +84,7 @@ class ApiServer:
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._connects = OnDemand("gateway.proxy.connects", self._make_connects)
         self._aggregation = OnDemand("gateway.aggregation.handler", self._make_aggregation)
+        self._journal_feed = OnDemand("gateway.standby.feed", self._make_journal_feed)
         names = CHECK_NAMES[store.rules.health]
         self.health = Health(trio.current_time, settings.livez_grace_period, names.format)
         shared = self._shared = extensions.shared
@@ -123,7 +125,16 @@ class ApiServer:
             self._server = predecessor._server
             self._server.replace_handler(handle)
         meter_all(self._operations, store, self.hub, self._server.statistics)
+        self.metrics.gauge(
+            "rewound_journal_followers",
+            "Standbys and backups that follow the journal.",
+            lambda: 0 if (feed := self._journal_feed.made) is None else feed.followers(),
+        )
         store.registry.follow(self._kinds_changed)
+
+    @property
+    def metrics(self) -> Metrics:
+        return self._operations.metrics
 
     def _make_pipeline(self, extensions: Extensions) -> Pipeline:
         store, settings, operations = self._store, self._settings, self._operations
@@ -157,6 +168,7 @@ class ApiServer:
             openapi,
             self._test_controls(extensions.add_controls, faults),
             self._journal_page(extensions),
+            self._serve_journal_feed,
         )
         services = PipelineServices(
             names=store.names,
@@ -168,7 +180,7 @@ class ApiServer:
             limits=operations.limits,
             api_services=store.api_services,
             serve_api_service=self._serve_api_service,
-            resources=dispatch,
+            resources=_read_only(dispatch, extensions.leader) if extensions.leader else dispatch,
             paths=paths,
             metrics=operations.metrics,
             slow_requests=operations.watchdog,
@@ -261,6 +273,15 @@ class ApiServer:
 
         return serve
 
+    async def _serve_journal_feed(self, context: RequestContext) -> Response:
+        """Serve the stream that standbys and backups follow."""
+        return await (await self._journal_feed.get())(context)
+
+    async def _make_journal_feed(self) -> JournalFeed:
+        from gateway.standby.feed import JournalFeed
+
+        return JournalFeed(self._store, self._stop)
+
     def _make_request_limits(self) -> RequestLimits:
         store, settings = self._store, self._settings
         if not settings.enable_priority_and_fairness:
@@ -342,6 +363,12 @@ class ApiServer:
         self._stop.set()
         await self.hub.close()
         await self._stopped.wait()
+
+
+def _read_only(resources: Dispatch, leader: str) -> Resources:
+    from gateway.standby.read_only import ReadOnlyResources
+
+    return ReadOnlyResources(resources, leader)
 
 
 def _server_of(settings: Settings) -> MakeServer:

@@ -41,6 +41,7 @@ class Extensions:
     add_controls: AddControls | None = None
     make_server: MakeServer | None = None  # in place of one that listens
     shared: Shared | None = None  # None: this process is the whole server
+    leader: str = ""  # of a standby: where writes go, which this server refuses
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
 
 

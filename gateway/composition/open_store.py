@@ -121,9 +121,16 @@ def read_only_store(
     memory: MemoryBudget,
     nursery: trio.Nursery,
     extensions: Extensions,
+    *,
+    calls_out: bool = False,
 ) -> Store:
-    """The store of a journal that nothing writes to: without controllers, housekeeping and tasks of plugins."""
-    return _build_store(settings, journal, clock, memory, nursery, extensions, writes=False)
+    """The store of a journal that no request writes to: without controllers, housekeeping and tasks of plugins.
+
+    `calls_out`: conversion webhooks and aggregated servers are there.
+    """
+    return _build_store(
+        settings, journal, clock, memory, nursery, extensions, writes=False, calls_out=calls_out
+    )
 
 
 def memory_budget(settings: Settings) -> MemoryBudget:
@@ -140,6 +147,7 @@ def _build_store(
     extensions: Extensions,
     *,
     writes: bool = True,
+    calls_out: bool = True,
 ) -> Store:
     """Build every service and start its task; those that write only if `writes`."""
     names, rules = NAMES[settings.dialect], settings.rules
@@ -151,7 +159,7 @@ def _build_store(
     publication = Publication(names, registry, journal, feed, committer.next_offset, rules)
     committer.commits_on_loop = publication.establishes
     access = build_access(settings, names, journal, feed, clock, extensions)
-    calls_out = writes and not extensions.isolated
+    calls_out = calls_out and not extensions.isolated
     calls = HttpsCalls()
     conversion_clients = WebhookClients(Services(journal), WebhookCredentials(), calls)
     converter = Converter(names, conversion_clients if calls_out else NoClients())

@@ -37,6 +37,11 @@ async def run(
 
     `opened_store` gets the store right before.
     """
+    if settings.standby.follow:
+        from gateway.composition.standby import run_standby
+
+        await run_standby(settings, announce, stop, clock or WallClock(), extensions, opened_store)
+        return
     created = CreatedPaths(settings)
     opened = open_store(settings, clock or WallClock(), created, extensions)
     async with opened as store, trio.open_nursery() as nursery:

@@ -1,5 +1,5 @@
 """Serves paths that are no resources: health, version, metrics, discovery, OpenAPI, the keys of service account tokens,
-the page about the journal with its timeline, and the index of all paths.
+the page about the journal with its timeline, the stream for standbys, and the index of all paths.
 
 Most of them respond to any method as to a GET, as those of kube-apiserver do; the others allow GET only.
 """
@@ -19,7 +19,7 @@ from gateway.ops.operations import Operations
 from gateway.pipeline import render
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
-from gateway.pipeline.route import PAGE_PATH, TIMELINE_PATH
+from gateway.pipeline.route import FEED_PATH, PAGE_PATH, TIMELINE_PATH
 from gateway.release import version_document
 from gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
 
@@ -73,6 +73,7 @@ class Paths:
         openapi: OpenApi,
         controls: Serve | None,
         serve_page: Serve | None,
+        serve_feed: Serve,
     ) -> None:
         self._operations = operations
         self._accounts = accounts
@@ -80,6 +81,7 @@ class Paths:
         self._openapi = openapi
         self._controls = controls  # of --enable-test-controls
         self._serve_page = serve_page  # None: it is off
+        self._serve_feed = serve_feed
 
     @staticmethod
     def negotiates(path: str) -> bool:
@@ -123,6 +125,8 @@ class Paths:
             )
         if path == "/debug/api_priority_and_fairness/dump_priority_levels":
             return render.text(dump_priority_levels(self._operations.limits))
+        if path == FEED_PATH:
+            return await self._serve_feed(context)
         if self.reads_body(path):
             assert self._controls is not None
             return await self._controls(context)

@@ -36,6 +36,9 @@ PAGE_PATH = "/debug/journal/"
 TIMELINE = "timeline"
 TIMELINE_PATH = f"/apis/{REWIND_GROUP}/v1/{TIMELINE}"
 
+# What standbys and backups follow.
+FEED_PATH = "/journal/feed"
+
 HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
 # Clients repeat their paths. Routes of long ones are not cached, so that the cache stays below a megabyte.

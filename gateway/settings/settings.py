@@ -188,6 +188,34 @@ def _check_pair(flags: list[str], certificate: Path | None, key: Path | None) ->
         check_certificate_and_key(flags, certificate, key)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandbySettings:
+    """Which server this one is a standby of, and with which credentials it follows that server."""
+
+    follow: str = ""  # a URL; empty: it is no standby
+    follow_kubeconfig: Path | None = None
+    follow_token_file: Path | None = None
+    follow_certificate_authority: Path | None = (
+        None  # None: that of the kubeconfig file, or those of this machine
+    )
+    follow_max_lag: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not self.follow:
+            refuse_without(self, "--follow")
+            return
+        check_file("--follow-kubeconfig", self.follow_kubeconfig)
+        check_file("--follow-token-file", self.follow_token_file)
+        check_authorities("--follow-certificate-authority", self.follow_certificate_authority)
+        if (self.follow_kubeconfig is None) == (self.follow_token_file is None):
+            raise SettingsError(
+                "--follow",
+                "needs either --follow-kubeconfig or --follow-token-file, to sign in at the leader",
+            )
+        if self.follow_max_lag <= 0:
+            raise SettingsError("--follow-max-lag", "must be longer than nothing; the usual value is 30s")
+
+
 MODES = ("batch", "blocking", "blocking-strict")
 FORMATS = ("json", "legacy")
 STANDARD_OUTPUT = "-"
@@ -379,6 +407,7 @@ class Settings:
     audit: AuditSettings = field(default_factory=AuditSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     proxy: ProxySettings = field(default_factory=ProxySettings)
+    standby: StandbySettings = field(default_factory=StandbySettings)
 
     def __post_init__(self) -> None:
         self._check_names()

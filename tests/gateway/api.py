@@ -33,6 +33,7 @@ from actors.store.committer import Committer
 from gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from gateway.composition.run import run
 from gateway.settings.settings import LOOPBACK, Addresses, Settings
+from gateway.store import Store
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import Document, ManualClock, Refused, Verbs, memory_folder, open_store
 from tests.gateway.initial_data import (
@@ -118,6 +119,7 @@ class Api:
     _plain: PlainClient | None = None
     _httpx: httpx.AsyncClient | None = None
     has_client: bool = False  # that sends all requests
+    store: Store | None = None  # of the running server
 
     # The server.
 
@@ -137,7 +139,10 @@ class Api:
             self.addresses = addresses
             task_status.started()
 
-        await run(self.settings, announce, self.stop, self.clock, self.extensions)
+        def opened(store: Store) -> None:
+            self.store = store
+
+        await run(self.settings, announce, self.stop, self.clock, self.extensions, opened)
         self.stopped.set()
 
     async def finish(self) -> None:

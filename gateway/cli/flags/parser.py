@@ -29,6 +29,7 @@ from gateway.cli.flags.sections import (
     add_services,
     add_serving,
     add_signing,
+    add_standby,
     add_token_webhook,
 )
 from gateway.settings.checks import SettingsError
@@ -191,5 +192,6 @@ _SECTIONS = (
     ("kinds and features", add_kinds),
     ("services", add_services),
     ("history", add_history),
+    ("standby", add_standby),
     ("operation", add_operation),
 )

@@ -123,6 +123,32 @@ def add_history(group: Any) -> None:
     )
 
 
+def add_standby(group: Any) -> None:
+    add(
+        group,
+        "--follow",
+        str,
+        "URL",
+        "be a standby of the server there: a copy of its journal that serves reads, and refuses writes",
+    )
+    add(group, "--follow-kubeconfig", Path, "FILE", "how to sign in there")
+    add(group, "--follow-token-file", Path, "FILE", "or a bearer token in a file, read again when it changes")
+    add(
+        group,
+        "--follow-certificate-authority",
+        Path,
+        "FILE",
+        "CA of that server (PEM), instead of that of the kubeconfig file",
+    )
+    add(
+        group,
+        "--follow-max-lag",
+        duration,
+        "TIME",
+        "/readyz fails when the standby has been behind its leader for so long",
+    )
+
+
 def add_operation(group: Any) -> None:
     add(
         group,

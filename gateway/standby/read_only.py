@@ -1,0 +1,43 @@
+"""Refuses writes to a standby, with the URL of the server that takes them.
+
+405 and not 503, which clients repeat until they give up: a write will not succeed here a moment later. And not 403, by
+which an operator would look for missing rights: a user without rights still gets that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Final
+
+from gateway.message import Response
+from gateway.pipeline.context import RequestContext
+from gateway.pipeline.errors import MethodNotAllowed
+from gateway.pipeline.route import Route
+from gateway.pipeline.services import Resources
+
+_READS: Final = frozenset({"get", "list", "watch"})
+
+
+class ReadOnlyResources:
+    def __init__(self, resources: Resources, leader: str) -> None:
+        self._resources = resources
+        self._message = f"this server is a standby and only reads: send writes to its leader, {leader}"
+        self.served = resources.served
+        self.creates_review = resources.creates_review
+        self.has_protobuf = resources.has_protobuf
+
+    def serve(self, context: RequestContext) -> Response | Awaitable[Response]:
+        if not self._reads(context.route):
+            self.check(context)
+        return self._resources.serve(context)
+
+    def check(self, context: RequestContext) -> None:
+        self._resources.check(context)  # what does not exist is a 404 first
+        if not self._reads(context.route):
+            raise MethodNotAllowed(("GET", "HEAD"), self._message)
+
+    def _reads(self, route: Route) -> bool:
+        """What pods and kubelets serve, and reviews, change nothing in the journal."""
+        return (
+            route.verb in _READS or route.forwarded or (route.verb == "create" and self.creates_review(route))
+        )
