@@ -29,7 +29,7 @@ def _watchers(options: argparse.Namespace) -> dict[str, Any]:
     """Every number of watchers in every shape, with one process and with --workers."""
     counts, shapes = options.count or WATCHERS, options.shape or watchers.SHAPES
     return dict(
-        watchers.measure(options.scratch, count, shape, number, _log)
+        watchers.measure(options.scratch, count, shape, number, _log, options.rewound)
         for count in counts
         for shape in shapes
         for number in options.workers or (1,)
@@ -38,14 +38,16 @@ def _watchers(options: argparse.Namespace) -> dict[str, Any]:
 
 def _consistency(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        str(number): read_after_write.measure(options.scratch, options.checks, number, _log)
+        str(number): read_after_write.measure(options.scratch, options.checks, number, _log, options.rewound)
         for number in options.workers or (1,)
     }
 
 
 def _workers(options: argparse.Namespace) -> dict[str, Any]:
     return {
-        str(number): workers.measure(options.scratch, number, options.rounds, options.seconds, _log)
+        str(number): workers.measure(
+            options.scratch, number, options.rounds, options.seconds, _log, options.rewound
+        )
         for number in options.workers or (2,)
     }
 
@@ -66,6 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--checks", type=int, default=100_000, help="of consistency (default 100,000)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one round (default 2)")
+    parser.add_argument("--rewound", default="", metavar="COMMAND", help="the command of another release")
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()), help="folder for data")
     parser.add_argument("--save", type=Path, default=SAVED / "scale.json", help="JSON file of the results")
     options = parser.parse_args(arguments)

@@ -355,12 +355,14 @@ def user_lines(names: Sequence[str]) -> list[str]:
     return [f"{name},{name},{name}-uid" for name in names]
 
 
-def measure(scratch: Path, checks: int, workers: int, report: Callable[[str], None]) -> dict[str, Any]:
+def measure(
+    scratch: Path, checks: int, workers: int, report: Callable[[str], None], command: str = ""
+) -> dict[str, Any]:
     """Check a new server with this many workers: half of the clients over TLS, half without."""
     names = [f"reader-{number}" for number in range(USERS)]
     folder = fresh_folder(scratch, "scale-consistency")
     try:
-        server = ServerProcess(folder, flags=worker_flags(workers), users=user_lines(names))
+        server = ServerProcess(folder, command=command, flags=worker_flags(workers), users=user_lines(names))
         try:
             found = [
                 check(endpoint, checks // 2, users=user_endpoints(endpoint, names), tag=tag)

@@ -36,14 +36,14 @@ WINDOW = 256  # connections that are being opened at a time
 
 
 def measure(
-    scratch: Path, watchers: int, shape: str, workers: int, report: Callable[[str], None]
+    scratch: Path, watchers: int, shape: str, workers: int, report: Callable[[str], None], command: str = ""
 ) -> tuple[str, Figures]:
     """The name of the measurement and its figures."""
     fits = raise_file_limit() - OTHER_FILES - FIRST
     if watchers > fits:
         report(f"{watchers:,} watchers: {fits:,} fit below the limit of open files")
         watchers = fits
-    with served(scratch, workers) as server:
+    with served(scratch, workers, command) as server:
         figures = {"watchers": watchers, "workers": workers, "shape": shape}
         figures |= _measure(server, watchers, shape)
     report(f"{watchers:,} watchers, {shape}, {workers} workers: {figures['total_mb']:.0f} MB")
@@ -51,11 +51,11 @@ def measure(
 
 
 @contextmanager
-def served(scratch: Path, workers: int) -> Iterator[MeasuredServer]:
-    """A new server with this many workers; its folder is deleted afterwards."""
+def served(scratch: Path, workers: int, command: str = "") -> Iterator[MeasuredServer]:
+    """A new server with this many workers, of this checkout or of `command`; its folder is deleted afterwards."""
     folder = fresh_folder(scratch, "scale-watchers")
     try:
-        process = ServerProcess(folder, flags=worker_flags(workers))
+        process = ServerProcess(folder, command=command, flags=worker_flags(workers))
         try:
             yield MeasuredServer(process.endpoint, parse(["--scratch", str(scratch)]), process=process)
         finally:

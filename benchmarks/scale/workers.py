@@ -28,10 +28,15 @@ Figures = dict[str, Any]
 
 
 def measure(
-    scratch: Path, workers: int, rounds: int, seconds: float, report: Callable[[str], None]
+    scratch: Path,
+    workers: int,
+    rounds: int,
+    seconds: float,
+    report: Callable[[str], None],
+    command: str = "",
 ) -> Figures:
     with ExitStack() as stack:
-        servers = {count: stack.enter_context(served(scratch, count)) for count in (1, workers)}
+        servers = {count: stack.enter_context(served(scratch, count, command)) for count in (1, workers)}
         found: Figures = {}
         for work in ("get", "list", "create", "delivery"):
             found[work] = _compare(work, servers, rounds, seconds)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 
 
 def with_children(pids: Iterable[int]) -> list[int]:
@@ -17,8 +19,9 @@ def with_children(pids: Iterable[int]) -> list[int]:
 
 
 def _children(pid: int) -> list[int]:
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children") as listing:
-            return [int(child) for child in listing.read().split()]
-    except OSError:
-        return []
+    """Those of every thread: a child that a worker thread has started is that thread's."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # the thread has ended
+            found += map(int, (thread / "children").read_text().split())
+    return found
