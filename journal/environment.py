@@ -313,6 +313,10 @@ class Environment:
         if self._identity_file is not None:
             self._identity_file.sync()
 
+    def forget_dead_readers(self) -> None:
+        """Clear the slots of readers whose processes have ended."""
+        self._env.reader_check()
+
     def close(self) -> None:
         """Close everything; the lock on the data file is released last."""
         if self._env is not _NOT_OPEN:

@@ -323,6 +323,10 @@ class Journal:
         """Make the identity file durable: it may be behind the newest commit by what was written since."""
         self.environment.sync()
 
+    def forget_dead_readers(self) -> None:
+        """Release what read transactions of killed processes hold: LMDB would not use their pages again."""
+        self.environment.forget_dead_readers()
+
     def close(self) -> None:
         self.environment.close()
 

@@ -116,11 +116,12 @@ class Publication:
     def _publish_stored(self) -> None:
         served: list[Any] = []
         unserved: list[Any] = []
+        since = self._next_offset()
         with self._journal.read() as view:
             for _, name, row in view.rows(self._type_id, ""):
                 stored = parsed(row.body)
                 self._remember(_known(name, stored))
-                kind = self._kind(stored, row.body, self._journal.head + 1)
+                kind = self._kind(stored, row.body, since)
                 served += kind.served
                 unserved += kind.unserved
         if served or unserved:

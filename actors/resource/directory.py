@@ -48,9 +48,9 @@ class Directory:
             actor = self._start_served(definition.type_name)
         return actor.ask(command)
 
-    async def ask(self, definition: Definition, command: Command) -> Outcome:
+    def ask(self, definition: Definition, command: Command) -> Coroutine[Any, Any, Outcome]:
         """Send a command of the server itself, also to types that are declared but not served."""
-        return await self.actor(definition).ask(command)
+        return self.actor(definition).ask(command)
 
     def actor(self, definition: Definition) -> ResourceActor:
         name = definition.type_name

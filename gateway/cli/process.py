@@ -17,7 +17,7 @@ from gateway.settings.settings import Addresses, Settings
 
 async def serve_until_signal(settings: Settings, announce: Announce, clock: Clock | None = None) -> None:
     """Serve until SIGTERM or SIGINT; a second signal ends the process at once."""
-    _raise_file_limit()
+    raise_file_limit()
     stop = trio.Event()
     with pydantic_decoder.postponed():
         async with trio.open_nursery() as nursery:
@@ -44,7 +44,7 @@ def write_pid_file(settings: Settings) -> None:
         raise settings.server.refuse("pid_path", f"{path}: {error.strerror}; give another file") from None
 
 
-def _raise_file_limit() -> None:
+def raise_file_limit() -> None:
     """Every watch holds a socket: use as many file descriptors as this process may have."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

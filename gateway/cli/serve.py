@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,27 +29,31 @@ def serve(arguments: Sequence[str]) -> int:
     try:
         settings, warnings = parse_flags(arguments)
     except SettingsError as error:
-        _print_error(str(error))
+        print_error(str(error))
         return 2
     for warning in warnings:
-        _print_error(f"warning: {warning}")
-    return _run(settings)
-
-
-def _run(settings: Settings) -> int:
+        print_error(f"warning: {warning}")
     needs_certificates = bool(settings.secure_binds) and not (settings.pki / "ca.crt").exists()
-    with begin_early(wanted=needs_certificates):
-        return _serve(settings)
+    with begin_early(wanted=needs_certificates and settings.workers == 1):
+        # The modules of a server are imported only now: reporting a wrong flag should not take as long as a start.
+        from gateway.cli.process import write_pid_file
+
+        try:
+            write_pid_file(settings)
+        except SettingsError as error:
+            print_error(str(error))
+            return 2
+        if settings.workers > 1:
+            return run_configured(settings, lambda: _serve_with_workers(settings, arguments))
+        return run_configured(settings, lambda: _serve(settings))
 
 
-def _serve(settings: Settings) -> int:
-    # Imported only now: reporting a wrong flag should not take as long as a start.
-    import trio
-
+def run_configured(settings: Settings, run: Callable[[], int]) -> int:
+    """Configure this process for a server, and call `run`, which returns the exit code; reports why it failed."""
     from gateway.cli.failures import explain
     from gateway.cli.logs import configure_logging
     from gateway.cli.memory_faults import explain_memory_faults
-    from gateway.cli.process import configure_malloc, serve_until_signal, write_pid_file
+    from gateway.cli.process import configure_malloc
 
     configure_malloc()
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -57,36 +61,58 @@ def _serve(settings: Settings) -> int:
     explain_memory_faults(settings.journal)
     try:
         configure_logging(settings)
-        write_pid_file(settings)
     except SettingsError as error:
-        _print_error(str(error))
+        print_error(str(error))
         return 2
-
-    def announce(addresses: Addresses) -> None:
-        gc.freeze()
-        gc.enable()
-        print(banner(settings, addresses), flush=True)
-
     try:
-        if settings.enable_test_controls:
-            from gateway.testing.clock import AdvancingClock
-
-            clock = AdvancingClock()
-            trio.run(serve_until_signal, settings, announce, clock, clock=clock.deadlines)
-        else:
-            trio.run(serve_until_signal, settings, announce)
+        return run()
     except KeyboardInterrupt:
         return 130
     except BaseException as error:
         explanation = explain(error, settings)
         if explanation is None:
             raise
-        _print_error(explanation)
+        print_error(explanation)
         return 1
+
+
+def _serve(settings: Settings) -> int:
+    import trio
+
+    from gateway.cli.process import serve_until_signal
+
+    def announce(addresses: Addresses) -> None:
+        gc.freeze()
+        gc.enable()
+        print(banner(settings, addresses), flush=True)
+
+    if settings.enable_test_controls:
+        from gateway.testing.clock import AdvancingClock
+
+        clock = AdvancingClock()
+        trio.run(serve_until_signal, settings, announce, clock, clock=clock.deadlines)
+    else:
+        trio.run(serve_until_signal, settings, announce)
     return 0
 
 
-def _print_error(text: str) -> None:
+def _serve_with_workers(settings: Settings, arguments: Sequence[str]) -> int:
+    import trio
+
+    from gateway.workers.parent import Parent
+    from gateway.workers.roles import Role
+
+    def announce(addresses: Addresses) -> None:
+        print(banner(settings, addresses), flush=True)
+
+    def command(role: Role) -> list[str]:
+        return [sys.executable, "-P", "-m", "gateway.cli.child", role.encode(), *arguments]
+
+    gc.enable()
+    return trio.run(Parent(settings, command).run, announce)
+
+
+def print_error(text: str) -> None:
     print(f"rewound: {text}", file=sys.stderr, flush=True)
 
 
@@ -117,6 +143,11 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
         yield "also", url
     if addresses.quic is not None:
         yield "http3", f"https://{_local(addresses.quic)} (over QUIC; callers sign in with tokens only)"
+    if settings.workers > 1:
+        yield (
+            "workers",
+            f"{settings.workers} processes, and one that writes the journal; SIGHUP replaces them in turn",
+        )
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"

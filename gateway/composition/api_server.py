@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -26,6 +26,7 @@ from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.connections.config import server_config
 from gateway.connections.limits import Limits, affordable_connections
 from gateway.connections.listen import Listener
+from gateway.connections.responder import Handle
 from gateway.connections.server import Server
 from gateway.connections.server_state import AnyServer, MakeServer
 from gateway.describe.discovery import Discovery
@@ -35,7 +36,7 @@ from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.encoders import Encoders
 from gateway.handlers.lists import ListHandler
 from gateway.handlers.paths import Paths, Serve
-from gateway.message import Response
+from gateway.message import Request, Response
 from gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
 from gateway.ops.health import Health
 from gateway.ops.loop_watchdog import LoopWatchdog
@@ -53,7 +54,7 @@ from gateway.pipeline.route import is_forwarded_path
 from gateway.pipeline.services import InjectFault, PipelineServices, Resources
 from gateway.rewind.handler import RewindHandler
 from gateway.rewind.past_reads import PastReads
-from gateway.settings.server import host_and_port
+from gateway.settings.server import Address, host_and_port
 from gateway.settings.settings import Addresses, Settings
 from gateway.store import Store
 from gateway.watch.hub import Hub
@@ -111,12 +112,15 @@ class ApiServer:
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._operations.limits.run)
         pipeline = self._make_pipeline(extensions)
         self._config = server_config(settings)
+        if extensions.binds is not None:
+            self._config.listen_on(extensions.binds.secure, extensions.binds.plain)
         limits = Limits.configured(
             self._config,
             settings.max_connections or affordable_connections(store.memory.process.limit),
             self._forwards,
+            extensions.accept_share,
         )
-        handle = pipeline.handle
+        handle = _after(extensions.before_request, pipeline.handle)
         observer = both(self._audit_log(nursery), extensions.observer)
         if predecessor is None:
             make = extensions.make_server or _server_of(settings)
@@ -324,28 +328,11 @@ class ApiServer:
                     task_status=task_status,
                 )
             )
-            self._addresses = self._listening(listeners)
+            self._addresses = listening_addresses(self._settings, listeners, self._server.quic_address)
             if tls is not None and self._addresses.secure is not None:
                 write_admin_kubeconfig(self._settings, tls, self._addresses.secure[1])
             task_status.started(self._addresses)
         self._stopped.set()
-
-    def _listening(self, listeners: list[Listener]) -> Addresses:
-        addressed = [(one, one.address) for one in listeners if one.address is not None]
-        secure = next((address for one, address in addressed if one.tls is not None), None)
-        insecure = next((address for one, address in addressed if one.tls is None), None)
-        main = secure or insecure
-        if not listeners:  # another program listens, where the flags say
-            main = self._settings.secure or self._settings.insecure
-        return Addresses(
-            secure,
-            insecure,
-            () if main is None else reachable_addresses(main[0]),
-            tuple(
-                one.url for one in listeners if one.address is None or one.address not in (secure, insecure)
-            ),
-            self._server.quic_address,
-        )
 
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
@@ -369,6 +356,37 @@ def _read_only(resources: Dispatch, leader: str) -> Resources:
     from gateway.standby.read_only import ReadOnlyResources
 
     return ReadOnlyResources(resources, leader)
+
+
+def listening_addresses(
+    settings: Settings, listeners: Sequence[Listener], quic: Address | None = None
+) -> Addresses:
+    """Where clients reach a server that listens there."""
+    addressed = [(one, one.address) for one in listeners if one.address is not None]
+    secure = next((address for one, address in addressed if one.secure), None)
+    insecure = next((address for one, address in addressed if not one.secure), None)
+    main = secure or insecure
+    if not listeners:  # another program listens, where the flags say
+        main = settings.secure or settings.insecure
+    return Addresses(
+        secure,
+        insecure,
+        () if main is None else reachable_addresses(main[0]),
+        tuple(one.url for one in listeners if one.address is None or one.address not in (secure, insecure)),
+        quic,
+    )
+
+
+def _after(first: Callable[[], None] | None, handle: Handle) -> Handle:
+    """Handle requests after a call of `first`, if there is one."""
+    if first is None:
+        return handle
+
+    def handle_after(request: Request) -> Coroutine[Any, Any, Response]:
+        first()
+        return handle(request)
+
+    return handle_after
 
 
 def _server_of(settings: Settings) -> MakeServer:

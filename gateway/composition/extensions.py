@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
+from gateway.connections.limits import AcceptShare
 from gateway.connections.server_state import MakeServer
 from gateway.exchange import RequestObserver
 from gateway.ops.checks import AskCondition
@@ -33,6 +34,14 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
+class Binds:
+    """Binds such as fd://3, of sockets with TLS and of plain ones."""
+
+    secure: tuple[str, ...]
+    plain: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Extensions:
     token_methods: Sequence[TokenMethod] = ()  # asked about bearer tokens that the token file does not list
     authorizers: Sequence[Authorizer] = ()  # asked before those of --authorization-mode
@@ -42,6 +51,9 @@ class Extensions:
     make_server: MakeServer | None = None  # in place of one that listens
     shared: Shared | None = None  # None: this process is the whole server
     leader: str = ""  # of a standby: where writes go, which this server refuses
+    binds: Binds | None = None  # open sockets, in place of the addresses that the settings say
+    accept_share: AcceptShare | None = None
+    before_request: Callable[[], None] | None = None  # called before anything else of a request is done
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
 
 

@@ -35,6 +35,7 @@ from actors.names import NAMES
 from actors.resource.actor import ActorContext
 from actors.resource.directory import Directory
 from actors.resource.object_size import ObjectSizes
+from actors.resource.remote import RemoteDirectory, Send
 from actors.runtime.clock import Clock
 from actors.runtime.large_work import LargeWork
 from actors.runtime.supervisor import Supervisor
@@ -68,6 +69,10 @@ from journal.errors import (
     WrongIdentity,
 )
 from journal.log import Journal
+
+# More writes than the writer process can have decided and not committed: the first offset after a change of a kind from
+# which on all objects surely have the form of its new schema, for a process that does not know what is in progress.
+IN_FLIGHT = 1 << 16
 
 _NOT_CREATED_HERE = (
     AlreadyOpen,
@@ -133,9 +138,22 @@ def read_only_store(
     )
 
 
-def memory_budget(settings: Settings) -> MemoryBudget:
-    """The budget of one server; several stores may share it."""
-    return MemoryBudget.of_limit(settings.memory_limit or default_limit())
+def worker_store(
+    settings: Settings,
+    journal: Journal,
+    clock: Clock,
+    memory: MemoryBudget,
+    nursery: trio.Nursery,
+    extensions: Extensions,
+    send: Send,
+) -> Store:
+    """The store of a process that reads the journal of another one, and sends it commands with `send`."""
+    return _build_store(settings, journal, clock, memory, nursery, extensions, writes=False, send=send)
+
+
+def memory_budget(settings: Settings, processes: int = 1) -> MemoryBudget:
+    """The budget of one server, or of one of its processes; several stores may share it."""
+    return MemoryBudget.of_limit((settings.memory_limit or default_limit()) // processes)
 
 
 def _build_store(
@@ -148,15 +166,21 @@ def _build_store(
     *,
     writes: bool = True,
     calls_out: bool = True,
+    send: Send | None = None,
 ) -> Store:
-    """Build every service and start its task; those that write only if `writes`."""
+    """Build every service and start its task; those that write only if `writes`.
+
+    With `send`, another process writes the journal, and gets all commands.
+    """
     names, rules = NAMES[settings.dialect], settings.rules
     catalog = built_in(names, settings.features, settings.enablement, rules)
-    journal.register_types(catalog.stored_types())
+    if send is None:
+        journal.register_types(catalog.stored_types())
     feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
-    publication = Publication(names, registry, journal, feed, committer.next_offset, rules)
+    next_offset = committer.next_offset if send is None else lambda: journal.head + IN_FLIGHT
+    publication = Publication(names, registry, journal, feed, next_offset, rules)
     committer.commits_on_loop = publication.establishes
     access = build_access(settings, names, journal, feed, clock, extensions)
     calls_out = calls_out and not extensions.isolated
@@ -199,7 +223,10 @@ def _build_store(
         converter,
         ObjectSizes(settings.max_object_size, names, ProtobufEncoder(registry, names).size),
     )
-    directory = Directory(registry, supervisor, nursery, actor_context)
+    if send is None:
+        directory = Directory(registry, supervisor, nursery, actor_context)
+    else:
+        directory = RemoteDirectory(registry, supervisor, nursery, actor_context, send)
     quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
     authorities = signing_authorities(settings, names)
     api_services = ApiServices(names, journal, feed, forwards=calls_out)
@@ -235,6 +262,8 @@ def _build_store(
         ("conversion webhooks", conversion_clients.run),
     ]
     tasks += access.tasks
+    if writes or send is not None:
+        tasks += [(f"{PLUGIN_TASK}{one.name}", one.run) for one in running if one.runs]
     if writes:
         tasks += _writing_tasks(settings, store, isolated=extensions.isolated)
     for name, task in tasks:
@@ -243,13 +272,10 @@ def _build_store(
 
 
 def _writing_tasks(settings: Settings, store: Store, *, isolated: bool) -> Iterator[Task]:
-    """Housekeeping, plugins that run beside requests, and controllers."""
+    """Housekeeping and controllers."""
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None
     yield "housekeeping", Housekeeping(store.journal, store.committer, store.clock, keep).run
-    for plugin in store.plugins:
-        if plugin.runs:
-            yield f"{PLUGIN_TASK}{plugin.name}", plugin.run
     aggregation = None if isolated else _aggregation_context(settings, store)
     store.loops.extend(controllers(_controller_context(settings, store, aggregation), store.publication))
     for loop in store.loops:

@@ -53,7 +53,7 @@ async def run(
         addresses = await nursery.start(server.serve)
         created.keep()
         warn_of_readable_files(settings)
-        await bootstrap.create_objects(settings.service_ranges, _serving_address(settings, addresses))
+        await bootstrap.create_objects(settings.service_ranges, serving_address(settings, addresses))
         server.health.finish_start()
         if opened_store is not None:
             opened_store(store)
@@ -66,7 +66,7 @@ async def run(
         nursery.cancel_scope.cancel()
 
 
-def _serving_address(settings: Settings, addresses: Addresses) -> ServingAddress | None:
+def serving_address(settings: Settings, addresses: Addresses) -> ServingAddress | None:
     """For the Service of this server; a server without a secure port is reached at its plain one."""
     listening = addresses.secure or addresses.insecure
     port = settings.fixed_port or (listening[1] if listening is not None else 0)

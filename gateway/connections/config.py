@@ -40,6 +40,10 @@ class ServerConfig(Config):
     h2_max_concurrent_streams = 250
     worker_class = "trio"
 
+    def listen_on(self, secure: Sequence[str], plain: Sequence[str]) -> None:
+        """As Hypercorn reads it: without certificates, `bind` has the plain listeners."""
+        self.bind, self.insecure_bind = (list(secure), list(plain)) if secure else (list(plain), [])
+
     def create_ssl_context(self) -> ssl.SSLContext | None:
         """TLS 1.2 and up, with optional client certificates; None without a serving certificate. CertificateError.
 
@@ -66,12 +70,10 @@ class ServerConfig(Config):
 
 
 def server_config(settings: Settings) -> ServerConfig:
-    """As Hypercorn reads it: without certificates, `bind` has the plain listeners."""
     config = ServerConfig()
     for key, value in settings.server.keys.items():
         setattr(config, key, value)
-    secure, plain = list(settings.secure_binds), list(settings.insecure_binds)
-    config.bind, config.insecure_bind = (secure, plain) if secure else (plain, [])
+    config.listen_on(settings.secure_binds, settings.insecure_binds)
     config.h2_max_concurrent_streams = settings.http2_streams
     config.quic_bind = [settings.quic_bind] if settings.quic_bind else []
     return config

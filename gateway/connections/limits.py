@@ -46,6 +46,14 @@ def _forwards_nothing(_: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class AcceptShare:
+    """How processes that accept from the same sockets share the connections."""
+
+    record: Callable[[int], None]  # gets the number of connections of this process when it changes
+    is_ahead: Callable[[], bool]  # whether another process has fewer, so that it should accept the next one
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     body: int = 3 * KIB * KIB
     # Whether requests to a path are forwarded: their bodies have no limit, and they may switch protocols.
@@ -72,10 +80,17 @@ class Limits:
     drain_linger_seconds: float = 0.5
 
     connections: int = field(default_factory=affordable_connections)
+    share: AcceptShare | None = None  # None: no other process accepts from the same sockets
     streams: int = ServerConfig.h2_max_concurrent_streams  # HTTP/2 requests handled at once on one connection
 
     @classmethod
-    def configured(cls, config: ServerConfig, connections: int, forwards: Callable[[str], bool]) -> Limits:
+    def configured(
+        cls,
+        config: ServerConfig,
+        connections: int,
+        forwards: Callable[[str], bool],
+        share: AcceptShare | None = None,
+    ) -> Limits:
         return cls(
             forwards=forwards,
             target=config.h11_max_incomplete_size,
@@ -84,6 +99,7 @@ class Limits:
             handshake_seconds=config.ssl_handshake_timeout,
             idle_seconds=config.keep_alive_timeout,
             connections=connections,
+            share=share,
             streams=config.h2_max_concurrent_streams,
         )
 

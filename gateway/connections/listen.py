@@ -14,7 +14,7 @@ import socket
 import ssl
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -47,6 +47,7 @@ class CannotListen(Exception):
 class Listener:
     sock: socket.socket
     tls: ssl.SSLContext | None
+    secure: bool  # clients speak TLS, here or in the processes that accept them
 
     @property
     def address(self) -> Address | None:
@@ -58,7 +59,7 @@ class Listener:
 
     @property
     def url(self) -> str:
-        scheme, address = "http" if self.tls is None else "https", self.address
+        scheme, address = "https" if self.secure else "http", self.address
         return f"{scheme}+{UNIX}{self.path}" if address is None else f"{scheme}://{host_and_port(*address)}"
 
     @property
@@ -90,7 +91,19 @@ def open_listeners(config: Config, tls: ssl.SSLContext | None) -> list[Listener]
     if secure is not None:
         wanted += [(bind, None) for bind in config.insecure_bind]
     with ExitStack() as on_error:
-        listeners = [Listener(_listen(config, bind, on_error), context) for bind, context in wanted]
+        listeners = [
+            Listener(_listen(config, bind, on_error), context, context is not None)
+            for bind, context in wanted
+        ]
+        on_error.pop_all()
+    return listeners
+
+
+def open_for_others(config: Config, secure: Sequence[str], plain: Sequence[str]) -> list[Listener]:
+    """Listeners from which other processes accept, the secure ones first; CannotListen."""
+    wanted = [*((bind, True) for bind in secure), *((bind, False) for bind in plain)]
+    with ExitStack() as on_error:
+        listeners = [Listener(_listen(config, bind, on_error), None, tls) for bind, tls in wanted]
         on_error.pop_all()
     return listeners
 
@@ -99,7 +112,7 @@ def _listen(config: Config, bind: str, on_error: ExitStack) -> socket.socket:
     """Open one bind; `on_error` gets what closes the socket if opening another one fails."""
     sock = _create_socket(config, bind)
     on_error.callback(sock.close)
-    sock.set_inheritable(False)  # Hypercorn hands its sockets to worker processes; there are none here
+    sock.set_inheritable(False)  # Hypercorn hands all its sockets to child processes; ours get them by number
     if sock.family != socket.AF_UNIX:
         _set_tcp_options(sock)
     try:

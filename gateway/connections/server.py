@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 Speak = Callable[[Transport, Peer], Awaitable[None]]
 
 _HTTP2: Final = "gateway.connections.http2.connection"
-# Connections accepted at once before other tasks run.
+# Connections accepted at once before other tasks run, if no other process accepts them too.
 _ACCEPT_BATCH = 16
+# How long a process lets another one that has fewer connections accept the next.
+_YIELD = 0.001
 # TLS handshakes that may be in progress before more connections are accepted, and how long they may delay that: each
 # holds tens of kilobytes, and thousands that go on at the same time would all end late.
 _HANDSHAKES = 16
@@ -72,6 +74,7 @@ class Server:
         self._pools: TrustPools | None = None  # with it, the roles of client certificates differ
         self._accepted = trio.Event()
         self._closed = trio.Event()
+        self._share = limits.share
 
     @property
     def state(self) -> ServerState:
@@ -140,8 +143,10 @@ class Server:
             await wait_readable(listener.sock)
             while (room := self._state.limits.connections - len(self._state.transports)) <= 0:
                 await self._make_room()
+            if self._share is not None and self._share.is_ahead():
+                await trio.sleep(_YIELD)
             try:
-                for sock in listener.accept(min(room, _ACCEPT_BATCH)):
+                for sock in listener.accept(min(room, 1 if self._share is not None else _ACCEPT_BATCH)):
                     self._start(sock, listener.tls, connections)
             except Exhausted as error:
                 log.warning("cannot accept connections: %s", error)
@@ -156,6 +161,7 @@ class Server:
         transport = Transport(sock, limits) if tls is None else TlsTransport(sock, limits, tls, self._bios)
         state.accepted += 1
         state.transports.add(transport)
+        self._record_share()
         state.tick()
         self._accepted.set()
         connections.start_soon(self._connection, transport, tls is not None)
@@ -187,7 +193,12 @@ class Server:
         finally:
             transport.close()
             self._state.transports.discard(transport)
+            self._record_share()
             self._closed.set()
+
+    def _record_share(self) -> None:
+        if self._share is not None:
+            self._share.record(len(self._state.transports))
 
     def _report_certificate(self, transport: Transport, why: str) -> None:
         """Log each reason once in a while: any client can send certificates. There are as many as OpenSSL knows."""

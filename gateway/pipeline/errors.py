@@ -232,7 +232,9 @@ def _failure_without_details(error: RequestError) -> Failure | None:
         case KubeletRefused() | cause.WebhookDenied():
             headers = _retry_after(error.details)
             return Failure(error.code, error.reason, str(error), error.details, headers)
-        case cause.AuthorizationFailed() | cause.KeysUnusable():
+        case cause.WriterUnavailable():
+            return Failure(503, "ServiceUnavailable", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
+        case cause.AuthorizationFailed() | cause.KeysUnusable() | cause.OutcomeUnknown():
             return Failure(500, "InternalError", str(error))
         case cause.TooManyBudgets() | cause.ConversionFailed() | cause.RequestTooLarge():
             return Failure(500, "", str(error))

@@ -170,6 +170,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "certfile": "--tls-cert-file",
     "keyfile": "--tls-private-key-file",
     "ca_certs": "--client-ca-file",
+    "workers": "--workers",
     "quic_bind": "--quic-bind, with --transport asgi",
     "h2_max_concurrent_streams": "--http2-max-streams-per-connection",
     "accesslog": "--audit-log-path, with a policy in --audit-policy-file",
@@ -177,7 +178,7 @@ FLAGS: Final[Mapping[str, str]] = {
 }
 
 _ONE_PROCESS: Final = (
-    "one process writes the journal and serves; it has no workers and never restarts by itself"
+    "processes are replaced when they end, and on SIGHUP with --workers; for no other reason"
 )
 _WEBSOCKETS: Final = (
     "clients of WebSocket watches send nothing but control frames, which have limits of their own"
@@ -195,7 +196,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "keep_alive_max_requests": "connections do not end after a number of requests: watches would end with them",
     "max_requests": _ONE_PROCESS,
     "max_requests_jitter": _ONE_PROCESS,
-    "workers": _ONE_PROCESS,
     "worker_class": "the server runs on trio",
     "use_reloader": _ONE_PROCESS,
     "daemon": _ONE_PROCESS,

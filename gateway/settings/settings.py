@@ -339,6 +339,7 @@ LOOPBACK = "127.0.0.1"
 TRANSPORTS = ("native", "asgi")
 _DEFAULT_STREAMS = 250
 _MAX_STREAMS = 2**31 - 1
+MAX_WORKERS = 64
 # Less memory than this is too little to serve.
 LEAST_MEMORY = 256 << 20
 ETCD_LIMIT = 1536 << 10  # --max-request-bytes of etcd
@@ -368,6 +369,7 @@ class Settings:
     secure_port: int = 6443  # 0: off
     insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
     http2_max_streams_per_connection: int = _DEFAULT_STREAMS  # 0: the default
+    workers: int = 1  # processes that serve requests; 1: one process does everything
     transport: str = "native"  # or asgi: Hypercorn's protocols
     quic_bind: str = ""  # host:port of HTTP/3, with the transport asgi
     max_connections: int = 0  # 0: what the limits of memory and file descriptors allow
@@ -416,6 +418,7 @@ class Settings:
         self._check_streams()
         self._check_inflight()
         self._check_resources()
+        self._check_workers()
         self._check_files()
         self._check_access()
         self._check_history()
@@ -553,6 +556,26 @@ class Settings:
     @property
     def total_inflight(self) -> int:
         return self.max_requests_inflight + self.max_mutating_requests_inflight
+
+    def _check_workers(self) -> None:
+        if not 1 <= self.workers <= MAX_WORKERS:
+            raise SettingsError(
+                "--workers",
+                f"{self.workers} is not a number of processes; give a number from 1 to {MAX_WORKERS}",
+            )
+        if self.workers == 1:
+            return
+        for flag, given, why in (
+            (
+                "--enable-test-controls",
+                self.enable_test_controls,
+                "its clock and its marks are in one process",
+            ),
+            ("--faults", self.faults is not None, "its rules count the requests of one process"),
+            ("--quic-bind", bool(self.quic_bind), "the packets of one client would reach several processes"),
+        ):
+            if given:
+                raise SettingsError("--workers", f"does not go with {flag}: {why}; leave one of them out")
 
     def _check_resources(self) -> None:
         if self.max_connections < 0:

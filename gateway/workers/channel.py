@@ -60,10 +60,11 @@ class Channel:
         notices: Mapping[str, HandleNotice] | None = None,
     ) -> None:
         self._stream = stream
-        self._handlers = dict(calls or {})
-        self._notices = dict(notices or {})
+        self.calls = dict(calls or {})
+        self.notices = dict(notices or {})
         self._queued: list[bytes] = []
         self._sending = trio.lowlevel.ParkingLot()
+        self._replied = trio.lowlevel.ParkingLot()
         self._number = 0
         self._replies: dict[int, Reply[bytes]] = {}
         self._handling: dict[int, trio.CancelScope] = {}
@@ -83,7 +84,9 @@ class Channel:
             self._queue(CANCEL, number, b"")
             raise
         finally:
-            self._replies.pop(number, None)
+            del self._replies[number]
+            if not self._replies:
+                self._replied.unpark_all()
 
     def notify(self, name: str, body: bytes = b"") -> None:
         """Send a notice, unless the channel is closed."""
@@ -121,10 +124,10 @@ class Channel:
             reply.fail(ChannelClosed())
         self._sending.unpark_all()
 
-    async def drained(self) -> None:
-        """Wait until everything that was queued has been given to the socket, or the channel is closed."""
-        while self._queued and not self.closed:
-            await trio.lowlevel.checkpoint()
+    async def replied(self) -> None:
+        """Wait until no call of this end waits for a reply."""
+        while self._replies:
+            await self._replied.park()
 
     def _queue(self, kind: int, number: int, rest: bytes) -> None:
         if self.closed:
@@ -177,7 +180,7 @@ class Channel:
             self._take_notice(*_unnamed(rest))
 
     def _take_notice(self, name: str, body: bytes) -> None:
-        handle = self._notices.get(name)
+        handle = self.notices.get(name)
         if handle is None:
             return
         try:
@@ -188,7 +191,7 @@ class Channel:
     async def _handle(self, name: str, number: int, body: bytes, scope: trio.CancelScope) -> None:
         try:
             with scope:
-                handle = self._handlers.get(name)
+                handle = self.calls.get(name)
                 if handle is None:
                     self._queue(FAILED, number, f"this process handles no call {name}".encode())
                     return

@@ -47,6 +47,13 @@ def add_serving(group: Any) -> None:
     )
     add(
         group,
+        "--workers",
+        number,
+        "N",
+        "processes that serve requests, to use more cores; one more writes the journal (default 1: one for all)",
+    )
+    add(
+        group,
         "--transport",
         str,
         "NAME",

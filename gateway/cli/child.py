@@ -1,0 +1,65 @@
+"""A process that the parent of `rewound serve --workers` starts: the writer process, or a worker.
+
+python -m gateway.cli.child ROLE FLAG...     the role is JSON (`gateway.workers.roles`), the flags are those of serve
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import trio
+
+from actors.kinds.schema import pydantic_decoder
+from gateway.cli.flags.parser import parse_flags
+from gateway.cli.process import raise_file_limit
+from gateway.cli.serve import print_error, run_configured
+from gateway.composition.background_imports import import_used_later
+from gateway.settings.checks import SettingsError
+from gateway.settings.settings import Settings
+from gateway.workers.parent_link import ParentLink
+from gateway.workers.roles import WRITER, Role
+
+
+def main() -> int:
+    role = Role.decode(sys.argv[1])
+    gc.disable()
+    try:
+        settings, _ = parse_flags(sys.argv[2:])
+    except SettingsError as error:
+        print_error(str(error))
+        return 2
+
+    def run() -> int:
+        trio.run(_run, settings, role)
+        return 0
+
+    return run_configured(settings, run)
+
+
+async def _run(settings: Settings, role: Role) -> None:
+    raise_file_limit()
+    stop, link = trio.Event(), ParentLink(role.parent)
+    with pydantic_decoder.postponed():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(link.stop_with_parent, stop)
+
+            async def ready() -> None:
+                gc.freeze()
+                gc.enable()
+                await link.tell_ready()
+                nursery.start_soon(import_used_later)
+
+            if role.name == WRITER:
+                from gateway.workers.writer import run_writer
+
+                await run_writer(settings, role, ready, stop)
+            else:
+                from gateway.workers.worker import run_worker
+
+                await run_worker(settings, role, ready, stop)
+            nursery.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

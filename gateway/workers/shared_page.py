@@ -1,0 +1,59 @@
+"""A page of memory that all processes of a server map: numbers that one process stores and the others read.
+
+    0           the newest committed offset: the writer process stores it after each commit and before the first
+                reply; workers read it before each request
+    1 + index   how many connections a worker has: all accept from the same sockets, and the one with fewer should
+
+Numbers are aligned, so that one store of the processor writes all eight bytes.
+"""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Final
+
+from gateway.connections.limits import AcceptShare
+
+_SIZE: Final = mmap.PAGESIZE
+_NEWEST: Final = 0
+_CONNECTIONS: Final = 1
+# A worker accepts until it has this part of its connections more than another one, so that a storm of clients is not
+# slowed down, and few clients are spread evenly.
+_TOLERANCE: Final = 16
+
+
+class SharedPage:
+    """Every process makes its own for the same file; the parent creates that with `create`."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), _SIZE)
+        self._numbers = memoryview(self._map).cast("Q")
+
+    @staticmethod
+    def create(path: Path) -> None:
+        path.touch(0o600)
+        with path.open("r+b") as file:
+            file.truncate(_SIZE)
+
+    def newest(self) -> int:
+        return self._numbers[_NEWEST]
+
+    def store_newest(self, offset: int) -> None:
+        self._numbers[_NEWEST] = offset
+
+    def accept_share(self, index: int, workers: int) -> AcceptShare:
+        """For one worker of so many."""
+        numbers, own = self._numbers, _CONNECTIONS + index
+        others = [_CONNECTIONS + other for other in range(workers) if other != index]
+
+        def record(count: int) -> None:
+            numbers[own] = count
+
+        def is_ahead() -> bool:
+            count = numbers[own]
+            return any(count - count // _TOLERANCE > numbers[other] for other in others)
+
+        record(0)
+        return AcceptShare(record, is_ahead)

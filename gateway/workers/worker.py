@@ -1,0 +1,174 @@
+"""A worker: serves requests from the journal of the writer process, and sends it the writes.
+
+Reads, lists and watches come straight from LMDB. Before each request the worker publishes on its own feed what was
+committed meanwhile (`actors.store.tail`), so that it knows of every write that any client knows of.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+from actors.errors import OutcomeUnknown, WriterUnavailable
+from actors.runtime.clock import WallClock
+from actors.store.tail import Tail
+from gateway.composition.api_server import ApiServer
+from gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from gateway.composition.open_store import memory_budget, worker_store
+from gateway.settings.settings import Settings
+from gateway.store import Store
+from gateway.workers.channel import Channel, ChannelClosed
+from gateway.workers.parent_link import Ready
+from gateway.workers.roles import Role
+from gateway.workers.shared_page import SharedPage
+from gateway.workers.writer import COMMITTED, HELLO, LEAVING, WRITE
+from journal.log import Journal
+
+logger = logging.getLogger(__name__)
+
+# How long a write waits for a writer process that is being started.
+PATIENCE = 30.0
+_CONNECT_AGAIN = 0.05
+
+
+class WriterConnection:
+    """The channel to the writer process, made again when that process has ended."""
+
+    def __init__(self, role: Role) -> None:
+        self._path = str(role.socket)
+        self._channel: Channel | None = None  # None while there is no writer process that takes calls
+        self._connected = trio.Event()
+        self.committed = _nothing
+
+    async def write(self, message: bytes) -> bytes:
+        """Send a command. WriterUnavailable, OutcomeUnknown."""
+        while True:
+            channel = self._channel
+            if channel is None or channel.closed:
+                channel = await self._wait()
+            try:
+                return await channel.call(WRITE, message)
+            except ChannelClosed:
+                raise OutcomeUnknown from None
+
+    async def wait(self) -> None:
+        """Wait until the writer process is there."""
+        await self._connected.wait()
+
+    async def _wait(self) -> Channel:
+        with trio.move_on_after(PATIENCE):
+            while self._channel is None or self._channel.closed:
+                await self._connected.wait()
+            return self._channel
+        raise WriterUnavailable
+
+    async def run(self) -> None:
+        """Connect, and again whenever the writer process has ended."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                stream = await self._connect()
+                left = trio.Event()
+                nursery.start_soon(self._serve, stream, left)
+                await left.wait()
+
+    async def _connect(self) -> trio.SocketStream:
+        while True:
+            try:
+                return await trio.open_unix_socket(self._path)
+            except OSError:
+                await trio.sleep(_CONNECT_AGAIN)
+
+    async def _serve(self, stream: trio.SocketStream, left: trio.Event) -> None:
+        """One channel, until it ends; `left` is set when the next one is needed."""
+        leaving = trio.Event()
+        channel = Channel(stream)
+
+        def leave(_: bytes) -> None:
+            self._disconnected(channel)
+            leaving.set()
+            left.set()
+
+        async def close_when_replied() -> None:
+            await leaving.wait()
+            await channel.replied()
+            channel.close()
+
+        channel.notices.update(
+            {
+                HELLO: lambda _: self._set(channel),
+                COMMITTED: lambda _: self.committed(),
+                LEAVING: leave,
+            }
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(close_when_replied)
+            await channel.run()
+            nursery.cancel_scope.cancel()
+        self._disconnected(channel)
+        left.set()
+
+    def _set(self, channel: Channel) -> None:
+        self._channel = channel
+        self._connected.set()
+        self.committed()
+
+    def _disconnected(self, channel: Channel) -> None:
+        if self._channel is channel:
+            self._channel = None
+            self._connected = trio.Event()
+
+
+def _nothing() -> None:
+    return None
+
+
+@asynccontextmanager
+async def _open_store(
+    settings: Settings, role: Role, connection: WriterConnection, page: SharedPage
+) -> AsyncIterator[tuple[Store, Extensions]]:
+    """The store of a worker, and what its server needs besides."""
+    journal = Journal.open(settings.journal, readonly=True)
+    try:
+        async with trio.open_nursery() as nursery:
+            memory = memory_budget(settings, role.workers + 1)
+            store = worker_store(
+                settings, journal, WallClock(), memory, nursery, NO_EXTENSIONS, connection.write
+            )
+            tail = Tail(journal, store.feed, page.newest)
+            tail.catch_up()
+            connection.committed = tail.catch_up
+            try:
+                share = page.accept_share(role.index, role.workers)
+                yield (
+                    store,
+                    Extensions(binds=role.binds, accept_share=share, before_request=tail.catch_up),
+                )
+            finally:
+                connection.committed = _nothing
+                nursery.cancel_scope.cancel()
+    finally:
+        journal.close()
+
+
+async def run_worker(settings: Settings, role: Role, ready: Ready, stop: trio.Event) -> None:
+    """Serve clients until `stop` is set."""
+    page, connection = SharedPage(role.page), WriterConnection(role)
+    async with trio.open_nursery() as connecting:
+        connecting.start_soon(connection.run)
+        await connection.wait()
+        opened = _open_store(settings, role, connection, page)
+        async with opened as (store, extensions), trio.open_nursery() as nursery:
+            server = ApiServer(settings, store, nursery, extensions)
+            await nursery.start(server.serve)
+            server.health.finish_start()
+            await ready()
+            with server.watch_loop():
+                await stop.wait()
+            server.health.begin_shutdown()
+            await trio.sleep(settings.shutdown_delay_duration)
+            await server.stop()
+            nursery.cancel_scope.cancel()
+        connecting.cancel_scope.cancel()

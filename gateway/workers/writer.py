@@ -1,0 +1,108 @@
+"""The writer process: the store with its actors, controllers and housekeeping, for workers in other processes.
+
+It accepts a channel from each worker. Workers send commands ("write"); each committed batch goes to them as a notice
+("committed"), after its newest offset is stored where they all read it. A stop is in good order: the notice "leaving"
+tells the workers to send nothing more; each closes its channel when it has all replies, and connects again: the next
+writer process, which inherits the same listening socket, accepts it.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from functools import partial
+
+import trio
+
+from actors.bootstrap.bootstrap import Bootstrap
+from actors.resource.remote import answer
+from actors.runtime.clock import WallClock
+from gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
+from gateway.composition.extensions import NO_EXTENSIONS
+from gateway.composition.open_store import open_store
+from gateway.composition.run import serving_address
+from gateway.composition.secure_port import prepare_certificates
+from gateway.settings.settings import Settings
+from gateway.store import Store
+from gateway.workers.channel import Channel
+from gateway.workers.parent_link import Ready
+from gateway.workers.roles import Role
+from gateway.workers.shared_page import SharedPage
+from journal.records import Event
+
+COMMITTED, LEAVING, HELLO, WRITE = "committed", "leaving", "hello", "write"
+# How long workers may take to get their last replies when this process stops: as long as requests may take.
+GRACE = 60.0
+
+
+class WriterProcess:
+    def __init__(self, store: Store, page: SharedPage) -> None:
+        self._store = store
+        self._page = page
+        self._channels: set[Channel] = set()
+        self._accepting = trio.CancelScope()
+        self._gone = trio.lowlevel.ParkingLot()
+        page.store_newest(store.feed.head)
+        store.feed.follow(self._committed)
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        """Before the actors get the result of a commit, and send replies."""
+        self._page.store_newest(events[-1].offset)
+        for channel in self._channels:
+            channel.notify(COMMITTED)
+
+    async def accept(self, listening: socket.socket, channels: trio.Nursery) -> None:
+        """Accept workers until `leave`."""
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
+        with self._accepting:
+            while True:
+                channels.start_soon(self._serve, await listener.accept())
+
+    async def _serve(self, stream: trio.SocketStream) -> None:
+        store = self._store
+        channel = Channel(stream, {WRITE: partial(answer, store.directory, store.registry)})
+        self._channels.add(channel)
+        channel.notify(HELLO)
+        try:
+            await channel.run()
+        finally:
+            self._channels.discard(channel)
+            store.journal.forget_dead_readers()
+            self._gone.unpark_all()
+
+    async def leave(self) -> None:
+        """Wait until every worker has its replies and has closed its channel, at most for a while.
+
+        Workers connect again at once: that is for the next writer process to accept.
+        """
+        self._accepting.cancel()
+        with trio.move_on_after(GRACE):
+            for channel in self._channels:
+                channel.notify(LEAVING)
+            while self._channels:
+                await self._gone.park()
+
+
+async def run_writer(settings: Settings, role: Role, ready: Ready, stop: trio.Event) -> None:
+    """Run the actors until `stop` is set."""
+    assert role.writer is not None, "the parent opened it"
+    created, clock = CreatedPaths(settings), WallClock()
+    page = SharedPage(role.page)
+    listening = socket.socket(fileno=role.writer)
+    addresses = role.listening()
+    async with open_store(settings, clock, created, NO_EXTENSIONS) as store, trio.open_nursery() as nursery:
+        bootstrap = Bootstrap(
+            store.names, store.registry.current, store.journal, store.directory, store.write_contexts
+        )
+        await bootstrap.create_namespaces()
+        if settings.secure_binds:
+            prepare_certificates(settings, store.names)
+        created.keep()
+        warn_of_readable_files(settings)
+        await bootstrap.create_objects(settings.service_ranges, serving_address(settings, addresses))
+        writer = WriterProcess(store, page)
+        nursery.start_soon(writer.accept, listening, nursery)
+        await ready()
+        await stop.wait()
+        await writer.leave()
+        nursery.cancel_scope.cancel()
