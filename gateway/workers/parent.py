@@ -102,7 +102,7 @@ class Sockets:
             yield cls(settings, closing)
 
     def role(self, name: str, index: int, workers: int, link: socket.socket) -> Role:
-        """What one child is told."""
+        """What one child gets."""
         folder, addresses = str(self.folder), addresses_of(self.addresses)
         if name == WRITER:
             writer = self.writer.fileno()

@@ -1,4 +1,4 @@
-"""What a child process is told by its parent: its role, the sockets that it inherited, and where it finds the others.
+"""What a child process gets from its parent: its role, the sockets that it inherited, and where it finds the others.
 
 It is the first argument of a child, as JSON; the flags of the server follow.
 """

@@ -131,6 +131,8 @@ ERRORS: dict[type[RequestError], SearchStrategy[RequestError]] = {
     TooMuchLargeWork: st.builds(TooMuchLargeWork),
     errors.RateLimited: st.builds(errors.RateLimited, text),
     errors.ShuttingDown: st.builds(errors.ShuttingDown),
+    errors.WriterUnavailable: st.builds(errors.WriterUnavailable),
+    errors.OutcomeUnknown: st.builds(errors.OutcomeUnknown),
     errors.StorageRefused: st.builds(errors.StorageRefused, text),
     errors.Exhausted: st.builds(errors.Exhausted, text),
     errors.NoReplicas: st.builds(errors.NoReplicas, text),

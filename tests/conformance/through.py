@@ -3,7 +3,8 @@
     python -m tests.conformance.through asgi-http2 8080 --data-dir ... --token-auth-file ...
 
 Listens on the port, and sends each request over a connection of its own to `rewound serve`, which gets the flags. http1
-and asgi-http1 need no translation: the server listens on the port itself.
+and asgi-http1 need no translation: the server listens on the port itself. `workers` is http1 with two processes, over
+new connections to either.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import h2.events
 import h11
 import trio
 
-TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3")
+TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3", "workers")
 Fields = list[tuple[bytes, bytes]]
 _HOP = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te", b"expect")
 
@@ -46,7 +47,9 @@ def main() -> None:
     command = [str(Path(sys.executable).parent / "rewound"), "serve", *flags]
     if transport.startswith("asgi"):
         command.append("--transport=asgi")
-    if transport.endswith("http1"):
+    if transport == "workers":
+        command.append("--workers=2")
+    if transport.endswith(("http1", "workers")):
         os.execv(command[0], [*command, "--secure-port=0", f"--insecure-port={port}"])
     trio.run(_translate, transport, int(port), command)
 

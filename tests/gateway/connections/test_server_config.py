@@ -63,7 +63,7 @@ def test_every_key_of_hypercorn_is_in_one_table_and_in_the_docs() -> None:
         ("[ssl]\nx = 1", "FILE: ssl: is no key of Hypercorn's configuration; docs/operations.md lists them"),
         ("_bind = 'x'", "FILE: _bind: is no key of Hypercorn's configuration; "),
         ("keyfile = 'x'", "FILE: keyfile: has a flag here; give --tls-private-key-file, and leave it out"),
-        ("workers = 4", "FILE: workers: has no effect here: one process writes the journal"),
+        ("workers = 4", "FILE: workers: has a flag here; give --workers, and leave it out of the file"),
         ("include_date_header = true", "FILE: include_date_header: has no effect here: responses have the"),
         ("backlog = 0", "FILE: backlog: must be a whole number greater than 0"),
         ("backlog = true", "FILE: backlog: must be a whole number greater than 0"),

@@ -1,0 +1,89 @@
+"""Commands whose actors run in another process: the outcome, or the error, is the one that the actor gave."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+
+from actors.admission.chain import Admission
+from actors.errors import AlreadyExists, NoSuchResource, NotFound
+from actors.message_encoding import BadMessage, Crashed, decode_reply, encode_command
+from actors.messages import Create, Delete, Deleted, DeleteOptions, Written
+from actors.resource.actor import ActorContext
+from actors.resource.remote import RemoteDirectory, answer
+from tests.actors.object_store import Store, open_store
+
+
+def remote(store: Store) -> RemoteDirectory:
+    """A directory without actors, whose commands go to those of the store as bytes."""
+    large = store.directory.large_work
+    context = ActorContext(store.journal, store.committer, Admission([]), store.calls, large, store.nursery)
+
+    async def send(message: bytes) -> bytes:
+        assert isinstance(message, bytes)
+        return await answer(store.directory, store.registry, message)
+
+    return RemoteDirectory(store.registry, store.supervisor, store.nursery, context, send)
+
+
+def create(store: Store, name: str) -> Create:
+    body = {"metadata": {"name": name}, "data": {"a": "b"}}
+    return Create("v1", "default", body, store.write_contexts.new("u", "m"))
+
+
+async def test_commands_are_carried_out_by_the_actors_of_the_other_process() -> None:
+    async with open_store() as store:
+        kind = store.registry.current.storage("configmaps")
+        directory = remote(store)
+        written = await directory.ask_served(kind, create(store, "a"))
+        assert isinstance(written, Written)
+        assert written.created
+        assert (await store.get("configmaps", "a"))["data"] == {"a": "b"}
+        options = DeleteOptions()
+        context = store.write_contexts.new("u", "m")
+        deleted = await directory.ask(kind, Delete("v1", "default", "a", context, options))
+        assert isinstance(deleted, Deleted)
+        assert directory.statistics() == {}
+
+
+async def test_errors_of_the_actor_are_raised() -> None:
+    async with open_store() as store:
+        kind = store.registry.current.storage("configmaps")
+        directory = remote(store)
+        await directory.ask_served(kind, create(store, "a"))
+        with pytest.raises(AlreadyExists, match='configmaps "a" already exists'):
+            await directory.ask_served(kind, create(store, "a"))
+        context = store.write_contexts.new("u", "m")
+        with pytest.raises(NotFound):
+            await directory.ask_served(kind, Delete("v1", "default", "b", context, DeleteOptions()))
+
+
+async def test_a_type_that_the_other_process_does_not_have_is_refused() -> None:
+    async with open_store() as store:
+        message = msgpack.packb(("crontabs.example.io", True, _encoded(create(store, "a"))))
+        with pytest.raises(NoSuchResource):
+            raise _result(await answer(store.directory, store.registry, message), store)
+
+
+async def test_a_bug_is_logged_where_it_happened(caplog: pytest.LogCaptureFixture) -> None:
+    async with open_store() as store:
+        message = msgpack.packb(("configmaps", True, _encoded(create(store, "a"))))
+        reply = await answer(None, store.registry, message)  # type: ignore[arg-type]
+        assert isinstance(_result(reply, store), Crashed)
+    assert "a command of another process failed" in caplog.text
+
+
+async def test_bytes_that_are_no_message_are_refused() -> None:
+    async with open_store() as store:
+        with pytest.raises(BadMessage):
+            await answer(store.directory, store.registry, b"\xc1")
+
+
+def _encoded(command: Create) -> bytes:
+    return encode_command(command, 0.0)
+
+
+def _result(reply: bytes, store: Store) -> Exception:
+    result = decode_reply(reply, store.write_contexts.new("u", "m"))
+    assert isinstance(result, Exception)
+    return result

@@ -1,0 +1,90 @@
+"""The feed of a process that reads a journal which another process writes; here one process does both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from actors.store.feed import Feed
+from actors.store.tail import AT_ONCE, Tail
+from journal.errors import Compacted
+from journal.log import Journal
+from journal.records import Event
+from journal.retention import advance
+
+
+def event(offset: int, type_id: int = 1) -> Event:
+    body = b'{"metadata":{"resourceVersion":"%d"}}' % offset
+    return Event(offset, type_id, "create", "default", f"n{offset}", 0, False, offset, "u", "m", b"", body)
+
+
+class Follower:
+    def __init__(self, journal: Journal) -> None:
+        self.feed = Feed(journal.head, journal)
+        self.committed = 0
+        self.tail = Tail(journal, self.feed, lambda: self.committed)
+        self.batches: list[list[int]] = []
+        self.feed.follow(self._follow)
+
+    def _follow(self, events: Sequence[Event]) -> None:
+        self.batches.append([one.offset for one in events])
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = Journal.open(tmp_path / "journal")
+    opened.register_type("pods")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def follower(journal: Journal) -> Follower:
+    return Follower(journal)
+
+
+def test_it_publishes_what_was_committed_once(journal: Journal, follower: Follower) -> None:
+    journal.append([event(1), event(2)])
+    journal.append([event(3)])
+    follower.committed = 3
+    follower.tail.catch_up()
+    follower.tail.catch_up()
+    assert follower.batches == [[1, 2, 3]]
+    assert follower.feed.head == 3
+
+
+def test_it_does_not_look_before_the_writer_says_that_there_is_something(
+    journal: Journal, follower: Follower
+) -> None:
+    journal.append([event(1)])
+    follower.tail.catch_up()
+    assert follower.batches == []
+
+
+def test_it_publishes_what_is_committed_beyond_what_the_writer_said(
+    journal: Journal, follower: Follower
+) -> None:
+    journal.append([event(1)])
+    journal.append([event(2)])
+    follower.committed = 1
+    follower.tail.catch_up()
+    assert follower.batches == [[1, 2]]
+
+
+def test_many_events_are_published_in_parts(journal: Journal, follower: Follower) -> None:
+    count = AT_ONCE * 2 + 1
+    journal.append([event(offset) for offset in range(1, count + 1)])
+    follower.committed = count
+    follower.tail.catch_up()
+    assert [len(batch) for batch in follower.batches] == [AT_ONCE, AT_ONCE, 1]
+    assert [offset for batch in follower.batches for offset in batch] == list(range(1, count + 1))
+
+
+def test_a_process_that_is_too_far_behind_cannot_go_on(journal: Journal, follower: Follower) -> None:
+    journal.append([event(offset) for offset in range(1, 11)])
+    advance(journal, 8, max_events=100)
+    follower.committed = 10
+    with pytest.raises(Compacted):
+        follower.tail.catch_up()
