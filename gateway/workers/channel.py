@@ -64,6 +64,8 @@ class Channel:
         self.notices = dict(notices or {})
         self._queued: list[bytes] = []
         self._sending = trio.lowlevel.ParkingLot()
+        self._sends = False  # a part of what was queued is being sent
+        self._sent = trio.lowlevel.ParkingLot()
         self._replied = trio.lowlevel.ParkingLot()
         self._number = 0
         self._replies: dict[int, Reply[bytes]] = {}
@@ -123,6 +125,12 @@ class Channel:
         for reply in list(self._replies.values()):
             reply.fail(ChannelClosed())
         self._sending.unpark_all()
+        self._sent.unpark_all()
+
+    async def drained(self) -> None:
+        """Wait until everything that was queued has been given to the socket, or the channel is closed."""
+        while (self._queued or self._sends) and not self.closed:
+            await self._sent.park()
 
     async def replied(self) -> None:
         """Wait until no call of this end waits for a reply."""
@@ -142,8 +150,11 @@ class Channel:
                 await self._sending.park()
                 continue
             queued, self._queued = self._queued, []
+            self._sends = True
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self._stream.send_all(b"".join(queued))
+            self._sends = False
+            self._sent.unpark_all()
 
     async def _receive(self, nursery: trio.Nursery) -> None:
         buffer = bytearray()

@@ -45,25 +45,29 @@ class WriterConnection:
 
     async def write(self, message: bytes) -> bytes:
         """Send a command. WriterUnavailable, OutcomeUnknown."""
-        while True:
-            channel = self._channel
-            if channel is None or channel.closed:
-                channel = await self._wait()
-            try:
-                return await channel.call(WRITE, message)
-            except ChannelClosed:
-                raise OutcomeUnknown from None
+        channel = self.current
+        if channel is None:
+            with trio.move_on_after(PATIENCE):
+                channel = await self.channel()
+        if channel is None:
+            raise WriterUnavailable
+        try:
+            return await channel.call(WRITE, message)
+        except ChannelClosed:
+            raise OutcomeUnknown from None
 
-    async def wait(self) -> None:
-        """Wait until the writer process is there."""
-        await self._connected.wait()
+    @property
+    def current(self) -> Channel | None:
+        """None while the writer process is away."""
+        channel = self._channel
+        return None if channel is None or channel.closed else channel
 
-    async def _wait(self) -> Channel:
-        with trio.move_on_after(PATIENCE):
-            while self._channel is None or self._channel.closed:
-                await self._connected.wait()
-            return self._channel
-        raise WriterUnavailable
+    async def channel(self) -> Channel:
+        """The channel; waits while the writer process is away."""
+        while (channel := self.current) is None:
+            await self._connected.wait()
+            await trio.lowlevel.checkpoint()  # a channel that has just closed is there until its task runs
+        return channel
 
     async def run(self) -> None:
         """Connect, and again whenever the writer process has ended."""
@@ -158,7 +162,7 @@ async def run_worker(settings: Settings, role: Role, ready: Ready, stop: trio.Ev
     page, connection = SharedPage(role.page), WriterConnection(role)
     async with trio.open_nursery() as connecting:
         connecting.start_soon(connection.run)
-        await connection.wait()
+        await connection.channel()
         opened = _open_store(settings, role, connection, page)
         async with opened as (store, extensions), trio.open_nursery() as nursery:
             server = ApiServer(settings, store, nursery, extensions)
