@@ -16,10 +16,13 @@ load the certificate library into the server.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,23 +70,36 @@ def prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
 def _prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        pems, index = _read_pems(folder), _read_index(folder)
-        if _valid(pems, index, names, now):
-            return Certificates(folder, ())
-        renewed, facts = _renewed(pems, names, now)
-        made = tuple(name for name in NAMES if renewed[name] != pems.get(name))
-        for name in made:
-            certificate, key = renewed[name]
-            write_atomically(folder / f"{name}.key", key.encode(), 0o600)
-            write_atomically(folder / f"{name}.crt", certificate.encode(), 0o644)
-        text = json.dumps(_indexed(renewed, facts), indent=1)
-        write_atomically(folder / "index.json", text.encode(), 0o644)
+        with one_process_at_a_time(folder):
+            pems, index = _read_pems(folder), _read_index(folder)
+            if _valid(pems, index, names, now):
+                return Certificates(folder, ())
+            renewed, facts = _renewed(pems, names, now)
+            made = tuple(name for name in NAMES if renewed[name] != pems.get(name))
+            for name in made:
+                certificate, key = renewed[name]
+                write_atomically(folder / f"{name}.key", key.encode(), 0o600)
+                write_atomically(folder / f"{name}.crt", certificate.encode(), 0o644)
+            text = json.dumps(_indexed(renewed, facts), indent=1)
+            write_atomically(folder / "index.json", text.encode(), 0o644)
     except OSError as error:
         raise CertificateError(
             f"cannot keep certificates in {folder}: {error.strerror}; make the folder readable and writable, "
             "or choose another with --data-dir"
         ) from error
     return Certificates(folder, made)
+
+
+@contextmanager
+def one_process_at_a_time(folder: Path) -> Iterator[None]:
+    """Wait for other processes of the server that make a key or a certificate in this folder. OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_atomically(path: Path, data: bytes, mode: int) -> None:

@@ -28,7 +28,7 @@ import orjson
 import trio
 
 from actors.access.token_json import object_of
-from actors.certificates.pki import write_atomically
+from actors.certificates.pki import one_process_at_a_time, write_atomically
 from actors.errors import KeysUnusable
 from actors.golang.json import dumps
 from actors.runtime.background_import import imported
@@ -196,9 +196,22 @@ def _saying_how_to_mend(path: Path) -> Iterator[None]:
 
 
 def _own_key(path: Path) -> SigningKey:
-    if path.exists():
-        with _saying_how_to_mend(path):
-            return _signing_key(_read(path), path)
+    if not path.exists():
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with one_process_at_a_time(path.parent):
+                if not path.exists():  # else another process of the server has made it meanwhile
+                    _make_key(path)
+        except OSError as error:
+            raise AccountKeyError(
+                f"cannot keep the key of service account tokens in {path}: {error.strerror}; "
+                "make the folder writable"
+            ) from error
+    with _saying_how_to_mend(path):
+        return _signing_key(_read(path), path)
+
+
+def _make_key(path: Path) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -206,16 +219,8 @@ def _own_key(path: Path) -> SigningKey:
     pem = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(path, pem, 0o600)
-    except OSError as error:
-        raise AccountKeyError(
-            f"cannot keep the key of service account tokens in {path}: {error.strerror}; "
-            "make the folder writable"
-        ) from error
+    write_atomically(path, pem, 0o600)
     logger.info("created the signing key of service account tokens: %s", path)
-    return _signing_key(pem, path)
 
 
 def _signing_key(pem: bytes, path: Path) -> SigningKey:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 
 from actors.certificates import issue
 from actors.certificates.issuing_process import begin_early
-from actors.certificates.pki import Certificates, prepare
+from actors.certificates.pki import Certificates, one_process_at_a_time, prepare
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -153,3 +155,27 @@ def test_process_that_began_early_ends_when_nobody_needs_it() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
     )
     assert run.stdout == "none\n"
+
+
+def test_two_processes_that_start_at_once_have_one_authority(
+    original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one waits for the first, and takes its certificates."""
+    folder = tmp_path / "pki"
+    folder.mkdir()
+    waits, lock = threading.Event(), fcntl.flock
+    made: list[Certificates] = []
+    second = threading.Thread(target=lambda: made.append(prepare(folder, NAMES, NOW)))
+    with one_process_at_a_time(folder):
+
+        def flock(descriptor: int, operation: int) -> None:
+            waits.set()
+            lock(descriptor, operation)
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+        second.start()
+        assert waits.wait(60)
+        shutil.copytree(original, folder, dirs_exist_ok=True)
+    second.join(60)
+    assert [one.made for one in made] == [()]
+    assert (folder / "ca.crt").read_bytes() == (original / "ca.crt").read_bytes()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import fcntl
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from actors.access.accounts.keys import AccountKeyError, KeyFiles, Keys, check_own_key, load_keys
+from actors.certificates.pki import one_process_at_a_time
 
 RSA = rsa.generate_private_key(65537, 2048)
 ECDSA = ec.generate_private_key(ec.SECP521R1())
@@ -128,3 +131,27 @@ def test_every_form_of_private_key_is_whole(tmp_path: Path) -> None:
     for form in (TRADITIONAL, serialization.PrivateFormat.PKCS8):
         own.write_bytes(RSA.private_bytes(PEM, form, PLAIN))
         check_own_key(own)
+
+
+def test_two_processes_that_start_at_once_have_one_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one waits for the first, and takes its key."""
+    other = load_keys(KeyFiles(tmp_path / "other" / "sa.key"))
+    path = tmp_path / "pki" / "sa.key"
+    path.parent.mkdir()
+    waits, lock = threading.Event(), fcntl.flock
+    loaded: list[Keys] = []
+    second = threading.Thread(target=lambda: loaded.append(load_keys(KeyFiles(path))))
+    with one_process_at_a_time(path.parent):
+
+        def flock(descriptor: int, operation: int) -> None:
+            waits.set()
+            lock(descriptor, operation)
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+        second.start()
+        assert waits.wait(60)
+        path.write_bytes((tmp_path / "other" / "sa.key").read_bytes())
+    second.join(60)
+    assert [one.signing.public.id for one in loaded] == [other.signing.public.id]
