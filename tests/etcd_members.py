@@ -80,8 +80,8 @@ class EtcdMember:
             "log-level": "error",
         }
         if self._tls:
-            # The JSON API connects to the server itself: its certificate must be valid for clients, too.
-            server = str(issuer("etcd").leaf("etcd", usages=(SERVER, CLIENT)))
+            # The JSON API connects to the server itself with this certificate, as the user that a common name would be.
+            server = str(issuer("etcd").leaf("", "etcd", usages=(SERVER, CLIENT)))
             flags |= {
                 "cert-file": server,
                 "key-file": server,
@@ -149,8 +149,8 @@ class EtcdMember:
 class EtcdMembers:
     def __init__(self, size: int, folder: Path, *, tls: bool = False) -> None:
         self.ca_file = issuer("etcd").file if tls else None
-        # Certificate and key in one file.
-        self.client_file = issuer("etcd").leaf("rewound") if tls else None
+        # Certificate and key in one file. The JSON API refuses a common name where users are required.
+        self.client_file = issuer("etcd").leaf("", "rewound") if tls else None
         self.members = [EtcdMember(f"m{number}", folder, tls=tls) for number in range(size)]
         self._names = ",".join(f"{member.name}={member.peer_url}" for member in self.members)
         self.user, self.password = "", ""
@@ -190,11 +190,8 @@ class EtcdMembers:
     @asynccontextmanager
     async def running_client(self, *urls: str, seconds: float = 30.0) -> AsyncIterator[EtcdClient]:
         """The same, and its task."""
-        client = self.client(*urls, seconds=seconds)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(client.run)
+        async with running(self.client(*urls, seconds=seconds)) as client:
             yield client
-            nursery.cancel_scope.cancel()
 
     async def leader(self) -> EtcdMember:
         with trio.fail_after(START_SECONDS):
@@ -225,6 +222,14 @@ class EtcdMembers:
         with urllib.request.urlopen(request, timeout=30, context=self.tls_context()) as response:
             reply: dict[str, object] = orjson.loads(response.read())
             return reply
+
+
+@asynccontextmanager
+async def running(client: EtcdClient) -> AsyncIterator[EtcdClient]:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.run)
+        yield client
+        nursery.cancel_scope.cancel()
 
 
 @contextmanager

@@ -40,9 +40,9 @@ class Issuer:
         expired: bool = False,
         names: tuple[x509.GeneralName, ...] | None = None,
     ) -> Path:
-        """A file with a certificate for this name, its key, and further certificates to send. `usages` None: any.
+        """A file with a certificate for this name (or without), its key, and further certificates to send.
 
-        `names`: its subject alternative names, if they are not those of this machine.
+        `usages` None: any. `names`: its subject alternative names, if they are not those of this machine.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _subject(name, groups)
@@ -99,7 +99,9 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def _subject(name: str, groups: tuple[str, ...] = ()) -> x509.Name:
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    if name:
+        attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, name))
+    return x509.Name(attributes)
 
 
 def _sign(

@@ -6,8 +6,9 @@ at the others; what changes something is waited for until its reply comes, the t
 
 A paused process still has open connections, and a watch may be silent for hours. So `run` asks members that owe
 something and have been silent for their status; without one it gives them up: their calls and watches end, and other
-members are asked. A member that has lost its leader refuses calls and ends watches itself, because every request but a
-serializable read says that it needs one (`hasleader`).
+members are asked. A proposal that was on its way to a leader that failed is lost, and etcd would wait for it for
+seconds: calls that are older than the newest election end, too. A member that has lost its leader refuses calls and
+ends watches itself, because every request but a serializable read says that it needs one (`hasleader`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import trio
 from actors.access.remote.deadlines import Deadlines, TooSlow
 from actors.access.remote.slots import Slots
 from actors.etcd.api import EtcdRefused, EtcdUnavailable, MemberStatus, OutcomeUnknown
-from gateway.etcd.encoding import Document, status_result
+from gateway.etcd.encoding import Document, status_result, term_of
 from gateway.etcd.member import MemberClient
 from gateway.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid, error_of, stream_error
 from gateway.outgoing.connections import Connections
@@ -32,7 +33,7 @@ CALL_SECONDS: Final = 8.0  # longer than an election, and than etcd's own limit 
 # Of those at one member, for what can be repeated: all three of a cluster get their turn.
 TRIES: Final = 3
 PAUSE: Final = 0.1  # seconds, when all members have failed
-STATUS_SECONDS: Final = 2.0  # a member that is well responds within milliseconds, also without a leader
+STATUS_SECONDS: Final = 1.5  # a member that is well responds within milliseconds, also without a leader
 PROBE_SECONDS: Final = 0.5  # between two looks for members that are silent
 # Each call takes a connection. etcd commits what arrives together in one write: more at once are no faster.
 MAX_CALLS: Final = 64
@@ -60,6 +61,7 @@ class Cluster:
         self._user, self._password, self._token = user, password, ""
         self._authenticating = trio.Lock()
         self._slots = Slots(MAX_CALLS, Deadlines())
+        self._term = 0  # of raft, the newest that a reply named
         self._calls = self._failovers = 0
 
     def statistics(self) -> EtcdStatistics:
@@ -80,12 +82,14 @@ class Cluster:
 
     async def _probe(self, member: MemberClient) -> None:
         try:
-            await self.status(member)
+            status = await self.status(member)
         except (NotDone, Lost):
             self.avoid(member)
             member.give_up()
         except EtcdRefused:
             pass  # it responds
+        else:
+            member.give_up_before(status.raft_term)
 
     async def status(self, member: MemberClient) -> MemberStatus:
         """NotDone, Lost, EtcdRefused."""
@@ -146,8 +150,13 @@ class Cluster:
         self, member: MemberClient, deadline: float, path: str, body: bytes, *, lease: int = 0, leader: bool
     ) -> Document:
         async def attempt(token: str) -> Document:
-            status, reply = await member.call(path, headers(token, leader=leader), body, deadline)
-            return _document(status, reply, lease)
+            status, reply = await member.call(
+                path, headers(token, leader=leader), body, deadline, self._term or None
+            )
+            document = _document(status, reply, lease)
+            if (term := term_of(document)) > self._term:
+                self._term = term
+            return document
 
         return await self.authorized(member, deadline, attempt)
 

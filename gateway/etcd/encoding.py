@@ -123,6 +123,11 @@ def revision_of(document: Document) -> int:
     return int(document.get("header", {}).get("revision", 0))
 
 
+def term_of(document: Document) -> int:
+    """Of raft: it grows with each election."""
+    return int(document.get("header", {}).get("raft_term", 0))
+
+
 def _key_value(document: Document) -> KeyValue:
     get = document.get
     return KeyValue(

@@ -1,7 +1,7 @@
 """One member of an etcd cluster, at one client URL: sends it requests and reads its replies, over pooled connections.
 
 HTTP/1.1 carries one call at a time on a connection. What is under way is known, so that a member which has stopped
-responding (its machine is cut off, its process is paused) ends all of it at once (`give_up`).
+responding (its machine is cut off, its process is paused) or has another leader ends it at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class MemberClient:
         self.url = url
         self.trouble = ""  # why the last call failed; empty after one that did not
         self.heard = -inf  # when something arrived last
-        self.busy: set[ByteStream] = set()  # connections on which something is under way
+        # Connections on which something is under way, with the raft term in which it began if that matters.
+        self.busy: dict[ByteStream, int | None] = {}
         address = parse_url(url)
         self._endpoint = Endpoint(address.host, address.port, tls)
         self._host = address.authority
@@ -40,10 +41,13 @@ class MemberClient:
         self._deadlines = Deadlines()
 
     async def call(
-        self, path: str, headers: Mapping[str, str], body: bytes, deadline: float
+        self, path: str, headers: Mapping[str, str], body: bytes, deadline: float, term: int | None = None
     ) -> tuple[int, bytes]:
-        """Status and body of the response. NotDone if nothing was sent, Lost if no complete response came."""
-        stream = await self.connect(deadline)
+        """Status and body of the response. NotDone if nothing was sent, Lost if no complete response came.
+
+        `term`: the newest of the cluster, as far as known; None to wait in any.
+        """
+        stream = await self.connect(deadline, term)
         reusable = False
         self._deadlines.add(stream, deadline)
         try:
@@ -60,7 +64,7 @@ class MemberClient:
             self._deadlines.remove(stream)
             self.end(stream, reusable=reusable)
 
-    async def connect(self, deadline: float) -> ByteStream:
+    async def connect(self, deadline: float, term: int | None = None) -> ByteStream:
         """A connection, which the caller gives to `end`. NotDone."""
         stream = self._connections.take(self._endpoint)
         if stream is None:
@@ -69,16 +73,14 @@ class MemberClient:
                 try:
                     stream = await self._connections.connect(self._endpoint)
                 except (OSError, ResponseError) as error:
-                    self.trouble = _shown(error)
-                    raise NotDone(self.trouble) from None
+                    raise NotDone(_shown(error)) from None
             if stream is None:
-                self.trouble = "no connection in time"
-                raise NotDone(self.trouble)
-        self.busy.add(stream)
+                raise NotDone("no connection in time")
+        self.busy[stream] = term
         return stream
 
     def end(self, stream: ByteStream, *, reusable: bool = False) -> None:
-        self.busy.discard(stream)
+        self.busy.pop(stream, None)
         if reusable:
             self._connections.keep(self._endpoint, stream)
         else:
@@ -97,14 +99,18 @@ class MemberClient:
             raise self.lost(error) from None
 
     def lost(self, error: Exception) -> Lost:
-        self.trouble = "no reply in time" if isinstance(error, TooSlow) else _shown(error)
-        return Lost(self.trouble)
+        return Lost("no reply in time" if isinstance(error, TooSlow) else _shown(error))
 
     def give_up(self) -> None:
         """End everything that is under way."""
-        self.trouble = self.trouble or "no reply in time"
         for stream in list(self.busy):
             stream.expire()
+
+    def give_up_before(self, term: int) -> None:
+        """End the calls that began in an earlier term: what a member passed on to its former leader may be lost."""
+        for stream, began in list(self.busy.items()):
+            if began is not None and began < term:
+                stream.expire()
 
 
 def _shown(error: Exception) -> str:

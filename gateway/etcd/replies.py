@@ -51,7 +51,7 @@ _NO_AUTHENTICATION: Final = "etcdserver: authentication is not enabled"
 _LEASE_NOT_FOUND: Final = "etcdserver: requested lease not found"
 _TOO_LARGE: Final = "etcdserver: request is too large"  # gRPC has another text for much too large ones
 _NEXT_STEP: Final = {
-    "etcdserver: permission denied": "grant the user readwrite on the prefix (etcdctl role grant-permission)",
+    "etcdserver: permission denied": "name a user who may read and write the prefix (etcdctl role grant-permission)",
     "etcdserver: authentication failed, invalid user ID or password": "correct the user and the password",
     _TOO_LARGE: "make the object smaller, or start etcd with a larger --max-request-bytes",
     "etcdserver: too many operations in txn request": "start etcd with a larger --max-txn-ops",
@@ -60,6 +60,7 @@ _NEXT_STEP: Final = {
     ),
     "etcdserver: corrupt cluster": "compare the members with etcdctl check, and replace the corrupt one",
 }
+_COMMON_NAME: Final = b"CommonName of client sending a request against gateway"
 _REASON: Final = re.compile(r"rpc error: code = (\w+) desc = (.*)", re.DOTALL)
 _CODES: Final = {"InvalidArgument": 3, "PermissionDenied": 7, "Unauthenticated": 16}
 _UNKNOWN: Final = 2
@@ -72,12 +73,19 @@ def error_of(status: int, body: bytes, lease: int = 0) -> Exception:
     """What a response with this status raises: EtcdError, NotDone or Lost."""
     try:
         document: Any = orjson.loads(body)
+        if isinstance(document.get("error"), dict):  # of a stream that did not begin
+            return stream_error(document)
         return _failure(int(document["code"]), str(document["message"]), lease)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         pass
     if status == 404:
         return EtcdRefused(
             "the endpoint has no JSON API below /v3: it needs etcd 3.4 or later with --enable-grpc-gateway=true"
+        )
+    if body.startswith(_COMMON_NAME):
+        return EtcdRefused(
+            "etcd requires users, and then refuses client certificates with a common name at its JSON API: "
+            "use one without"
         )
     if status in (400, 401, 403):
         return EtcdRefused(f"the endpoint responded with status {status}: is it a client URL of etcd?")
