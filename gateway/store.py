@@ -30,6 +30,7 @@ from actors.runtime.clock import Clock
 from actors.runtime.supervisor import Supervisor
 from actors.runtime.write_context import WriteContexts
 from actors.store.committer import Commits
+from actors.store.etcd.node import Node
 from actors.store.feed import Feed
 from actors.store.reads import Horizon, Reads
 from gateway.aggregation.on_demand import ServersOnDemand
@@ -74,3 +75,4 @@ class Store:
     api_services: ApiServices
     aggregated: ServersOnDemand
     loops: list[Loop[Any]] = field(default_factory=list)  # of controllers
+    node: Node | None = None  # of a cluster whose journal is ordered by etcd

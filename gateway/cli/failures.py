@@ -9,13 +9,15 @@ import errno
 
 from actors.access.accounts.keys import AccountKeyError
 from actors.certificates.pki import CertificateError
+from actors.etcd.api import EtcdError
+from actors.store.etcd.records import UnknownLayout
 from gateway.connections.listen import QUIC, CannotListen
 from gateway.settings.checks import SettingsError
 from gateway.settings.server import Address, host_and_port
 from gateway.settings.settings import Settings
 from journal.errors import JournalError
 
-_KNOWN = (SettingsError, AccountKeyError, CertificateError, JournalError)
+_KNOWN = (SettingsError, AccountKeyError, CertificateError, JournalError, UnknownLayout)
 _ADVICE = {
     errno.EADDRINUSE: "stop what listens there, or give another",
     errno.ENOENT: "create its folder, or give another",
@@ -31,6 +33,10 @@ def explain(error: BaseException, settings: Settings) -> str | None:
         return explained[0] if None not in explained else None
     if isinstance(error, _KNOWN):
         return str(error)
+    if isinstance(error, EtcdError):
+        return (
+            f"--journal: {error}; start etcd, or give the addresses and credentials with which it is reached"
+        )
     if isinstance(error, CannotListen):
         return _listener_error(error, settings)
     if isinstance(error, OSError) and error.filename:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import resource
 import signal
@@ -10,9 +11,12 @@ import trio
 
 from actors.kinds.schema import pydantic_decoder
 from actors.runtime.clock import Clock
+from actors.store.etcd.follower import CopyOutdated
 from gateway.composition.background_imports import import_used_later
 from gateway.composition.run import Announce, run
 from gateway.settings.settings import Addresses, Settings
+
+logger = logging.getLogger(__name__)
 
 
 async def serve_until_signal(settings: Settings, announce: Announce, clock: Clock | None = None) -> None:
@@ -27,8 +31,21 @@ async def serve_until_signal(settings: Settings, announce: Announce, clock: Cloc
                 announce(addresses)
                 nursery.start_soon(import_used_later)
 
-            await run(settings, ready, stop, clock)
+            while not await _served(settings, ready, stop, clock):
+                logger.warning("this node was behind for too long: it starts anew with the state in etcd")
             nursery.cancel_scope.cancel()
+
+
+async def _served(settings: Settings, ready: Announce, stop: trio.Event, clock: Clock | None) -> bool:
+    """Serve until `stop`; False if the copy of this node must be made anew, which another start does."""
+    try:
+        await run(settings, ready, stop, clock)
+    except BaseExceptionGroup as errors:
+        outdated, others = errors.split(CopyOutdated)
+        if outdated is None or others is not None:
+            raise
+        return False
+    return True
 
 
 def write_pid_file(settings: Settings) -> None:

@@ -190,6 +190,7 @@ class ApiServer:
             slow_requests=operations.watchdog,
             protobuf=ProtobufEncoder(store.registry, store.names),
             memory=store.memory,
+            catch_up=None if store.node is None else store.node.freshness.wait,
         )
         self._faults = services.faults
         if faults is not None and settings.faults is not None:

@@ -10,6 +10,7 @@ from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
 from gateway.connections.limits import AcceptShare
+from actors.etcd.api import Etcd
 from gateway.connections.server_state import MakeServer
 from gateway.exchange import RequestObserver
 from gateway.ops.checks import AskCondition
@@ -54,6 +55,7 @@ class Extensions:
     binds: Binds | None = None  # open sockets, in place of the addresses that the settings say
     accept_share: AcceptShare | None = None
     before_request: Callable[[], None] | None = None  # called before anything else of a request is done
+    etcd: Etcd | None = None  # a client for --journal, in place of one that connects
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
 
 

@@ -39,8 +39,9 @@ from actors.resource.remote import RemoteDirectory, Send
 from actors.runtime.clock import Clock
 from actors.runtime.large_work import LargeWork
 from actors.runtime.supervisor import Supervisor
-from actors.runtime.write_context import WriteContexts
-from actors.store.committer import Committer
+from actors.runtime.write_context import LeaderContexts, WriteContexts
+from actors.store.committer import Commits, Committer
+from actors.store.etcd.node import Membership
 from actors.store.feed import Feed
 from actors.store.housekeeping import Housekeeping
 from actors.store.reads import Horizon, Reads
@@ -49,6 +50,7 @@ from gateway.aggregation.trust import published_trust
 from gateway.composition.access import build_access
 from gateway.composition.data_folder import CreatedPaths
 from gateway.composition.extensions import Extensions
+from gateway.composition.membership import Joined, join, leading_tasks, make_node
 from gateway.composition.secure_port import signing_authorities
 from gateway.memory.budget import MemoryBudget
 from gateway.memory.process import default_limit
@@ -91,13 +93,30 @@ async def open_store(
     settings: Settings, clock: Clock, created: CreatedPaths, extensions: Extensions
 ) -> AsyncIterator[Store]:
     """Open the journal and run its actors and controllers; on leaving, drain the committer and close the journal."""
+    async with (
+        join(settings, extensions.etcd) as joined,
+        _journal_store(settings, clock, created, extensions, joined) as store,
+    ):
+        yield store
+
+
+@asynccontextmanager
+async def _journal_store(
+    settings: Settings, clock: Clock, created: CreatedPaths, extensions: Extensions, joined: Joined | None
+) -> AsyncIterator[Store]:
+    """The store of the journal in the data folder; `joined` if etcd orders it."""
     with ExitStack() as closing:
-        journal = _open_journal(settings, created)
+        journal = _open_journal(settings, created, None if joined is None else joined.cluster_id)
         closing.callback(journal.close)
         closing.callback(created.remove)
         async with trio.open_nursery() as nursery:
-            store = _build_store(settings, journal, clock, memory_budget(settings), nursery, extensions)
+            member = None if joined is None else joined.member
+            store = _build_store(
+                settings, journal, clock, memory_budget(settings), nursery, extensions, member=member
+            )
             closing.callback(store.aggregated.close)  # when no task is left that could keep a connection
+            if store.node is not None:
+                await store.node.join()
             try:
                 yield store
             finally:
@@ -106,9 +125,9 @@ async def open_store(
                 nursery.cancel_scope.cancel()
 
 
-def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
+def _open_journal(settings: Settings, created: CreatedPaths, cluster_id: bytes | None) -> Journal:
     try:
-        journal = Journal.open(settings.journal, dialect=settings.dialect)
+        journal = Journal.open(settings.journal, dialect=settings.dialect, cluster_id=cluster_id)
     except _NOT_CREATED_HERE:
         raise  # another process uses the folder or wrote to it, and may have created it a moment ago
     except BaseException:
@@ -167,17 +186,19 @@ def _build_store(
     writes: bool = True,
     calls_out: bool = True,
     send: Send | None = None,
+    member: Membership | None = None,
 ) -> Store:
     """Build every service and start its task; those that write only if `writes`.
 
-    With `send`, another process writes the journal, and gets all commands.
+    With `send`, another process writes the journal, and gets all commands. With `member`, etcd orders the journal.
     """
     names, rules = NAMES[settings.dialect], settings.rules
     catalog = built_in(names, settings.features, settings.enablement, rules)
     if send is None:
         journal.register_types(catalog.stored_types())
     feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
-    committer = Committer(journal, feed)
+    node = None if member is None else make_node(member, journal, feed, supervisor, names)
+    committer: Commits = Committer(journal, feed) if node is None else node.committer
     registry = Registry(catalog, committer.register_types)
     next_offset = committer.next_offset if send is None else lambda: journal.head + IN_FLIGHT
     publication = Publication(names, registry, journal, feed, next_offset, rules)
@@ -227,7 +248,8 @@ def _build_store(
         directory = Directory(registry, supervisor, nursery, actor_context)
     else:
         directory = RemoteDirectory(registry, supervisor, nursery, actor_context, send)
-    quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
+    if node is None:
+        quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
     authorities = signing_authorities(settings, names)
     api_services = ApiServices(names, journal, feed, forwards=calls_out)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)
@@ -255,9 +277,10 @@ def _build_store(
         publication=publication,
         api_services=api_services,
         aggregated=aggregated,
+        node=node,
     )
     tasks: list[Task] = [
-        ("committer", committer.run),
+        *([("committer", committer.run)] if node is None else node.tasks),
         (FEED_TASK, feed.run),
         ("conversion webhooks", conversion_clients.run),
     ]
@@ -268,6 +291,8 @@ def _build_store(
         tasks += _writing_tasks(settings, store, isolated=extensions.isolated)
     for name, task in tasks:
         nursery.start_soon(supervisor.keep, name, task)
+    if node is not None:
+        nursery.start_soon(node.follower.run)  # without a supervisor: what ends it needs another start
     return store
 
 
@@ -278,8 +303,12 @@ def _writing_tasks(settings: Settings, store: Store, *, isolated: bool) -> Itera
     yield "housekeeping", Housekeeping(store.journal, store.committer, store.clock, keep).run
     aggregation = None if isolated else _aggregation_context(settings, store)
     store.loops.extend(controllers(_controller_context(settings, store, aggregation), store.publication))
-    for loop in store.loops:
-        yield loop.name, loop.run
+    running: list[Task] = [(loop.name, loop.run) for loop in store.loops]
+    if store.node is None:
+        yield from running
+    else:
+        own = leading_tasks(settings, store.node, store.journal, store.clock)
+        store.node.election.lead_with([*running, *own])
 
 
 def _running_plugins(context: PluginContext, added: Sequence[Plugin]) -> tuple[Plugin, ...]:
@@ -312,7 +341,7 @@ def _controller_context(
         journal=store.journal,
         feed=store.feed,
         directory=store.directory,
-        write_contexts=store.write_contexts,
+        write_contexts=store.write_contexts if store.node is None else LeaderContexts(store.clock),
         clock=store.clock,
         authorizer=store.access.authorizer,
         authorities=store.authorities,

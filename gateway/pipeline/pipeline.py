@@ -37,6 +37,7 @@ from gateway.pipeline.stages import (
     dispatch,
     flow_control,
     impersonate,
+    needs_newest,
     negotiate,
     read,
     route,
@@ -60,6 +61,8 @@ class Pipeline:
         context = RequestContext(request, perf_counter())
         try:
             route(context, services)
+            if services.catch_up is not None and needs_newest(context):
+                await services.catch_up()
             if (later := authenticate(context, services)) is not None:
                 await later
             if context.exchange is not None and (later := audit(context, context.exchange)) is not None:

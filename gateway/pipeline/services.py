@@ -130,6 +130,8 @@ class PipelineServices:
     protobuf: ProtobufEncoder
     memory: MemoryBudget
     rules: Rules = DOCUMENTED
+    # Waits until this node has what other nodes have acknowledged; None where no others write.
+    catch_up: Callable[[], Awaitable[None]] | None = None
     faults: FaultHook = field(default_factory=FaultHook)
     # Another one for each pipeline of the process: a connection may outlive the pipeline that it called first.
     number: int = field(init=False, default_factory=_numbers.__next__)

@@ -78,6 +78,19 @@ def _read_query(context: RequestContext, services: PipelineServices) -> bool:
     return False
 
 
+def needs_newest(context: RequestContext) -> bool:
+    """Whether a request depends on all that was acknowledged before it, rights included.
+
+    Watches and reads that name a version do not, nor what is no resource.
+    """
+    verb, parameters = context.route.verb, context.parameters
+    if not context.route.is_resource or verb == "watch":
+        return False
+    if verb not in _READING or not parameters:
+        return True
+    return not parameters.first("resourceVersion") and not parameters.first("continue")
+
+
 def authenticate(context: RequestContext, services: PipelineServices) -> Later:
     """Who sends the request. Every time: tokens expire and are revoked."""
     request = context.request

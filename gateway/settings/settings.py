@@ -43,6 +43,7 @@ from gateway.settings.checks import (
     refuse_without,
     split_list,
 )
+from gateway.settings.cluster import ClusterSettings
 from gateway.settings.server import Address, ServerSettings, bound_address, host_and_port
 
 if TYPE_CHECKING:
@@ -410,6 +411,7 @@ class Settings:
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     proxy: ProxySettings = field(default_factory=ProxySettings)
     standby: StandbySettings = field(default_factory=StandbySettings)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -483,6 +485,11 @@ class Settings:
     @property
     def journal(self) -> Path:
         return self.data_dir / "journal"
+
+    @property
+    def node_id(self) -> Path:
+        """Of a node whose journal is ordered by etcd."""
+        return self.data_dir / "node-id"
 
     @property
     def pki(self) -> Path:

@@ -10,6 +10,7 @@ data is in memory.
 
 from __future__ import annotations
 
+import os
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -32,10 +33,12 @@ from actors.names import NAMES
 from actors.store.committer import Committer
 from gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from gateway.composition.run import run
+from gateway.settings.cluster import ClusterSettings
 from gateway.settings.settings import LOOPBACK, Addresses, Settings
 from gateway.store import Store
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import Document, ManualClock, Refused, Verbs, memory_folder, open_store
+from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
 from tests.gateway.initial_data import (
     SECURE_PORT,
     copy_initial_data,
@@ -46,6 +49,7 @@ from tests.gateway.initial_data import (
 from tests.gateway.plain_client import PlainClient, is_plain
 from tests.settling import settled
 
+ON_ETCD = os.environ.get("REWOUND_TESTS_ETCD") == "memory"
 ADMIN, ALICE = "admin-token", "alice-token"
 TOKENS = f'{ADMIN},admin,1,"system:masters"\n{ALICE},alice,2,"devs"\n'
 # Shared, because making a context reads the system's authorities, which takes longer than a whole test.
@@ -299,7 +303,13 @@ async def served(
     made_as: type[Api] = Api,
     **changed: Any,
 ) -> AsyncIterator[Api]:
-    """Run a server with these settings. Without a folder its data is in memory; it may begin with `initial` data."""
+    """Run a server with these settings. Without a folder its data is in memory; it may begin with `initial` data.
+
+    With REWOUND_TESTS_ETCD=memory (`make test-etcd`) an etcd in memory orders its journal.
+    """
+    if ON_ETCD and "cluster" not in changed and not initial and extensions.etcd is None:
+        changed = {**changed, "cluster": ClusterSettings(journal="etcd://memory:2379/test")}
+        extensions = replace(extensions, etcd=FakeEtcd(FakeCluster()))
     with memory_folder() as scratch:
         prepared = folder is None and await _begin_with(
             initial or initial_data_for(changed), scratch / "data"

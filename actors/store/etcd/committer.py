@@ -63,6 +63,8 @@ Claims = Callable[[bytes], frozenset[str]]  # what an object with this body has 
 
 # How long a write may take from its submission to its event in this node's journal. Lost leaders and members take less.
 WITHIN: Final = 25.0
+# More revisions than the cluster writes while one write is under way.
+IN_FLIGHT: Final = 1 << 16
 # Bytes of a write id: that two are the same is as unlikely as for two uids.
 ID_BYTES: Final = 16
 
@@ -225,8 +227,8 @@ class EtcdCommitter:
         return await self.commit_at_once(propose)
 
     def next_offset(self) -> int:
-        """After what this node has; other nodes may write with definitions that they have not followed yet."""
-        return self._feed.head + 1
+        """Later than all writes that other nodes have decided, and not written, with what this node has now."""
+        return self._feed.head + IN_FLIGHT
 
     def statistics(self) -> CommitterStatistics:
         local = self._local.statistics()
@@ -300,6 +302,8 @@ class EtcdCommitter:
 
     async def _write(self, flight: _Flight, submission: _Submission, counted_before: _Flight | None) -> None:
         """Have etcd apply one event. Overtaken, or a RequestError if nothing was changed or nobody knows."""
+        if self._local.last_failure:
+            raise StorageRefused(self._local.last_failure)  # this node could not confirm it
         previous = await self._version_before(flight.proposal)
         counted = await self._counted_compare(flight, submission, counted_before)
         while True:

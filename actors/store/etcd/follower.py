@@ -143,11 +143,15 @@ class Follower:
         local: Committer,
         start: int,
         applied: Applied,
+        declared_by: str = "",
     ) -> None:
-        """`start`: the version after which an empty journal follows."""
+        """`start`: the version after which an empty journal follows.
+
+        `declared_by`: the type whose objects declare types, which get their ids before these objects are stored.
+        """
         self._etcd, self._keys = etcd, keys
         self._journal, self._feed, self._local = journal, feed, local
-        self._start, self._applied = start, applied
+        self._start, self._applied, self._declared_by = start, applied, declared_by
         self._waiting = 0  # events that are not stored yet
         self._progress = trio.lowlevel.ParkingLot()
         self._failed: Exception | None = None  # why the journal did not store events
@@ -166,7 +170,10 @@ class Follower:
             except (EtcdError, Incomplete) as error:
                 self._log(error)
             self.restarts += 1
-            pause = FIRST_PAUSE if self._feed.head > before else min(pause * 2, LONGEST_PAUSE)
+            if self._feed.head > before:
+                pause, self._logged = FIRST_PAUSE, ""
+            else:
+                pause = min(pause * 2, LONGEST_PAUSE)
             await trio.sleep(pause)
 
     def _log(self, error: Exception) -> None:
@@ -207,10 +214,11 @@ class Follower:
         whole = [found for event in response.events if (found := revisions.take(event)) is not None]
         if not whole:
             return
-        self._logged = ""
-        unknown = [head.type_name for head, _, _ in whole if not self._journal.type_id(head.type_name)]
-        if unknown:
-            await self._local.register_types(list(dict.fromkeys(unknown)))
+        types = {head.type_name: None for head, _, _ in whole}
+        for head, _, _ in whole:
+            if head.type_name == self._declared_by and not head.removal:
+                types[head.name] = None
+        await self._local.register_types(list(types))
         arrived = [
             Arrived(self._journal.type_id(head.type_name), head, change, revision)
             for head, change, revision in whole

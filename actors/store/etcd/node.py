@@ -34,15 +34,24 @@ class Membership:
 
 class Node:
     def __init__(
-        self, member: Membership, journal: Journal, feed: Feed, keep: Keep, claims: Mapping[str, Claims]
+        self,
+        member: Membership,
+        journal: Journal,
+        feed: Feed,
+        keep: Keep,
+        claims: Mapping[str, Claims],
+        declared_by: str = "",
     ) -> None:
+        """`declared_by`: the type whose objects declare types, each the one that has its name."""
         etcd, keys = member.etcd, member.keys
         self.member = member
         self._feed = feed
         self._local = Committer(journal, feed)
         self._epoch = Epoch(etcd, keys, member.node)
         self.committer = EtcdCommitter(etcd, keys, self._epoch, journal, feed, self._local, claims)
-        self.follower = Follower(etcd, keys, journal, feed, self._local, member.start, self.committer.apply)
+        self.follower = Follower(
+            etcd, keys, journal, feed, self._local, member.start, self.committer.apply, declared_by
+        )
         self.freshness = Freshness(etcd, keys, feed)
         self.election = Election(etcd, keys, member.node, keep)
         self.committer.term = self.election.term

@@ -18,6 +18,7 @@ from gateway.cli.flags.sections import (
     add_audit,
     add_authorization,
     add_certificates,
+    add_cluster,
     add_controllers,
     add_history,
     add_kinds,
@@ -193,5 +194,6 @@ _SECTIONS = (
     ("services", add_services),
     ("history", add_history),
     ("standby", add_standby),
+    ("several nodes", add_cluster),
     ("operation", add_operation),
 )

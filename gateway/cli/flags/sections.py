@@ -156,6 +156,20 @@ def add_standby(group: Any) -> None:
     )
 
 
+def add_cluster(group: Any) -> None:
+    add(
+        group,
+        "--journal",
+        str,
+        "etcd://HOST:PORT,...[/PREFIX]",
+        "etcd orders the changes of several nodes; each keeps a copy in its data folder (default prefix /registry)",
+    )
+    add(group, "--etcd-cafile", Path, "FILE", "connect to etcd with TLS, and trust these authorities")
+    add(group, "--etcd-certfile", Path, "FILE", "the certificate by which etcd knows this node")
+    add(group, "--etcd-keyfile", Path, "FILE", "its key")
+    add(group, "--etcd-user-file", Path, "FILE", "a line user:password by which this node signs in to etcd")
+
+
 def add_operation(group: Any) -> None:
     add(
         group,

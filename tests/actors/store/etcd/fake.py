@@ -175,6 +175,7 @@ class FakeEtcd:
         self.cluster = cluster
         self._nursery = nursery  # of transactions that are applied late
         self.is_cut = False
+        self.gives_up_after = 1.0  # seconds
         self.stalled = False
         self.lose: list[Lost] = []
         self.deliver: Deliver = lambda response: [response]
@@ -187,7 +188,7 @@ class FakeEtcd:
         await trio.lowlevel.checkpoint()
         self.cluster.expire()
         if self.is_cut:
-            await trio.sleep(1)
+            await trio.sleep(self.gives_up_after)
             raise EtcdUnavailable("no member answers")
 
     async def txn(

@@ -1,0 +1,105 @@
+"""How a server joins a cluster whose journal is ordered by etcd (`--journal`, docs/decisions/0043-journal-on-etcd.md).
+
+`join` makes the journal of the data folder one that can follow, before it is opened; `make_node` makes what writes and
+follows. `gateway.composition.open_store` calls both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import trio
+
+from actors.allocation.allocated import items_in
+from actors.certificates.trust import verifying
+from actors.etcd.api import Etcd
+from actors.kinds.apiextensions import definition_type
+from actors.names import Names
+from actors.runtime.clock import Clock
+from actors.runtime.supervisor import Supervisor
+from actors.runtime.write_context import new_uid
+from actors.store.etcd.compaction import Compaction
+from actors.store.etcd.copy import prepare
+from actors.store.etcd.node import Membership, Node, Task
+from actors.store.etcd.records import Keys
+from actors.store.feed import Feed
+from gateway.settings.cluster import ClusterSettings
+from gateway.settings.settings import Settings
+from journal.log import Journal
+
+if TYPE_CHECKING:
+    from gateway.etcd.client import EtcdClient
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    member: Membership
+    cluster_id: bytes
+
+
+@asynccontextmanager
+async def join(settings: Settings, etcd: Etcd | None) -> AsyncIterator[Joined | None]:
+    """None for a server that orders its journal itself. `etcd`: a client in place of one for the flags.
+
+    CannotJoin, EtcdUnavailable, EtcdRefused.
+    """
+    if not settings.cluster.journal:
+        yield None
+        return
+    if etcd is not None:
+        yield await _joined(settings, etcd)
+        return
+    client = _client(settings.cluster)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.run)
+        yield await _joined(settings, client)
+        nursery.cancel_scope.cancel()
+
+
+def _client(cluster: ClusterSettings) -> EtcdClient:
+    # Here, because a server that orders its journal itself does not need it.
+    from gateway.etcd.client import EtcdClient
+
+    tls, scheme = None, "http"
+    if cluster.etcd_cafile is not None:
+        tls, scheme = verifying(cluster.etcd_cafile.read_bytes()), "https"
+        if cluster.etcd_certfile is not None and cluster.etcd_keyfile is not None:
+            tls.load_cert_chain(cluster.etcd_certfile, cluster.etcd_keyfile)
+    user, password = cluster.credentials() or ("", "")
+    endpoints = [f"{scheme}://{one}" for one in cluster.endpoints]
+    return EtcdClient(endpoints, tls=tls, user=user, password=password)
+
+
+async def _joined(settings: Settings, etcd: Etcd) -> Joined:
+    keys = Keys(settings.cluster.prefix)
+    prepared = await prepare(etcd, keys, settings.journal, settings.dialect)
+    return Joined(Membership(etcd, keys, _node_id(settings), prepared.start), prepared.cluster_id)
+
+
+def _node_id(settings: Settings) -> str:
+    """That of the data folder, from its first start on: what an earlier process left under way is known by it."""
+    path = settings.node_id
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(new_uid())
+    return path.read_text().strip()
+
+
+def make_node(member: Membership, journal: Journal, feed: Feed, supervisor: Supervisor, names: Names) -> Node:
+    """The services of this node, for its open journal. Addresses of Services belong to one Service in the cluster."""
+    definitions = definition_type(names)
+    with journal.read() as view:
+        stored = [name for _, name, _ in view.rows(journal.type_id(definitions), "")]
+    journal.register_types(stored)  # a kind has its id before it is published
+    return Node(member, journal, feed, supervisor.keep, {"services": items_in}, declared_by=definitions)
+
+
+def leading_tasks(settings: Settings, node: Node, journal: Journal, clock: Clock) -> list[Task]:
+    """What the leader runs besides controllers."""
+    window = round(settings.watch_history * 1_000_000)
+    member = node.member
+    compaction = Compaction(member.etcd, member.keys, journal, clock, node.election, window)
+    return [("compaction of etcd", compaction.run)]
