@@ -10,10 +10,11 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed run test browser-test clients check fix bench attacks robustness conformance clean
+.PHONY: help setup installed run cluster test test-etcd browser-test clients check fix bench attacks robustness conformance clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
+	@echo "make cluster      three members of etcd and three nodes on this machine, and what to try with them"
 	@echo "make test         install, then run the tests"
 	@echo "make browser-test install Chromium if it is missing, then test the web page in it and take its pictures"
 	@echo "make setup        create .venv with the command rewound, and everything for tests and checks"
@@ -23,6 +24,7 @@ help:
 	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
 	@echo "make attacks      measure what other clients notice while one attacks the server"
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
+	@echo "make test-etcd    the tests of the API on a journal that etcd orders"
 	@echo "make conformance  replay recorded conversations and cases from ../shared, TRANSPORT=http1, http2, asgi-http1, asgi-http2 or asgi-http3"
 
 # A newer pip takes half the time: it compares names of files in the index with the platform faster. setuptools builds the
@@ -56,9 +58,17 @@ setup: installed $(CHECKS)
 run: installed
 	$(BIN)/rewound serve $(FLAGS)
 
+# Needs etcd (Debian: etcd-server); the server says how to install it.
+cluster: installed
+	$(BIN)/python -m tests.local_cluster
+
 # pytest compiles the tests with their assertions rewritten; what it stores saves the next run some ten seconds.
 test: installed
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
+
+# Every server of these tests has a journal that an etcd in memory orders.
+test-etcd: installed
+	REWOUND_TESTS_ETCD=memory $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests/api
 
 # Chromium of the distribution, if there is none, and certutil, which adds client certificates: apt-get needs root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)

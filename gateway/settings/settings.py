@@ -421,6 +421,7 @@ class Settings:
         self._check_inflight()
         self._check_resources()
         self._check_workers()
+        self._check_cluster()
         self._check_files()
         self._check_access()
         self._check_history()
@@ -583,6 +584,17 @@ class Settings:
         ):
             if given:
                 raise SettingsError("--workers", f"does not go with {flag}: {why}; leave one of them out")
+
+    def _check_cluster(self) -> None:
+        if not self.cluster.journal:
+            return
+        for flag, given, why in (
+            ("--enable-test-controls", self.enable_test_controls, "they set the whole state of one journal"),
+            ("--workers", self.workers > 1, "a node is one process; start more nodes"),
+            ("--follow", bool(self.standby.follow), "every node has all changes already"),
+        ):
+            if given:
+                raise SettingsError(flag, f"does not go with --journal: {why}; leave one of them out")
 
     def _check_resources(self) -> None:
         if self.max_connections < 0:

@@ -307,7 +307,8 @@ async def served(
 
     With REWOUND_TESTS_ETCD=memory (`make test-etcd`) an etcd in memory orders its journal.
     """
-    if ON_ETCD and "cluster" not in changed and not initial and extensions.etcd is None:
+    own = "cluster" in changed or initial or extensions.etcd is not None or "enable_test_controls" in changed
+    if ON_ETCD and not own:
         changed = {**changed, "cluster": ClusterSettings(journal="etcd://memory:2379/test")}
         extensions = replace(extensions, etcd=FakeEtcd(FakeCluster()))
     with memory_folder() as scratch:

@@ -304,7 +304,7 @@ def test_disabled_boolean_flag_has_no_warning() -> None:
         (["--watch-history=5"], "--watch-history: '5' is not a duration; write it like"),
         (["--watch-history=0"], "--watch-history: must be longer than nothing"),
         (["--journal-retention=1m"], "--journal-retention: is shorter than --watch-history"),
-        (["--etcd-servers=x"], "--etcd-servers: is not a flag of this server; see rewound serve --help"),
+        (["--etcd-servers=x"], "--etcd-servers: is not a flag of this server"),
         (["--secureport=1"], "--secureport: is not a flag of this server; did you mean --secure-port?"),
         (["--secure=1"], "--secure: is not a flag of this server"),
         (["now"], "now: is not a flag"),
@@ -418,4 +418,40 @@ def test_client_ca_needs_the_secure_port() -> None:
     file = own_certificates("cluster").authority
     assert "--client-ca-file: has no effect without the secure port" in refusal(
         "--secure-port=0", "--insecure-port=8080", f"--client-ca-file={file}"
+    )
+
+
+def test_journal_in_etcd_has_endpoints_and_a_prefix(tmp_path: Path) -> None:
+    cluster = settings("--journal=etcd://10.0.0.1:2379,[::1]:2379/clusters/one").cluster
+    assert (cluster.endpoints, cluster.prefix) == (("10.0.0.1:2379", "[::1]:2379"), "/clusters/one")
+    assert settings("--journal=etcd://a:1").cluster.prefix == "/registry"
+    user = tmp_path / "user"
+    user.write_text("root:a:b\n")
+    signed_in = settings("--journal=etcd://a:1", f"--etcd-user-file={user}").cluster
+    assert signed_in.credentials() == ("root", "a:b")
+
+
+def test_wrong_journal_is_refused_with_what_to_do() -> None:
+    for flag, text in (
+        ("--journal=file:///x", "--journal: 'file:///x' is no address of etcd; give etcd://"),
+        ("--journal=etcd://a:1,b", "--journal: 'b' is not host:port; give etcd://"),
+        ("--etcd-cafile=x", "--etcd-cafile: has no effect without --journal; add it"),
+    ):
+        assert text in refusal(flag)
+    for flag, name, why in (
+        ("--enable-test-controls", "--enable-test-controls", "they set the whole state of one journal"),
+        ("--workers=2", "--workers", "a node is one process; start more nodes"),
+        ("--follow=https://leader:6443", "--follow", "every node has all changes already"),
+    ):
+        text = f"{name}: does not go with --journal: {why}; leave one of them out"
+        assert refusal("--journal=etcd://a:1", flag) == text
+
+
+def test_wrong_credentials_of_etcd_are_refused(file: str) -> None:
+    etcd = "--journal=etcd://a:1"
+    assert refusal(etcd, f"--etcd-user-file={file}") == (
+        "--etcd-user-file: has no line user:password; write one"
+    )
+    assert refusal(etcd, f"--etcd-certfile={file}") == (
+        "--etcd-certfile: has no effect without --etcd-keyfile; add it or leave this out"
     )
