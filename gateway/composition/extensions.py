@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
-from gateway.connections.limits import AcceptShare
 from actors.etcd.api import Etcd
+from gateway.connections.limits import AcceptShare
 from gateway.connections.server_state import MakeServer
 from gateway.exchange import RequestObserver
 from gateway.ops.checks import AskCondition

@@ -431,7 +431,7 @@ def test_journal_in_etcd_has_endpoints_and_a_prefix(tmp_path: Path) -> None:
     assert signed_in.credentials() == ("root", "a:b")
 
 
-def test_wrong_journal_is_refused_with_what_to_do() -> None:
+def test_wrong_journal_is_refused_with_what_to_do(file: str) -> None:
     for flag, text in (
         ("--journal=file:///x", "--journal: 'file:///x' is no address of etcd; give etcd://"),
         ("--journal=etcd://a:1,b", "--journal: 'b' is not host:port; give etcd://"),
@@ -444,7 +444,8 @@ def test_wrong_journal_is_refused_with_what_to_do() -> None:
         ("--follow=https://leader:6443", "--follow", "every node has all changes already"),
     ):
         text = f"{name}: does not go with --journal: {why}; leave one of them out"
-        assert refusal("--journal=etcd://a:1", flag) == text
+        more = [f"--follow-token-file={file}"] if name == "--follow" else []
+        assert refusal("--journal=etcd://a:1", flag, *more) == text
 
 
 def test_wrong_credentials_of_etcd_are_refused(file: str) -> None:
