@@ -53,10 +53,11 @@ class FrameParser:
         """Consume all of it before the next call. BadFrame."""
         self._buffer += data
         if not self.position:
-            if len(self._buffer) < len(self._magic):
-                return
-            if self._buffer[: len(self._magic)] != self._magic:
+            start = self._buffer[: len(self._magic)]
+            if start != self._magic[: len(start)]:
                 raise BadFrame(0, "it does not begin as it should")
+            if len(start) < len(self._magic):
+                return
             self._take(len(self._magic))
         while (payload := self._next()) is not None:
             yield payload

@@ -11,6 +11,8 @@ usage: rewound <command> [flags]
 
   rewound serve         serve the API; `rewound serve --help` lists the flags
   rewound journal       read the journal of a data folder; `rewound journal --help` lists the commands
+  rewound backup        write the journal of a running server to a file; --follow goes on
+  rewound restore       create a data folder from a backup, at any offset or time in it
   rewound promote       make a standby (`rewound serve --follow`) the leader
   rewound record        capture a running server into a journal
   rewound history       the versions of an object, and what changed
@@ -43,6 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gateway.cli.dev import dev
 
         return dev(rest)
+    if command == "backup":
+        from gateway.cli.backup import backup
+
+        return backup(rest)
+    if command == "restore":
+        from gateway.cli.restore import restore
+
+        return restore(rest)
     if command == "promote":
         from gateway.cli.promote import promote
 

@@ -131,7 +131,7 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
 
     async def until_stopped() -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_cancel_on_signal, nursery.cancel_scope)
+            nursery.start_soon(cancel_on_signal, nursery.cancel_scope)
             try:
                 await recorder.run()
             finally:
@@ -145,7 +145,7 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
             raise Failure("stopped before all kinds were listed: nothing was recorded")
         return recorder.writer
     except BaseExceptionGroup as group:
-        error = _only(group)
+        error = only_error(group)
         if isinstance(error, UnknownKind):
             raise UsageError(str(error)) from group
         raise (Failure(str(error)) if isinstance(error, TooMuch) else error) from group
@@ -153,7 +153,7 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
         line.clear()
 
 
-async def _cancel_on_signal(scope: Any) -> None:
+async def cancel_on_signal(scope: Any) -> None:
     import trio
 
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
@@ -162,7 +162,7 @@ async def _cancel_on_signal(scope: Any) -> None:
             return
 
 
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The error that ended all tasks."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):

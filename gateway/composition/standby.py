@@ -27,6 +27,7 @@ from gateway.composition.open_store import memory_budget, read_only_store
 from gateway.settings.checks import SettingsError
 from gateway.settings.settings import Addresses, Settings, StandbySettings
 from gateway.standby.follower import Follower
+from gateway.standby.sinks import StandbySink
 from gateway.store import Store
 
 CHECK = "standby"  # of /readyz
@@ -42,22 +43,23 @@ async def run_standby(
 ) -> None:
     """Serve until `stop` is set, or it cannot follow its leader any more (CannotFollow)."""
     created = CreatedPaths(settings)
-    session = StreamingSession(leader_target(settings.standby))
-    follower = Follower(session, settings.journal)
+    target = leader_target(settings.standby)
+    session, copy = StreamingSession(target), StandbySink(settings.journal, target.server)
+    follower = Follower(session, copy)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_follow, follower)
-            if await _complete_or_stop(follower, stop):
-                settings = replace(settings, dialect=follower.journal.dialect)
-                await _serve(settings, announce, stop, clock, extensions, opened_store, follower)
+            if await _complete_or_stop(copy, stop):
+                settings = replace(settings, dialect=copy.journal.dialect)
+                await _serve(settings, announce, stop, clock, extensions, opened_store, follower, copy)
             nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):
             await session.aclose()
-        if follower.has_journal:
+        if not copy.is_new:
             created.keep()  # the next start goes on with it
         created.remove()
-        follower.close()
+        copy.close()
 
 
 async def _follow(follower: Follower) -> None:
@@ -67,7 +69,7 @@ async def _follow(follower: Follower) -> None:
         raise SettingsError("--follow", str(error)) from error
 
 
-async def _complete_or_stop(follower: Follower, stop: trio.Event) -> bool:
+async def _complete_or_stop(copy: StandbySink, stop: trio.Event) -> bool:
     """Wait until the journal can be served; False if the server is to stop before."""
     async with trio.open_nursery() as nursery:
 
@@ -76,7 +78,7 @@ async def _complete_or_stop(follower: Follower, stop: trio.Event) -> bool:
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(wait, stop)
-        nursery.start_soon(wait, follower.complete)
+        nursery.start_soon(wait, copy.complete)
     return not stop.is_set()
 
 
@@ -88,13 +90,14 @@ async def _serve(
     extensions: Extensions,
     opened_store: Callable[[Store], None] | None,
     follower: Follower,
+    copy: StandbySink,
 ) -> None:
     extensions = replace(extensions, leader=follower.leader)
     async with trio.open_nursery() as nursery:
         store = read_only_store(
-            settings, follower.journal, clock, memory_budget(settings), nursery, extensions, calls_out=True
+            settings, copy.journal, clock, memory_budget(settings), nursery, extensions, calls_out=True
         )
-        follower.publish = store.feed.publish  # in the same step: no commit is missing in between
+        copy.publish = store.feed.publish  # in the same step: no commit is missing in between
         housekeeping = Housekeeping(
             store.journal, store.committer, clock, None, lambda: follower.standing.leader_floor
         )
@@ -147,7 +150,7 @@ def leader_target(settings: StandbySettings) -> Target:
 def _problem(follower: Follower, longest: float) -> str | None:
     events, seconds = follower.lag()
     standing = follower.standing
-    if seconds <= longest and standing.has_caught_up:
+    if seconds <= longest and follower.caught_up.is_set():
         return None
     why = f": {standing.problem}" if standing.problem else ""
     return f"{events} events behind {follower.leader}, for {seconds:.0f} s{why}"

@@ -1,4 +1,4 @@
-"""Follows the stream of a leader into the journal of a standby.
+"""Follows the stream of a leader, into the journal of a standby or into a backup (`sinks`).
 
 One connection at a time; after each that breaks, it goes on from the newest event that is durable here. What cannot be
 mended by trying again (another cluster, another history, events that are gone) ends it with CannotFollow, and the
@@ -8,25 +8,17 @@ server with it: a standby that serves something else than its leader is worse th
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from math import inf
-from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from actors.store.committer import DiskSpeed, run_beside
 from gateway.client.errors import ClientError, StatusError
 from gateway.client.streaming import StreamingSession
 from gateway.pipeline.route import FEED_PATH
-from journal.copy import Copy
 from journal.errors import CannotFollow, CannotStore
 from journal.frames import BadFrame
-from journal.log import Journal
-from journal.records import Event
 from journal.stream import Commit, Ended, Header, Message, Stored, StreamParser, Types
 
 logger = logging.getLogger(__name__)
@@ -38,7 +30,35 @@ LONGEST_PAUSE: Final = 5.0
 DAMAGED: Final = 3  # connections in a row whose bytes are not what was sent, and that brought nothing new
 STATE_BYTES, STATE_EVENTS = 1 << 20, 250  # of the state at the base, written at once
 
-Publish = Callable[[list[Event]], None]
+
+class Sink(Protocol):
+    """Where a stream goes."""
+
+    @property
+    def name(self) -> str:
+        """What it is, for errors: the folder or the file."""
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no stream has begun yet."""
+
+    @property
+    def head(self) -> int: ...
+
+    @property
+    def base(self) -> int: ...
+
+    def after(self) -> tuple[int | None, int]:
+        """After which offset to go on, None for the first time; and the base whose state is not complete, or 0."""
+
+    def begin(self, header: Header) -> None:
+        """CannotFollow."""
+
+    def add_types(self, types: dict[str, int]) -> None:
+        """CannotFollow."""
+
+    async def store(self, stored: list[Stored]) -> None:
+        """Make events durable. CannotFollow, CannotStore."""
 
 
 @dataclass(slots=True)
@@ -51,50 +71,30 @@ class Standing:
     caught_up: float = -inf  # when it had everything
     connections: int = 0
     damaged: int = 0  # connections that ended because of a checksum
-    has_caught_up: bool = False
     problem: str = "it has not reached the leader yet"
 
 
 class Follower:
-    def __init__(self, session: StreamingSession, folder: Path) -> None:
-        """`folder` is that of the journal. CannotOpen."""
-        self._session, self._folder = session, folder
+    def __init__(self, session: StreamingSession, sink: Sink) -> None:
+        self._session, self._sink = session, sink
         self.leader = session.target.server
-        self._copy = Copy.open(folder, self.leader)
         self.standing = Standing()
-        self.complete = trio.Event()  # the journal has all of a state, and can be served
-        self.publish: Publish = _nobody
+        self.caught_up = trio.Event()  # it had everything once
         self._pending: list[Stored] = []
         self._pending_bytes = 0
         self._useless = 0  # damaged connections in a row
-        self._disk = DiskSpeed()
         self._began = trio.current_time()
-
-    @property
-    def has_journal(self) -> bool:
-        return self._copy is not None
-
-    @property
-    def journal(self) -> Journal:
-        assert self._copy is not None, "nothing was received yet"
-        return self._copy.journal
-
-    def close(self) -> None:
-        if self._copy is not None:
-            self._copy.journal.close()
 
     def lag(self) -> tuple[int, float]:
         """How many events, and for how many seconds, it is behind what it knows of the leader."""
-        standing, head = self.standing, 0 if self._copy is None else self._copy.journal.head
-        events = max(0, standing.leader_head - head)
+        standing = self.standing
+        events = max(0, standing.leader_head - self._sink.head)
         if standing.connected and not events:
             return 0, 0.0
         return events, trio.current_time() - max(standing.caught_up, self._began)
 
     async def run(self) -> None:
-        """Follow until cancelled. CannotFollow; ClientError before there is a journal."""
-        if self._copy is not None and self._copy.complete:
-            self.complete.set()
+        """Follow until cancelled. CannotFollow; ClientError before the first stream has begun."""
         pause = 0.0
         while True:
             before = self.standing.connections
@@ -116,7 +116,7 @@ class Follower:
             pause = min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
 
     def _note(self, error: Exception) -> None:
-        if self._copy is None:
+        if self._sink.is_new:
             raise error  # a first start: the address or the rights are wrong
         if str(error) != self.standing.problem:
             logger.warning("not following %s: %s", self.leader, error)
@@ -134,10 +134,9 @@ class Follower:
             ) from error
 
     def _gone(self) -> CannotFollow:
-        head = 0 if self._copy is None else self._copy.journal.head
         return CannotFollow(
-            f"{self.leader} does not have the events after {head} any more: its retention passed them while this "
-            f"standby did not follow; move {self._folder} away and start again, then everything is copied anew"
+            f"{self.leader} does not have the events after {self._sink.head} any more: its retention passed them while "
+            f"nothing followed it into {self._sink.name}; move that away and start again: everything is copied anew"
         )
 
     # One connection.
@@ -153,25 +152,25 @@ class Follower:
         await self._session.read_parts(FEED_PATH, SILENCE, take, **self._query())
 
     def _query(self) -> dict[str, str]:
-        copy = self._copy
-        if copy is None or not copy.journal.head:
-            return {}
-        after = {"after": str(copy.journal.head)}
-        return after if copy.complete else {**after, "base": str(copy.base)}
+        after, base = self._sink.after()
+        query = {} if after is None else {"after": str(after)}
+        return {**query, "base": str(base)} if base else query
 
     async def _take(self, message: Message) -> None:
+        if not (self.standing.connected or isinstance(message, Header)):
+            raise BadFrame(0, "it has no header")
         match message:
             case Header():
                 self._begin(message)
             case Types(types):
-                self._copied.journal.adopt_types(types)
+                self._sink.add_types(types)
             case Stored(offset):
                 self._pending.append(message)
                 self._pending_bytes += len(message.value)
-                if offset <= self._copied.base and self._is_enough():
-                    await self._apply()
+                if offset <= self._sink.base and self._is_enough():
+                    await self._store()
             case Commit():
-                await self._apply()
+                await self._store()
                 self._committed(message)
             case Ended(gone, text):
                 if gone:
@@ -179,49 +178,25 @@ class Follower:
                 self.standing.problem = text
 
     def _begin(self, header: Header) -> None:
-        if self._copy is None:
-            self._copy = Copy.create(self._folder, header, self.leader)
-        self._copy.begin(header)
+        self._sink.begin(header)
         standing = self.standing
         standing.connected, standing.problem = True, ""
         standing.connections += 1
         standing.leader_head, standing.leader_floor = header.head, header.floor
-        logger.info("following %s after offset %d", self.leader, self._copy.journal.head)
-
-    @property
-    def _copied(self) -> Copy:
-        if not self.standing.connected or self._copy is None:
-            raise BadFrame(0, "it has no header")
-        return self._copy
+        logger.info("following %s after offset %d", self.leader, self._sink.head)
 
     def _is_enough(self) -> bool:
         return len(self._pending) >= STATE_EVENTS or self._pending_bytes >= STATE_BYTES
 
-    async def _apply(self) -> None:
-        """Make what has arrived durable, and pass it to the followers of this server."""
+    async def _store(self) -> None:
         stored, self._pending, self._pending_bytes = self._pending, [], 0
-        if not stored:
-            return
-        copy = self._copied
-        events = copy.decode(stored)
-        batch = copy.batch(events, stored)
-        began = time.perf_counter()
-        if self._disk.slow:
-            await run_beside(partial(copy.write, batch))
-        else:
-            copy.write(batch)
-        self._disk.record(time.perf_counter() - began)
-        self._useless = 0
-        self.publish(events)
+        if stored:
+            await self._sink.store(stored)
+            self._useless = 0
 
     def _committed(self, commit: Commit) -> None:
-        copy, standing = self._copied, self.standing
+        standing = self.standing
         standing.leader_head, standing.leader_floor = commit.head, commit.floor
-        if copy.journal.head >= commit.head:
-            standing.caught_up, standing.has_caught_up = trio.current_time(), True
-        if copy.complete:
-            self.complete.set()
-
-
-def _nobody(_: list[Event]) -> None:
-    """Nothing is served yet."""
+        if self._sink.head >= commit.head:
+            standing.caught_up = trio.current_time()
+            self.caught_up.set()

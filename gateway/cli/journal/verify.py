@@ -5,12 +5,17 @@ one and from the newest snapshot, and compares the result with state, indexes an
 is wrong. It never changes the folder, and runs beside a live server. `rewound journal recover` makes a new folder
 of what a damaged one still has.
 
+The digest is that of all events, or of those after an offset. A standby and its leader have the same if they have
+the same retention floor, and always after the higher one of both (`rewound journal stats`).
+
     rewound journal verify
     rewound journal verify backup
+    rewound journal verify standby --digest-after 1042
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import signal
 import subprocess
@@ -58,11 +63,25 @@ def add_flags(parser: Parser) -> None:
     parser.add_argument(
         "folder", metavar="FOLDER", type=Path, nargs="?", help="the data folder (default: --data-dir)"
     )
+    parser.add_argument(
+        "--digest-after",
+        type=_offset,
+        default=0,
+        metavar="OFFSET",
+        help="digest of the events after it (default of all)",
+    )
     add_output(parser, "json")
 
 
+def _offset(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an offset; give a number such as 1042")
+    return int(text)
+
+
 def run(options: Options, output: Output) -> int:
-    found = read_in_child([*CHILD, str((options.folder or options.data_dir) / JOURNAL)])
+    folder = str((options.folder or options.data_dir) / JOURNAL)
+    found = read_in_child([*CHILD, folder, str(options.digest_after)])
     (_print_document if options.output == "json" else _print)(output, found)
     return 1 if found.wrong else 0
 
@@ -114,6 +133,7 @@ def _print(output: Output, found: Found) -> None:
     if found.report is not None:
         report = found.report
         output.line(f"{report.events} events, {report.rows} objects, {report.snapshots} snapshots")
+        output.line(f"digest {report.digest}")
     else:
         output.line(f"{found.pages} pages can be read; the records were not compared")
     for sentence in found.sentences:
@@ -135,6 +155,7 @@ def _print_document(output: Output, found: Found) -> None:
             "events": report.events,
             "objects": report.rows,
             "snapshots": report.snapshots,
+            "digest": report.digest,
             "wrong": found.wrong,
             "damage": [_document(damage) for damage in found.damage],
             "differences": report.differences + ([found.died] if found.died else []),

@@ -1,6 +1,7 @@
 """The process that reads a folder for `rewound journal verify`, because LMDB may die on a damaged file.
 
-    python -m gateway.cli.journal.verify_child FOLDER        prints a JSON document a line:
+    python -m gateway.cli.journal.verify_child FOLDER [OFFSET]        prints a JSON document a line; the digest is
+                                                                      that of the events after OFFSET:
 
     {"progress": [read, all]}      while it reads
     {"pages": 120}                 the structure was checked
@@ -34,7 +35,7 @@ PAGES = 1000  # between two reports of progress
 def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        _check(Path(arguments[0]))
+        _check(Path(arguments[0]), int(arguments[1]) if len(arguments) > 1 else 0)
     except JournalError as refused:
         _print(refused=str(refused))
     return 0
@@ -45,11 +46,11 @@ def _print(**document: Any) -> None:
     sys.stdout.flush()
 
 
-def _check(path: Path) -> None:
+def _check(path: Path, digest_after: int) -> None:
     if _check_structure(path).damage:
         _print(recoverable=_recoverable(path))
     else:
-        _check_records(path)
+        _check_records(path, digest_after)
 
 
 def _check_structure(path: Path) -> Audit:
@@ -71,13 +72,13 @@ def _recoverable(path: Path) -> str:
     return f"`rewound journal recover` would save {plan.objects} objects and {len(plan.saved)} events; {lost}{more}"
 
 
-def _check_records(path: Path) -> None:
+def _check_records(path: Path, digest_after: int) -> None:
     journal = Journal.open(path, readonly=True, check_tail=False)
     try:
         with journal.read() as view:
             databases = (view.databases.events, view.databases.state)
             total = sum(view.txn.stat(database)["entries"] for database in databases)
-            report = verify(view, lambda read: _print(progress=[read, total]))
+            report = verify(view, lambda read: _print(progress=[read, total]), digest_after)
     finally:
         journal.close()
     _print(report=asdict(report))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import lmdb
@@ -10,6 +11,8 @@ from gateway.cli.command import Failure
 from gateway.cli.journal import verify
 from journal import Journal, keys
 from tests.gateway.journal_commands import put, run_journal, write_history
+
+NOTHING = sha256().hexdigest()
 
 
 def damage(folder: Path, offset: int) -> None:
@@ -25,22 +28,39 @@ def damage(folder: Path, offset: int) -> None:
 def test_new_journal_is_sound(tmp_path: Path) -> None:
     Journal.open(tmp_path / "journal").close()
     result = run_journal("verify", f"--data-dir={tmp_path}")
-    assert (result.code, result.out) == (0, "0 events, 0 objects, 0 snapshots\nsound\n")
+    assert (result.code, result.out) == (0, f"0 events, 0 objects, 0 snapshots\ndigest {NOTHING}\nsound\n")
 
 
 def test_verify_as_json(tmp_path: Path) -> None:
     write_history(tmp_path, [put("a"), put("b"), put("a")])
-    assert run_journal("verify", "-o", "json", f"--data-dir={tmp_path}").document == {
+    document = run_journal("verify", "-o", "json", f"--data-dir={tmp_path}").document
+    assert document == {
         "sound": True,
         "pages": 8,
         "events": 3,
         "objects": 2,
         "snapshots": 0,
+        "digest": document["digest"],
         "wrong": 0,
         "damage": [],
         "differences": [],
         "recoverable": "",
     }
+
+
+def test_digest_is_that_of_the_events_after_an_offset(tmp_path: Path) -> None:
+    write_history(tmp_path / "one", [put("a"), put("b"), put("a", {"x": "1"})])
+    write_history(tmp_path / "two", [put("a"), put("b"), put("a", {"x": "2"})])
+    write_history(tmp_path / "same", [put("a"), put("b"), put("a", {"x": "1"})])
+
+    def digest(folder: str, after: int = 0) -> str:
+        flag = f"--digest-after={after}"
+        return str(run_journal("verify", "-o", "json", tmp_path / folder, flag).document["digest"])
+
+    assert digest("one") == digest("same") != digest("two")
+    assert digest("one", 1) == digest("same", 1) != digest("one")
+    assert digest("one", 3) == digest("two", 3) == NOTHING
+    assert "is not an offset" in run_journal("verify", "--digest-after=x").err
 
 
 def test_damage_before_the_tail_is_found(tmp_path: Path) -> None:

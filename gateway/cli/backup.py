@@ -1,0 +1,97 @@
+"""`rewound backup`: write the journal of a running server to a file, commit by commit.
+
+Everything that the server commits is appended to FILE and durable there, Secrets too. A second run with the same
+FILE goes on where it ended. Without --follow it ends when it has what the server has; Ctrl-C ends it otherwise.
+The user needs the right to `get` /journal/feed. Certificates and keys are not in the journal: copy the folder pki.
+
+rewound backup --follow https://127.0.0.1:6443 --to cluster.backup       until it is stopped
+rewound backup --kubeconfig leader/admin.kubeconfig --to cluster.backup  up to now
+rewound restore cluster.backup --data-dir restored --at 12:03            as it was then
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from gateway.cli.access.flags import Options, Parser, UsageError, add_connection
+from gateway.cli.command import run_command
+from gateway.cli.record import EscapingFormatter, cancel_on_signal, only_error
+from gateway.client.errors import ClientError
+from journal.errors import JournalError
+
+
+def backup(arguments: Sequence[str]) -> int:
+    parser = Parser("rewound backup", __doc__)
+    parser.add_argument("--to", type=Path, required=True, metavar="FILE", help="to write, or to go on with")
+    parser.add_argument(
+        "--follow",
+        nargs="?",
+        const="",
+        default=None,
+        metavar="URL",
+        help="go on until it is stopped; URL is that of the server, as with --server",
+    )
+    add_connection(parser, "has no effect here")
+    return run_command(
+        lambda: _backup(parser.parse_args(arguments)),
+        [(UsageError, 2), ((ClientError, JournalError, OSError), 1)],
+    )
+
+
+def _backup(options: Options) -> int:
+    import trio
+
+    from gateway.client.kubeconfig import Overrides, load_target
+    from gateway.client.streaming import StreamingSession
+    from gateway.standby.follower import Follower
+    from gateway.standby.sinks import BackupSink
+    from journal.backup import BackupFile
+
+    if options.namespace:
+        raise UsageError("--namespace: a backup has all namespaces; leave it out")
+    if options.follow and options.server:
+        raise UsageError("--follow: names a server, and so does --server; leave one of them out")
+    handler = logging.StreamHandler()
+    handler.setFormatter(EscapingFormatter("rewound: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.getLogger("gateway.standby").setLevel(logging.INFO)
+    target = load_target(
+        Overrides(
+            kubeconfig=options.kubeconfig,
+            context=options.context,
+            server=options.follow or options.server,
+            certificate_authority=options.certificate_authority,
+            token=options.token,
+            impersonated_user=options.as_user,
+            impersonated_groups=tuple(options.as_group),
+        )
+    )
+    file = BackupFile(options.to)
+
+    async def run() -> None:
+        session = StreamingSession(target)
+        follower = Follower(session, BackupSink(file, target.server))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cancel_on_signal, nursery.cancel_scope)
+            nursery.start_soon(follower.run)
+            try:
+                await follower.caught_up.wait()
+                print(f"{options.to} has everything up to offset {file.head}", flush=True)
+                if options.follow is None:
+                    nursery.cancel_scope.cancel()
+                await trio.sleep_forever()
+            finally:
+                with trio.move_on_after(2, shield=True):
+                    await session.aclose()
+
+    try:
+        trio.run(run)
+    except BaseExceptionGroup as group:
+        raise only_error(group) from group
+    finally:
+        file.close()
+    if options.follow is not None:
+        print(f"ended at offset {file.head}", flush=True)
+    return 0

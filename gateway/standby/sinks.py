@@ -1,0 +1,138 @@
+"""Where a stream goes: the journal of a standby, whose server gets what arrives, or a backup."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from actors.store.committer import DiskSpeed, run_beside
+from journal.backup import BackupFile
+from journal.copy import Copy
+from journal.errors import CannotFollow, Damaged
+from journal.log import Journal
+from journal.records import Event
+from journal.stream import Header, Stored
+
+Publish = Callable[[list[Event]], None]
+
+
+class StandbySink:
+    """Commits run in the thread of the event loop unless the disk is slow, as those of a leader do."""
+
+    def __init__(self, folder: Path, leader: str) -> None:
+        """`folder` is that of the journal. CannotOpen."""
+        self._folder, self._leader = folder, leader
+        self._copy = Copy.open(folder, leader)
+        self._disk = DiskSpeed()
+        self.complete = trio.Event()  # the journal has all of a state, and can be served
+        self.publish: Publish = _nobody
+        self._complete_or_not()
+
+    @property
+    def name(self) -> str:
+        return str(self._folder)
+
+    @property
+    def is_new(self) -> bool:
+        return self._copy is None
+
+    @property
+    def journal(self) -> Journal:
+        return self._copied.journal
+
+    @property
+    def _copied(self) -> Copy:
+        assert self._copy is not None, "nothing was received yet"
+        return self._copy
+
+    @property
+    def head(self) -> int:
+        return 0 if self._copy is None else self._copy.journal.head
+
+    @property
+    def base(self) -> int:
+        return 0 if self._copy is None else self._copy.base
+
+    def after(self) -> tuple[int | None, int]:
+        copy = self._copy
+        if copy is None or not copy.journal.head:
+            return None, 0
+        return copy.journal.head, 0 if copy.complete else copy.base
+
+    def begin(self, header: Header) -> None:
+        if self._copy is None:
+            self._copy = Copy.create(self._folder, header, self._leader)
+        self._copy.begin(header)
+        self._complete_or_not()
+
+    def add_types(self, types: dict[str, int]) -> None:
+        self._copied.journal.adopt_types(types)
+
+    async def store(self, stored: list[Stored]) -> None:
+        """Make events durable, and pass them to the followers of this server."""
+        copy = self._copied
+        events = copy.decode(stored)
+        batch = copy.batch(events, stored)
+        began = time.perf_counter()
+        if self._disk.slow:
+            await run_beside(partial(copy.write, batch))
+        else:
+            copy.write(batch)
+        self._disk.record(time.perf_counter() - began)
+        self.publish(events)
+        self._complete_or_not()
+
+    def _complete_or_not(self) -> None:
+        if self._copy is not None and self._copy.complete:
+            self.complete.set()
+
+    def close(self) -> None:
+        if self._copy is not None:
+            self._copy.journal.close()
+
+
+def _nobody(_: list[Event]) -> None:
+    """Nothing is served yet."""
+
+
+class BackupSink:
+    def __init__(self, file: BackupFile, leader: str) -> None:
+        self._file, self._leader = file, leader
+
+    @property
+    def name(self) -> str:
+        return str(self._file.path)
+
+    @property
+    def is_new(self) -> bool:
+        return self._file.is_new
+
+    @property
+    def head(self) -> int:
+        return self._file.head
+
+    @property
+    def base(self) -> int:
+        return self._file.base
+
+    def after(self) -> tuple[int | None, int]:
+        return self._file.after
+
+    def begin(self, header: Header) -> None:
+        self._file.begin(header, self._leader)
+
+    def add_types(self, types: dict[str, int]) -> None:
+        self._file.add_types(types)
+
+    async def store(self, stored: list[Stored]) -> None:
+        try:
+            await trio.to_thread.run_sync(self._file.store, stored)
+        except Damaged as damage:
+            raise CannotFollow(
+                f"{self._leader} has sent an event that is damaged ({damage.what}): run `rewound journal verify` "
+                "on its data folder"
+            ) from damage
