@@ -151,8 +151,8 @@ class Copy:
 
     @property
     def complete(self) -> bool:
-        """Whether it has all of the state at its floor."""
-        return self.journal.head > self._floor or not self._floor
+        """Whether it has all of the state at its floor, and an event after it."""
+        return self.journal.head > self._floor
 
     def begin(self, header: Header) -> None:
         """Check what a stream begins with, and adopt it. CannotFollow."""

@@ -1,8 +1,9 @@
 """Runs a standby: a server whose journal is filled from that of its leader, and that only reads it.
 
-Start: follow the leader until the journal has all of a state, then listen. Without controllers, initial objects and
-retention of its own: what they write comes from the leader. Conversion webhooks and aggregated servers are called as by
-the leader. A leader that cannot be reached does not stop it: /readyz fails when it is behind for too long.
+Start: the first one follows the leader until it has everything, later ones begin with what they have; then it
+listens. Without controllers, initial objects and retention of its own: what they write comes from the leader.
+Conversion webhooks and aggregated servers are called as by the leader. A leader that cannot be reached does not stop
+it: /readyz fails when it is behind for too long.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ async def run_standby(
     follower = Follower(session, copy)
     try:
         async with trio.open_nursery() as nursery:
+            begun = follower.caught_up if copy.is_new else copy.complete
             nursery.start_soon(_follow, follower)
-            if await _complete_or_stop(copy, stop):
+            if await _either(begun, stop):
                 settings = replace(settings, dialect=copy.journal.dialect)
                 await _serve(settings, announce, stop, clock, extensions, opened_store, follower, copy)
             nursery.cancel_scope.cancel()
@@ -69,7 +71,7 @@ async def _follow(follower: Follower) -> None:
         raise SettingsError("--follow", str(error)) from error
 
 
-async def _complete_or_stop(copy: StandbySink, stop: trio.Event) -> bool:
+async def _either(begun: trio.Event, stop: trio.Event) -> bool:
     """Wait until the journal can be served; False if the server is to stop before."""
     async with trio.open_nursery() as nursery:
 
@@ -78,7 +80,7 @@ async def _complete_or_stop(copy: StandbySink, stop: trio.Event) -> bool:
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(wait, stop)
-        nursery.start_soon(wait, copy.complete)
+        nursery.start_soon(wait, begun)
     return not stop.is_set()
 
 

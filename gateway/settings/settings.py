@@ -580,6 +580,7 @@ class Settings:
                 "its clock and its marks are in one process",
             ),
             ("--faults", self.faults is not None, "its rules count the requests of one process"),
+            ("--follow", bool(self.standby.follow), "a standby is one process; start several"),
             ("--quic-bind", bool(self.quic_bind), "the packets of one client would reach several processes"),
         ):
             if given:

@@ -21,6 +21,7 @@ import trio
 
 from actors.errors import BadRequest, Expired
 from actors.store.feed import Feed
+from actors.store.tail import AT_ONCE
 from gateway.message import Response
 from gateway.pipeline.context import RequestContext
 from gateway.pipeline.errors import MethodNotAllowed
@@ -101,14 +102,24 @@ class Ends:
         while self.newest <= offset:
             await self._committed_more.park()
 
+    def _ends_commit(self, events: Sequence[Event]) -> bool:
+        """Whether the rest of a commit is not about to be published.
+
+        A committer publishes thousands of events in turns, all of which the journal has by then; a `Tail` publishes
+        whole transactions of another process, in parts of AT_ONCE.
+        """
+        if self._journal.readonly and len(events) < AT_ONCE:
+            return True
+        return events[-1].offset == self._journal.head
+
     def _committed(self, events: Sequence[Event]) -> None:
         if not self.followers:
             self._following = False
             self._feed.unfollow(self._committed)
             return
+        if not self._ends_commit(events):
+            return
         offset = events[-1].offset
-        if offset != self._journal.head:
-            return  # the rest of the commit is about to be published
         if len(self._order) == REMEMBERED:
             self._since = self._order.popleft()
             self._known.discard(self._since)
