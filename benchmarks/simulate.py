@@ -35,7 +35,9 @@ from benchmarks.loads.latency import percentile
 from benchmarks.options import SAVED
 
 Action = Callable[[], None]
+Service = float | Callable[[], float]  # seconds, or what returns them when the service begins
 SWEEP = 256  # deliveries between two checkpoints of the event loop, as in gateway/watch/broadcast.py
+SLOW_COMMIT_US = 4000  # commits that take longer run in a thread, as in actors/store/committer.py
 MAX_MACHINES = 1000
 
 
@@ -77,11 +79,11 @@ class Station:
     def __init__(self, clock: Clock, servers: int = 1) -> None:
         self._clock, self._servers = clock, servers
         self._serving = 0
-        self._queue: deque[tuple[float, Action]] = deque()
+        self._queue: deque[tuple[Service, Action]] = deque()
         self.busy = 0.0  # seconds of service
         self.longest = 0  # queue
 
-    def submit(self, seconds: float, done: Action) -> None:
+    def submit(self, seconds: Service, done: Action) -> None:
         if self._serving < self._servers:
             self._serving += 1
             self._serve(seconds, done)
@@ -89,7 +91,8 @@ class Station:
         self._queue.append((seconds, done))
         self.longest = max(self.longest, len(self._queue))
 
-    def _serve(self, seconds: float, done: Action) -> None:
+    def _serve(self, service: Service, done: Action) -> None:
+        seconds = service() if callable(service) else service
         self.busy += seconds
         self._clock.after(seconds, lambda: self._served(done))
 
@@ -114,6 +117,9 @@ class Costs:
     deliver_us: float  # to one watcher
     connect_us: float  # TLS handshake of a client
     watch_us: float  # start of a watch
+    commit_us: (
+        float  # that a commit to the disk holds a server whose journal etcd does not order, whatever its size
+    )
     relist_us: float  # a list of one node's pods, which a kubelet sends that cannot resume
     watcher_kb: float
     base_mb: float
@@ -130,11 +136,12 @@ class Costs:
         pods = largest["collections"]["pods"]
         return cls(
             get_us=largest["get_us"],
-            write_us=largest["create_us"] - largest["append_us"],
+            write_us=largest["write_us"],
             apply_us=largest["append_us"],
             deliver_us=many["delivery_us"],
             connect_us=many["connect_us"],
             watch_us=largest["watch_start_us"],
+            commit_us=largest["commit_us"],
             relist_us=largest["node_pods_us"] * max(1.0, objects / pods),
             watcher_kb=many["kb"],
             base_mb=min(each["rest_anonymous_mb"] for each in by_size.values()),
@@ -175,7 +182,8 @@ class Layout:
     workers: int = 2  # cores that serve requests; one more follows etcd, unless there is only one
     rtt_ms: float = 1.0
     commit_ms: float = 5.0  # of etcd, without its queue
-    etcd_limit: float = 20_000.0  # commits per second
+    etcd_limit: float = 20_000.0  # writes per second that it commits
+    journal: str = "etcd"  # or "disk": one machine with one worker orders and stores its own journal
 
 
 @dataclass(slots=True)
@@ -204,6 +212,9 @@ class Cluster:
         self.etcd = Station(self.clock)
         self._serving = list(self.machines)
         self._half_rtt = layout.rtt_ms / 2e3
+        self._pending: list[Action] = []  # writes that the next commit to the disk includes
+        self._disk = Station(self.clock) if costs.commit_us > SLOW_COMMIT_US else None
+        self.commits = 0
         self.lost = 0  # requests to a machine that has just failed
 
     def _machine(self) -> Machine:
@@ -253,6 +264,9 @@ class Cluster:
         layout, clock = self._layout, self.clock
 
         def decided() -> None:
+            if layout.journal == "disk":
+                self._commit(worker, stored)
+                return
             clock.after(self._half_rtt, lambda: self.etcd.submit(1 / layout.etcd_limit, ordered))
 
         def ordered() -> None:
@@ -264,6 +278,10 @@ class Cluster:
             clock.after(self._half_rtt, responded)
             clock.after(self._half_rtt, lambda: self._follow(begun, groups))
 
+        def stored() -> None:
+            responded()
+            self._sweep(begun, _at(self.machines[0], groups, 0))
+
         def responded() -> None:
             if machine.up:
                 self.latencies.writes.append(clock.now + self._half_rtt - begun)
@@ -271,6 +289,25 @@ class Cluster:
                 self.lost += 1
 
         clock.after(self._half_rtt, lambda: worker.submit(self._costs.write_us / 1e6, decided))
+
+    def _commit(self, worker: Station, stored: Action) -> None:
+        """Commit with all writes that are decided when it begins; the event loop waits for a disk that is not slow."""
+        self._pending.append(stored)
+        if len(self._pending) > 1:
+            return  # the commit that waits takes this one along
+        batch: list[Action] = []
+
+        def begin() -> float:
+            batch.extend(self._pending)
+            self._pending.clear()
+            self.commits += 1
+            return (self._costs.commit_us + len(batch) * self._costs.apply_us) / 1e6
+
+        def end() -> None:
+            for each in batch:
+                each()
+
+        (self._disk or worker).submit(begin, end)
 
     # Events.
 
@@ -291,7 +328,7 @@ class Cluster:
         """Every machine stores the event; those with watchers send it to them."""
         for number, machine in enumerate(self.machines):
             if machine.up:
-                own = [(machine.workers[w], count) for (m, w), count in groups.items() if m == number]
+                own = _at(machine, groups, number)
                 machine.follower.submit(self._costs.apply_us / 1e6, lambda own=own: self._sweep(begun, own))  # type: ignore[misc]
 
     def _sweep(self, begun: float, watched: Sequence[tuple[Station, int]]) -> None:
@@ -328,6 +365,11 @@ class Cluster:
         seconds = (costs.connect_us + self._load.watches * costs.watch_us + again * costs.relist_us) / 1e6
         _, worker = self._worker()
         worker.submit(seconds, lambda: self.latencies.returns.append(self.clock.now - begun))
+
+
+def _at(machine: Machine, groups: dict[tuple[int, int], int], number: int) -> list[tuple[Station, int]]:
+    """Watchers of this machine by worker."""
+    return [(machine.workers[w], count) for (m, w), count in groups.items() if m == number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,7 +513,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     for kind in (Load, Layout):
         for name, value in _defaults(kind).items():
             parser.add_argument(
-                f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"(default {value:g})"
+                f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"(default {value})"
             )
     return parser.parse_args(arguments)
 
@@ -490,6 +532,10 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, KeyError, ValueError) as problem:
         return _fail(f"--costs {given.costs}: {problem!r}; write it with python -m benchmarks.scale")
     bars = {"bar_ms": given.bar_ms, "bar_busy": given.bar_busy}
+    if layout.journal not in ("etcd", "disk"):
+        return _fail(f"--journal {layout.journal}: must be etcd or disk")
+    if layout.journal == "disk" and (given.machines, layout.workers) != (1, 1):
+        return _fail("--journal disk: a journal on disk has one writer; add --machines 1 --workers 1")
     if given.machines:
         run = Cluster(load, layout, costs, given.seed)
         report = run.run(given.seconds, given.fail, given.spread, given.relists)

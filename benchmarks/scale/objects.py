@@ -191,10 +191,29 @@ def _measure_requests(figures: Figures, server: ServerProcess, seconds: float) -
         ("page", first_page, READERS),
         ("page_deep", deep_page, READERS),
         ("create", new, CONNECTIONS),
+        ("get_one", gets, 1),
+        ("create_one", {**new, "prefix": "one-"}, 1),
     ):
         done = run_lane(Lane(endpoint, plan, connections), seconds, rounds=3, warmup=seconds / 4)
         measured = from_load(work, done, connections).figures
-        figures |= {f"{work}_us": measured["cpu_us"], f"{work}_p99_ms": measured["p99_ms"]}
+        figures[f"{work}_us"] = measured["cpu_us"]
+        figures |= {f"{work}_{part}_ms": measured[f"{part}_ms"] for part in ("p50", "p99")}
+    figures |= parts_of_a_write(figures)
+
+
+def parts_of_a_write(figures: Figures) -> Figures:
+    """What a write costs by itself, and what each commit adds: CPU, and time that the event loop stands still.
+
+    Over 16 connections about 16 writes share a commit, over one connection each has its own.
+    """
+    fixed = (figures["create_one_us"] - figures["create_us"]) * CONNECTIONS / (CONNECTIONS - 1)
+    alone = figures["create_us"] - fixed / CONNECTIONS
+    held = (figures["create_one_p50_ms"] - figures["get_one_p50_ms"]) * 1e3 + figures["get_one_us"] - alone
+    return {
+        "write_us": round(alone - figures["append_us"], 1),
+        "commit_cpu_us": round(fixed, 1),
+        "commit_us": round(held, 1),
+    }
 
 
 def _last_token(client: Client, path: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ COSTS = Costs(
     deliver_us=10,
     connect_us=1000,
     watch_us=250,
+    commit_us=1_000,
     relist_us=1_000_000,
     watcher_kb=20,
     base_mb=50,
@@ -97,6 +99,26 @@ def test_latency_without_queues_is_the_sum_of_its_parts() -> None:
     assert report.latency_ms["deliveries"]["p50"] > report.latency_ms["reads"]["p50"]
 
 
+def test_commits_to_a_disk_take_all_writes_that_wait() -> None:
+    """Writes that would not fit into a second with a commit each fit when commits include those that wait."""
+    load = Load(nodes=10_000, reads=0.0, broadcasts=0, controllers=0)
+    one = Layout(1, workers=1, journal="disk")
+    few = Cluster(replace(load, nodes=3_000), one, COSTS).run(5.0)
+    assert few.latency_ms["writes"]["p50"] == pytest.approx(1.0 + 0.2 + 1.0 + 0.04, abs=0.5)
+    many = Cluster(load, one, COSTS).run(5.0)
+    assert load.writes * (COSTS.write_us + COSTS.commit_us) > 1.3e6
+    assert many.workers[0] < 1.0
+    assert many.latency_ms["writes"]["p99"] < 50
+
+
+def test_reads_do_not_wait_for_a_slow_disk() -> None:
+    load, one = Load(nodes=1_000, broadcasts=0), Layout(1, workers=1, journal="disk")
+    fast = Cluster(load, one, replace(COSTS, commit_us=3_900)).run(10.0)
+    slow = Cluster(load, one, replace(COSTS, commit_us=8_000)).run(10.0)
+    assert slow.latency_ms["reads"]["p99"] < fast.latency_ms["reads"]["p99"]
+    assert slow.latency_ms["writes"]["p50"] > fast.latency_ms["writes"]["p50"]
+
+
 def test_same_seed_gives_the_same_run() -> None:
     runs = [Cluster(SMALL, Layout(2), COSTS, seed).run(3.0).latency_ms for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
@@ -133,7 +155,8 @@ def test_limits_that_no_machine_removes_are_named() -> None:
 def scale_figures() -> dict[str, Any]:
     objects = {
         "get_us": 100,
-        "create_us": 240,
+        "write_us": 200,
+        "commit_us": 1_000,
         "append_us": 40,
         "watch_start_us": 250,
         "node_pods_us": 100_000,
@@ -160,6 +183,15 @@ def test_command_prints_the_machines_that_are_needed(
     # 90,000 pods instead of 4,000: a relist reads so many more.
     assert found["costs"]["relist_us"] == pytest.approx(100_000 * 90_000 / 4_000)
     assert found["costs"]["write_us"] == 200
+
+
+def test_layouts_that_cannot_be_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "scale.json"
+    file.write_text(json.dumps(scale_figures()))
+    assert main(["--costs", str(file), "--journal", "disk", "--machines", "2"]) == 1
+    assert "--machines 1 --workers 1" in capsys.readouterr().err
+    assert main(["--costs", str(file), "--journal", "tape"]) == 1
+    assert "must be etcd or disk" in capsys.readouterr().err
 
 
 def test_missing_figures_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
