@@ -10,7 +10,7 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed run cluster test test-etcd browser-test clients check fix bench attacks robustness conformance clean
+.PHONY: help setup installed run cluster test test-etcd faults-etcd browser-test clients check fix bench attacks robustness conformance clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
@@ -25,6 +25,7 @@ help:
 	@echo "make attacks      measure what other clients notice while one attacks the server"
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
 	@echo "make test-etcd    the tests of the API on a journal that etcd orders"
+	@echo "make faults-etcd  200 rounds of random faults of three nodes and three members of etcd, or FAULTS=n"
 	@echo "make conformance  replay recorded conversations and cases from ../shared, TRANSPORT=http1, http2, asgi-http1, asgi-http2 or asgi-http3"
 
 # A newer pip takes half the time: it compares names of files in the index with the platform faster. setuptools builds the
@@ -69,6 +70,11 @@ test: installed
 # Every server of these tests has a journal that an etcd in memory orders.
 test-etcd: installed
 	REWOUND_TESTS_ETCD=memory $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests/api
+
+# Needs etcd (Debian: etcd-server).
+FAULTS ?= 200
+faults-etcd: installed
+	REWOUND_ETCD_ROUNDS=$(FAULTS) $(BIN)/python -m pytest -q -s tests/robustness/test_etcd_faults.py
 
 # Chromium of the distribution, if there is none, and certutil, which adds client certificates: apt-get needs root.
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)

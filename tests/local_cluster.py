@@ -26,16 +26,28 @@ INSTALL = (
 )
 
 
+# The command `rewound` with another clock.
+_PROGRAM = """
+import sys
+from actors.runtime.clock import WallClock
+from gateway.cli.main import main
+now = WallClock.now
+if {seconds}:
+    WallClock.now = lambda clock: now(clock) + round({seconds} * 1_000_000)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 class NodeProcess:
     """One server with its data folder; it may be started again after its end."""
 
     def __init__(self, name: str, folder: Path, journal: str, flags: Sequence[str]) -> None:
+        self.clock_seconds = 0.0  # by which its clock is ahead of the machine's, from its next start on
         self.name = name
         self.data = folder / name
         self.log = folder / f"{name}.log"
         self.secure_port, self.port = reserve_port(), reserve_port()
-        self._command = [
-            *(sys.executable, "-m", "gateway.cli.main", "serve"),
+        self._flags = [
             *("--journal", journal, "--data-dir", str(self.data)),
             *("--secure-port", str(self.secure_port), "--insecure-port", str(self.port)),
             *flags,
@@ -47,9 +59,14 @@ class NodeProcess:
         return self._process is not None
 
     def start(self) -> None:
+        program = _PROGRAM.format(seconds=self.clock_seconds)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                [sys.executable, "-c", program, "serve", *self._flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for this program, which stops the nodes in order
             )
 
     def is_ready(self) -> bool:
@@ -97,12 +114,12 @@ class NodeProcess:
 
 
 class LocalCluster:
-    def __init__(self, folder: Path, size: int = 3, flags: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, size: int = 3, flags: Sequence[str] = (), token: str = TOKEN) -> None:
         self.folder = folder
         self.members = EtcdMembers(size, folder)
         endpoints = ",".join(url.partition("//")[2] for url in self.members.urls)
         tokens = folder / "tokens.csv"
-        tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
+        tokens.write_text(f'{token},admin,1,"system:masters"\n')
         common = ("--token-auth-file", str(tokens), *flags)
         self.nodes = [
             NodeProcess(f"node-{number}", folder, f"etcd://{endpoints}/registry", common)
@@ -137,9 +154,9 @@ class LocalCluster:
 
 
 @contextmanager
-def local_cluster(size: int = 3, flags: Sequence[str] = ()) -> Iterator[LocalCluster]:
+def local_cluster(size: int = 3, flags: Sequence[str] = (), token: str = TOKEN) -> Iterator[LocalCluster]:
     with tempfile.TemporaryDirectory(prefix="rewound-cluster-") as folder:
-        cluster = LocalCluster(Path(folder), size, flags)
+        cluster = LocalCluster(Path(folder), size, flags, token)
         try:
             cluster.start()
             yield cluster

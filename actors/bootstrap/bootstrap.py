@@ -30,7 +30,7 @@ from actors.bootstrap.objects import (
     roles,
 )
 from actors.controllers.client import BATCH, Client, run_concurrently
-from actors.errors import AlreadyExists
+from actors.errors import AlreadyExists, Conflict, RequestError
 from actors.golang.json import dumps
 from actors.kinds.catalog import Catalog
 from actors.kinds.registry import Registry
@@ -42,6 +42,8 @@ from actors.store.document import decode
 from journal.log import Journal
 
 _log = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 3  # at objects that other nodes change meanwhile
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,18 @@ class Bootstrap:
         """In parts: others run while the objects of a part are committed."""
         remaining = iter(objects)
         while part := list(islice(remaining, BATCH)):
-            for error in await run_concurrently(self._write, self._changes(part)):
+            for error in await self._write_part(part):
                 _log.warning("an object that every cluster has could not be stored: %s", error)
             await trio.lowlevel.checkpoint()
+
+    async def _write_part(self, part: Sequence[InitialObject]) -> list[RequestError]:
+        """Returns what was refused. Another node that starts at the same time may write the same objects."""
+        refused: list[RequestError] = []
+        for _ in range(ATTEMPTS):
+            refused = await run_concurrently(self._write, self._changes(part))
+            if not any(isinstance(error, Conflict) for error in refused):
+                break
+        return refused
 
     async def _write(self, change: _Change) -> None:
         definition = self._catalog.storage(change.type_name)

@@ -81,12 +81,12 @@ def _read_query(context: RequestContext, services: PipelineServices) -> bool:
 def needs_newest(context: RequestContext) -> bool:
     """Whether a request depends on all that was acknowledged before it, rights included.
 
-    Watches and reads that name a version do not, nor what is no resource.
+    Reads and watches that name a version do not, nor what is no resource.
     """
-    verb, parameters = context.route.verb, context.parameters
-    if not context.route.is_resource or verb == "watch":
+    parameters = context.parameters
+    if not context.route.is_resource:
         return False
-    if verb not in _READING or not parameters:
+    if context.route.verb not in _READING or not parameters:
         return True
     return not parameters.first("resourceVersion") and not parameters.first("continue")
 
