@@ -29,7 +29,7 @@ from tests.robustness.journal_contents import read_journal
 from tests.robustness.journal_follower import JournalFollower
 from tests.robustness.objects import KINDS, TEST_KEYS, Document, key_of
 from tests.robustness.observations import Observations
-from tests.robustness.random_client import RandomClient, Step
+from tests.robustness.random_client import RECENT, RandomClient, Step
 from tests.robustness.requests import fetch_page
 from tests.robustness.signal_schedule import SignalSchedule
 from tests.robustness.transports import TRANSPORTS
@@ -93,6 +93,17 @@ class SteadyClient(RandomClient):
             step()
         except (ConnectionBroken, ServerGone):
             time.sleep(_BETWEEN_SECONDS)
+
+    def _list(self) -> None:
+        """A node serves a list that names a version from its copy: it may be older than what other nodes serve."""
+        paged, versions = self._paged_list(), self._cache.versions[-RECENT:]
+        if not versions or self._rng.random() >= 0.3:
+            self._read_pages(paged)
+            return
+        paged.version, paged.match = self._rng.choice(versions), "NotOlderThan"
+        fetch_page(self._client, paged)
+        shown = paged.pages[0].version if paged.pages else paged.version
+        assert shown >= paged.version, f"{paged} shows {shown}"
 
 
 @dataclass(frozen=True, slots=True)
