@@ -26,7 +26,7 @@ help:
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
 	@echo "make test-etcd    the tests of the API on a journal that etcd orders"
 	@echo "make faults-etcd  200 rounds of random faults of three nodes and three members of etcd, or FAULTS=n"
-	@echo "make conformance  replay recorded conversations and cases from ../shared, TRANSPORT=http1, http2, asgi-http1, asgi-http2 or asgi-http3"
+	@echo "make conformance  replay recorded conversations and cases from ../shared, TRANSPORT=http1, http2, asgi-http1, asgi-http2, asgi-http3, workers or etcd"
 
 # A newer pip takes half the time: it compares names of files in the index with the platform faster. setuptools builds the
 # package; pip would install it for every build again, if this environment had none.

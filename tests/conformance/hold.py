@@ -25,7 +25,7 @@ SERVE = "env PYTHONPATH={root} {python} -m tests.conformance.through {transport}
 # made on a server without these controllers: clients in them remove the finalizers of claims and volumes themselves.
 RULES = " --profile {profile} --controllers=*,-pv-protection,-pvc-protection"
 LONGEST = 3600  # seconds of all scenarios, on a busy machine
-TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3", "workers")
+TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3", "workers", "etcd")
 
 
 def read_passing(profile: str = "documents") -> list[str]:

@@ -4,7 +4,7 @@
 
 Listens on the port, and sends each request over a connection of its own to `rewound serve`, which gets the flags. http1
 and asgi-http1 need no translation: the server listens on the port itself. `workers` is http1 with two processes, over
-new connections to either.
+new connections to either; `etcd` is http1 with a journal that a member of etcd orders.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ import h2.events
 import h11
 import trio
 
-TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3", "workers")
+TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3", "workers", "etcd")
 Fields = list[tuple[bytes, bytes]]
 _HOP = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te", b"expect")
 
@@ -51,7 +52,26 @@ def main() -> None:
         command.append("--workers=2")
     if transport.endswith(("http1", "workers")):
         os.execv(command[0], [*command, "--secure-port=0", f"--insecure-port={port}"])
+    if transport == "etcd":
+        _serve_on_etcd([*command, "--secure-port=0", f"--insecure-port={port}"])
+        return
     trio.run(_translate, transport, int(port), command)
+
+
+def _serve_on_etcd(command: list[str]) -> None:
+    from tests.etcd_members import EtcdMembers
+
+    with tempfile.TemporaryDirectory(prefix="rewound-etcd-") as folder:
+        members = EtcdMembers(1, Path(folder))
+        members.start()
+        server = subprocess.Popen(
+            [*command, f"--journal=etcd://127.0.0.1:{members.members[0].port}/recorded"]
+        )
+        signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+        try:
+            server.wait()  # as long as the replay needs it
+        finally:
+            members.kill()
 
 
 async def _translate(transport: str, port: int, command: list[str]) -> None:
