@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from actors.runtime.large_work import LargeWorkStatistics
     from actors.runtime.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics
+    from actors.store.etcd.node import Node
     from gateway.audit.audit_log import AuditStatistics
     from gateway.connections.server_state import ServerStatistics
     from gateway.memory.budget import MemoryStatistics
@@ -65,6 +66,8 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
     meter_memory(metrics, store.memory.statistics)
     meter_loop(metrics, watchdog.statistics)
     meter_committer(metrics, store.committer.statistics)
+    if store.node is not None:
+        meter_node(metrics, store.node)
     meter_writes(metrics, lambda: _write_durations(store))
     meter_controllers(metrics, lambda: {one.name: one.statistics()[1] for one in store.loops})
     meter_journal(metrics, store.journal.statistics)
@@ -294,6 +297,21 @@ def meter_committer(metrics: Metrics, read: Callable[[], CommitterStatistics]) -
     metrics.gauge("rewound_commit_waiting_events", "Events not yet durable.", lambda: read().waiting)
     metrics.gauge(
         "rewound_commit_largest_batch", "Most events in one transaction.", lambda: read().largest_batch
+    )
+
+
+def meter_node(metrics: Metrics, node: Node) -> None:
+    """Of a cluster whose journal etcd orders."""
+    metrics.gauge(
+        "rewound_node_leads", "1 if this node runs the controllers.", lambda: int(node.election.term() > 0)
+    )
+    metrics.counter(
+        "rewound_node_terms_total", "How often it has begun to run them.", lambda: node.election.terms
+    )
+    metrics.counter(
+        "rewound_node_watch_restarts_total",
+        "How often it had to watch etcd again.",
+        lambda: node.follower.restarts,
     )
 
 

@@ -135,6 +135,7 @@ class EtcdCommitter:
         self.pause: trio.Event | None = None
         self.durations = WriteDurations()
         self.term: Callable[[], int] = lambda: 0  # of this node, if it runs the controllers
+        self.problem: Callable[[], str] = lambda: ""  # of the connection to etcd
         self._failures = 0
 
     @property
@@ -143,7 +144,7 @@ class EtcdCommitter:
 
     @property
     def last_failure(self) -> str:
-        return self._local.last_failure
+        return self._local.last_failure or self.problem()
 
     @last_failure.setter
     def last_failure(self, why: str) -> None:

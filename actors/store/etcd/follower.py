@@ -157,6 +157,7 @@ class Follower:
         self._failed: Exception | None = None  # why the journal did not store events
         self._logged = ""
         self.restarts = 0  # of the watch
+        self.problem = ""  # why this node may be behind; empty if it is not
 
     async def run(self) -> None:
         """Follow for ever. CopyOutdated."""
@@ -168,6 +169,7 @@ class Follower:
             except Compacted as error:
                 raise CopyOutdated from error
             except (EtcdError, Incomplete) as error:
+                self.problem = str(error)
                 self._log(error)
             self.restarts += 1
             if self._feed.head > before:
@@ -250,9 +252,11 @@ class Follower:
             before = self._feed.head
             try:
                 newest = version_of(await self._etcd.range(self._keys.head, keys_only=True))
-            except EtcdError:
+            except EtcdError as error:
+                self.problem = str(error)
                 continue  # then there is nothing newer to be had, or the watch ends by itself
             if newest <= self._feed.head:
+                self.problem = ""
                 continue
             await trio.sleep(CHECK_SECONDS)
             if self._feed.head == before and not self._waiting:

@@ -55,6 +55,7 @@ class Node:
         self.freshness = Freshness(etcd, keys, feed)
         self.election = Election(etcd, keys, member.node, keep)
         self.committer.term = self.election.term
+        self.committer.problem = lambda: self.follower.problem
 
     @property
     def tasks(self) -> list[Task]:

@@ -189,5 +189,8 @@ async def test_node_without_quorum_serves_old_reads_and_refuses_the_others():
             refused = await b.ask(method, "/api/v1/namespaces/default/configmaps", body)
             assert refused.status == 503, refused.text
             assert "etcd cannot be reached or has no quorum" in refused.document["message"]
+        assert (await b.ask("GET", "/readyz")).status == 500
+        assert (await b.ask("GET", "/livez")).status == 200
+        assert "rewound_node_leads 0" in (await b.ask("GET", "/metrics")).text
         etcd_of(b).is_cut = False
         assert (await b.get("configmaps", "new"))["metadata"]["name"] == "new"
