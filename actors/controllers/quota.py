@@ -22,7 +22,7 @@ from actors.controllers.loop import RetryLater
 from actors.controllers.work_queue import WorkQueue
 from actors.errors import Conflict, NoSuchResource, NotFound, ShuttingDown
 from actors.kinds.registry import Registry
-from actors.messages import Object, Patch
+from actors.messages import Object, Outcome, Patch
 from actors.resource.directory import Directory
 from actors.runtime.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
 from actors.store.document import decode
@@ -133,9 +133,9 @@ class QuotaCharges:
         command = Patch(version, namespace, name, "merge", patch, context, "status")
         self._directory.actor(self._definition).write_now(command, partial(self._charged, key))
 
-    def _charged(self, key: QuotaKey, error: BaseException | None) -> None:
-        if isinstance(error, NotFound | NoSuchResource):
+    def _charged(self, key: QuotaKey, result: Outcome | BaseException) -> None:
+        if isinstance(result, NotFound | NoSuchResource):
             return  # it was deleted meanwhile
-        if error is not None and not isinstance(error, ShuttingDown):
-            logger.warning("the status of the quota %s/%s was not charged: %s", *key, error)
+        if isinstance(result, BaseException) and not isinstance(result, ShuttingDown):
+            logger.warning("the status of the quota %s/%s was not charged: %s", *key, result)
         self._accounts.report(key)

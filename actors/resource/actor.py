@@ -136,7 +136,13 @@ class ResourceActor:
         self._mailbox.send_nowait(write)
         return write.wait()
 
-    def write_now(self, command: Command, done: Callable[[BaseException | None], None]) -> bool:
+    def tell(self, command: Command, done: Callable[[Outcome | BaseException], None]) -> CallbackWrite:
+        """Send a command without a task that waits: `done` gets the outcome, or the error."""
+        write = CallbackWrite(command, self._nursery, done)
+        self._mailbox.send_nowait(write)
+        return write
+
+    def write_now(self, command: Command, done: Callable[[Outcome | BaseException], None]) -> bool:
         """Decide a command of the server and submit it, before the mailbox.
 
         So it is in one commit with what its caller has just submitted, unless admission has to wait for a webhook or

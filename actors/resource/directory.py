@@ -43,14 +43,15 @@ class Directory:
 
         No coroutine of its own, because every write would pay for it.
         """
-        actor = self._served.get(definition.type_name)
-        if actor is None:
-            actor = self._start_served(definition.type_name)
-        return actor.ask(command)
+        return self.served_actor(definition.type_name).ask(command)
 
     def ask(self, definition: Definition, command: Command) -> Coroutine[Any, Any, Outcome]:
         """Send a command of the server itself, also to types that are declared but not served."""
         return self.actor(definition).ask(command)
+
+    def served_actor(self, type_name: str) -> ResourceActor:
+        """NoSuchResource."""
+        return self._served.get(type_name) or self._start_served(type_name)
 
     def actor(self, definition: Definition) -> ResourceActor:
         name = definition.type_name

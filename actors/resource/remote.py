@@ -1,4 +1,4 @@
-"""Commands whose actors run in another process: `RemoteDirectory` sends them, `answer` handles them there.
+"""Commands whose actors run in another process: `RemoteDirectory` sends them, `begin` handles them there.
 
 A message is msgpack of a type name, whether the type must be served, and the bytes of `actors.message_encoding`.
 """
@@ -56,22 +56,30 @@ class RemoteDirectory(Directory):
         return result
 
 
-async def answer(directory: Directory, registry: Registry, message: bytes) -> bytes:
-    """Handle a message of a `RemoteDirectory`; the bytes of the reply. BadMessage."""
+def begin(
+    directory: Directory, registry: Registry, message: bytes, reply: Callable[[bytes], None]
+) -> Callable[[], None]:
+    """Begin with a message of a `RemoteDirectory`; `reply` gets the bytes for it. BadMessage.
+
+    Returns what to call when nobody waits for the reply any more. Without a task, because every write would pay for it.
+    """
     try:
         type_name, served, encoded = msgpack.unpackb(message)
     except ValueError as error:
         raise BadMessage(f"no message: {error}") from None
     command = decode_command(encoded, trio.current_time())
-    result: Outcome | Exception
+
+    def done(result: Outcome | BaseException) -> None:
+        if isinstance(result, BaseException) and not isinstance(result, RequestError | JournalError):
+            logger.error("a command of another process failed", exc_info=result)
+        reply(encode_reply(result, command.context))
+
     try:
         found = registry.current.stored_type(type_name)
         if found is None:
             raise NoSuchResource
-        ask = directory.ask_served if served else directory.ask
-        result = await ask(found.storage, command)
+        actor = directory.served_actor(type_name) if served else directory.actor(found.storage)
+        return actor.tell(command, done).abandon
     except Exception as error:
-        if not isinstance(error, RequestError | JournalError):
-            logger.exception("a command of another process failed")
-        result = error
-    return encode_reply(result, command.context)
+        done(error)
+        return lambda: None

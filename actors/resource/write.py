@@ -139,13 +139,19 @@ def _rest_of(steps: Steps) -> Generator[Any, Any, list[Proposal]]:
 
 
 class CallbackWrite(Write):
-    """Calls a function when it has its reply, with the error if there is one. A task of its own does what waits."""
+    """Calls a function when it has its reply, with the outcome or the error. A task of its own does what waits."""
 
     def __init__(
-        self, command: Command, nursery: trio.Nursery, done: Callable[[BaseException | None], None]
+        self, command: Command, nursery: trio.Nursery, done: Callable[[Outcome | BaseException], None]
     ) -> None:
         super().__init__(command)
         self._nursery, self._done = nursery, done
+
+    def abandon(self) -> None:
+        """Nobody needs the reply any more: end what the write waits for, unless it is decided."""
+        self.is_abandoned = True
+        if self._scope is not None:
+            self._scope.cancel()
 
     def continue_in_caller(self, steps: Steps, finish: Finish) -> None:
         super().continue_in_caller(steps, finish)
@@ -153,7 +159,7 @@ class CallbackWrite(Write):
 
     def _set(self) -> None:
         super()._set()
-        self._done(self._error)
+        self._done(self._value if self._error is None else self._error)
 
 
 def _deleted(command: Delete, decided: Decided, body: bytes) -> Deleted:

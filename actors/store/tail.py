@@ -13,12 +13,11 @@ webhooks are not older than what the client has seen.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 
 from actors.store.feed import Feed
 from journal.log import Journal
 
-AT_ONCE = 1000  # events that are in memory together
+AT_ONCE, BYTES_AT_ONCE = 1000, 16 << 20  # events that are in memory together, and their bytes
 
 
 class Tail:
@@ -32,6 +31,5 @@ class Tail:
         if self._committed() <= self._feed.head:
             return
         with self._journal.read() as view:
-            events = view.events(self._feed.head)
-            while some := list(islice(events, AT_ONCE)):
-                self._feed.publish(some)
+            while events := view.newer_events(self._feed.head, AT_ONCE, BYTES_AT_ONCE):
+                self._feed.publish(events)

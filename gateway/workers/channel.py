@@ -32,6 +32,9 @@ from actors.runtime.mailbox import Reply
 logger = logging.getLogger(__name__)
 
 HandleCall = Callable[[bytes], Awaitable[bytes]]
+# Handles a call without a task: begins, and calls the second argument with the reply, now or later. Returns what to
+# call when the caller no longer waits.
+BeginCall = Callable[[bytes, Callable[[bytes], None]], Callable[[], None]]
 HandleNotice = Callable[[bytes], None]
 
 _HEAD: Final = struct.Struct(">IBI")
@@ -69,7 +72,8 @@ class Channel:
         self._replied = trio.lowlevel.ParkingLot()
         self._number = 0
         self._replies: dict[int, Reply[bytes]] = {}
-        self._handling: dict[int, trio.CancelScope] = {}
+        self._handling: dict[int, Callable[[], None]] = {}  # what cancels each call of the other end
+        self.begins: dict[str, BeginCall] = {}  # calls that need no task
         self.closed = False
 
     async def call(self, name: str, body: bytes) -> bytes:
@@ -176,7 +180,12 @@ class Channel:
     def _take(self, kind: int, number: int, rest: bytes, nursery: trio.Nursery) -> None:
         if kind == CALL:
             name, body = _unnamed(rest)
-            scope = self._handling[number] = trio.CancelScope()
+            begin = self.begins.get(name)
+            if begin is not None:
+                self._begin(begin, name, number, body)
+                return
+            scope = trio.CancelScope()
+            self._handling[number] = scope.cancel
             nursery.start_soon(self._handle, name, number, body, scope)
         elif kind in (REPLY, FAILED):
             reply = self._replies.get(number)
@@ -185,8 +194,8 @@ class Channel:
             elif reply is not None:
                 reply.fail(CallFailed(rest.decode(errors="replace")))
         elif kind == CANCEL:
-            if (handling := self._handling.get(number)) is not None:
-                handling.cancel()
+            if (cancel := self._handling.get(number)) is not None:
+                cancel()
         elif kind == NOTICE:
             self._take_notice(*_unnamed(rest))
 
@@ -199,6 +208,25 @@ class Channel:
         except Exception:
             logger.exception("the notice %s of another process could not be handled", name)
 
+    def _begin(self, begin: BeginCall, name: str, number: int, body: bytes) -> None:
+        def reply(result: bytes) -> None:
+            self._handling.pop(number, None)
+            self._queue(REPLY, number, result)
+
+        self._handling[number] = _nothing  # until `begin` returns: it may have replied by then
+        try:
+            cancel = begin(body, reply)
+        except Exception as error:
+            del self._handling[number]
+            self._fail(name, number, error)
+            return
+        if number in self._handling:
+            self._handling[number] = cancel
+
+    def _fail(self, name: str, number: int, error: Exception) -> None:
+        logger.error("the call %s of another process failed", name, exc_info=error)
+        self._queue(FAILED, number, f"{type(error).__name__}: {error}".encode(errors="replace"))
+
     async def _handle(self, name: str, number: int, body: bytes, scope: trio.CancelScope) -> None:
         try:
             with scope:
@@ -208,10 +236,13 @@ class Channel:
                     return
                 self._queue(REPLY, number, await handle(body))
         except Exception as error:
-            logger.exception("the call %s of another process failed", name)
-            self._queue(FAILED, number, f"{type(error).__name__}: {error}".encode(errors="replace"))
+            self._fail(name, number, error)
         finally:
             del self._handling[number]
+
+
+def _nothing() -> None:
+    return None
 
 
 def _named(name: str, body: bytes) -> bytes:

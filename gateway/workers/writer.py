@@ -15,7 +15,7 @@ from functools import partial
 import trio
 
 from actors.bootstrap.bootstrap import Bootstrap
-from actors.resource.remote import answer
+from actors.resource.remote import begin
 from actors.runtime.clock import WallClock
 from gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
 from gateway.composition.extensions import NO_EXTENSIONS
@@ -60,7 +60,8 @@ class WriterProcess:
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         store = self._store
-        channel = Channel(stream, {WRITE: partial(answer, store.directory, store.registry)})
+        channel = Channel(stream)
+        channel.begins[WRITE] = partial(begin, store.directory, store.registry)
         self._channels.add(channel)
         channel.notify(HELLO)
         try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import msgpack
 import pytest
+import trio
 
 from actors.admission.chain import Admission
 from actors.errors import AlreadyExists, NoSuchResource, NotFound
 from actors.message_encoding import BadMessage, Crashed, decode_reply, encode_command
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Written
 from actors.resource.actor import ActorContext
-from actors.resource.remote import RemoteDirectory, answer
+from actors.resource.directory import Directory
+from actors.resource.remote import RemoteDirectory, begin
 from tests.actors.object_store import Store, open_store
 
 
@@ -21,9 +23,24 @@ def remote(store: Store) -> RemoteDirectory:
 
     async def send(message: bytes) -> bytes:
         assert isinstance(message, bytes)
-        return await answer(store.directory, store.registry, message)
+        return await answered(store, message)
 
     return RemoteDirectory(store.registry, store.supervisor, store.nursery, context, send)
+
+
+async def answered(store: Store, message: bytes, directory: Directory | None = None) -> bytes:
+    replies: list[bytes] = []
+    replied = trio.Event()
+
+    def reply(result: bytes) -> None:
+        replies.append(result)
+        replied.set()
+
+    begin(directory or store.directory, store.registry, message, reply)
+    with trio.fail_after(30):
+        await replied.wait()
+    [only] = replies
+    return only
 
 
 def create(store: Store, name: str) -> Create:
@@ -62,13 +79,15 @@ async def test_a_type_that_the_other_process_does_not_have_is_refused() -> None:
     async with open_store() as store:
         message = msgpack.packb(("crontabs.example.io", True, _encoded(create(store, "a"))))
         with pytest.raises(NoSuchResource):
-            raise _result(await answer(store.directory, store.registry, message), store)
+            raise _result(await answered(store, message), store)
 
 
 async def test_a_bug_is_logged_where_it_happened(caplog: pytest.LogCaptureFixture) -> None:
     async with open_store() as store:
         message = msgpack.packb(("configmaps", True, _encoded(create(store, "a"))))
-        reply = await answer(None, store.registry, message)  # type: ignore[arg-type]
+        broken = remote(store)
+        broken.served_actor = None  # type: ignore[method-assign,assignment]
+        reply = await answered(store, message, broken)
         assert isinstance(_result(reply, store), Crashed)
     assert "a command of another process failed" in caplog.text
 
@@ -76,7 +95,7 @@ async def test_a_bug_is_logged_where_it_happened(caplog: pytest.LogCaptureFixtur
 async def test_bytes_that_are_no_message_are_refused() -> None:
     async with open_store() as store:
         with pytest.raises(BadMessage):
-            await answer(store.directory, store.registry, b"\xc1")
+            await answered(store, b"\xc1")
 
 
 def _encoded(command: Create) -> bytes:
@@ -87,3 +106,15 @@ def _result(reply: bytes, store: Store) -> Exception:
     result = decode_reply(reply, store.write_contexts.new("u", "m"))
     assert isinstance(result, Exception)
     return result
+
+
+async def test_a_write_whose_caller_is_gone_ends_what_it_waits_for() -> None:
+    """As one that waits for a webhook; one that waits for nothing is carried out."""
+    async with open_store() as store:
+        message = msgpack.packb(("configmaps", True, _encoded(create(store, "a"))))
+        replied = trio.Event()
+        abandon = begin(store.directory, store.registry, message, lambda _: replied.set())
+        abandon()
+        with trio.fail_after(30):
+            await replied.wait()
+        assert (await store.get("configmaps", "a"))["data"] == {"a": "b"}

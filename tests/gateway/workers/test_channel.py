@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -157,3 +157,52 @@ async def test_bytes_that_are_no_frame_end_the_channel() -> None:
             assert await here.receive_some(1) == b""
     await here.aclose()
     assert channel.closed
+
+
+async def test_calls_without_a_task_reply_at_once_or_later() -> None:
+    later: list[Callable[[bytes], None]] = []
+    cancelled: list[bytes] = []
+
+    def begin(body: bytes, reply: Callable[[bytes], None]) -> Callable[[], None]:
+        if body == b"now":
+            reply(b"at once")
+        else:
+            later.append(reply)
+        return lambda: cancelled.append(body)
+
+    async with connected() as (caller, handler):
+        handler.begins["begin"] = begin
+        assert await caller.call("begin", b"now") == b"at once"
+        assert handler.running == 0
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                assert await caller.call("begin", b"later") == b"done"
+
+            nursery.start_soon(ask)
+            while not later:
+                await trio.sleep(0.001)
+            assert handler.running == 1
+            later.pop()(b"done")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(caller.call, "begin", b"cancelled")
+            while not later:
+                await trio.sleep(0.001)
+            nursery.cancel_scope.cancel()
+        while not cancelled:
+            await trio.sleep(0.001)
+        later.pop()(b"too late")
+        assert await caller.call("begin", b"now") == b"at once"
+    assert cancelled == [b"cancelled"]
+
+
+async def test_a_call_without_a_task_that_fails_fails_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: bytes, __: Callable[[bytes], None]) -> Callable[[], None]:
+        raise ValueError("no such thing")
+
+    async with connected({"reverse": reversed_body}) as (caller, handler):
+        handler.begins["fail"] = fail
+        with pytest.raises(CallFailed, match="ValueError: no such thing"):
+            await caller.call("fail", b"")
+        assert await caller.call("reverse", b"ab") == b"ba"
+    assert "the call fail" in caplog.text
