@@ -303,9 +303,10 @@ class ResourceActor:
             write.complete(None)
             return
         own = tuple(proposals)
-        counted = own and write.request is not None and write.request.companion is not None
-        leading = isinstance(write.command.context, LeaderContext)
-        condition = Condition(own[0].namespace if counted else "", leading)
+        leading, request = isinstance(write.command.context, LeaderContext), write.request
+        condition = Condition(leading=leading)
+        if own and request is not None and request.companion is not None:
+            condition = Condition(own[0].namespace, request.counted_at, leading)
         self._committer.submit(own, partial(self._ended_alone, own, write), condition)
 
     def _ended_alone(self, proposals: tuple[Proposal, ...], write: Write, failure: Exception | None) -> None:

@@ -56,7 +56,8 @@ class Overtaken(Exception):
 class Condition(NamedTuple):
     """What has to hold besides the versions of objects, where other nodes write too."""
 
-    counted_in: str = ""  # the namespace whose quotas count the change: nothing that they count has changed
+    counted_in: str = ""  # the namespace whose quotas count the change
+    counted_at: int = 0  # since this version nothing has changed that they count, except by this node
     leading: bool = False  # this node runs the controllers
 
 

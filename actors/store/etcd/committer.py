@@ -78,7 +78,17 @@ class NotLeading(RequestError):
 class _Flight:
     """One proposed event on its way to etcd and back."""
 
-    __slots__ = ("applied", "event", "failed", "last_counted", "proposal", "replied", "revision", "write_id")
+    __slots__ = (
+        "applied",
+        "counted_since",
+        "event",
+        "failed",
+        "last_counted",
+        "proposal",
+        "replied",
+        "revision",
+        "write_id",
+    )
 
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
@@ -96,13 +106,12 @@ class _Flight:
 class _Submission:
     """The events of one write, or a write without any that waits for those before it."""
 
-    __slots__ = ("condition", "done", "flights", "head", "in_vain", "unfinished", "waiting")
+    __slots__ = ("condition", "done", "flights", "in_vain", "unfinished", "waiting")
 
-    def __init__(self, flights: list[_Flight], done: OnCommitted, condition: Condition, head: int) -> None:
+    def __init__(self, flights: list[_Flight], done: OnCommitted, condition: Condition) -> None:
         self.flights = flights
         self.done = done
         self.condition = condition
-        self.head = head  # that the state had on which it was decided
         self.waiting: list[_Submission] = []  # for this one to end
         self.unfinished = 0  # how many others this one waits for
         self.in_vain = False  # one of them failed: what this was decided on may not be stored
@@ -166,7 +175,7 @@ class EtcdCommitter:
         Without proposals: once all that were submitted before have ended; `Overtaken` if one of them failed.
         """
         flights = [_Flight(one) for one in proposals]
-        submission = _Submission(flights, done, condition, self._feed.head)
+        submission = _Submission(flights, done, condition)
         for flight in flights:
             self._flights[flight.proposal] = flight
             self._by_id[flight.write_id] = flight
@@ -355,14 +364,15 @@ class EtcdCommitter:
         """
         if not submission.condition.counted_in:
             return []
-        key, known = self._keys.of_quotas(submission.condition.counted_in), submission.head
+        key, known = self._keys.of_quotas(submission.condition.counted_in), submission.condition.counted_at
         if flight is not submission.flights[0]:
             before = submission.flights[submission.flights.index(flight) - 1]
         if before is not None:
             await before.replied.wait()
-            flight.last_counted = before.last_counted
-        if flight.last_counted > known:
-            return [Compare(key, "mod_revision", flight.last_counted)]
+            flight.last_counted, flight.counted_since = before.last_counted, before.counted_since
+            if flight.last_counted > known >= flight.counted_since:
+                return [Compare(key, "mod_revision", flight.last_counted)]
+        flight.counted_since = known
         return [Compare(key, "mod_revision", known + 1, "<")]
 
     def _transaction(

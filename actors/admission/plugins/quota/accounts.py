@@ -70,6 +70,11 @@ class QuotaAccounts:
         self._charges: dict[str, Callable[[], None]] = {}  # of each namespace with writes under way
         feed.follow(self._committed)
 
+    @property
+    def version(self) -> int:
+        """All changes up to it are in the accounts."""
+        return self._feed.head
+
     def write_with(self, charge: Callable[[QuotaKey, dict[str, str]], None]) -> None:
         """Call `charge` with what a quota is used, right after writes that use it were submitted."""
         self._charge = charge

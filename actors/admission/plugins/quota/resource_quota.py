@@ -123,6 +123,7 @@ class ResourceQuota(Plugin):
         if not request.dry_run:
             request.callbacks += (self._accounts.reserve(account, demand, charges),)
             request.companion = self._accounts.companion(request.namespace)
+            request.counted_at = self._accounts.version
 
 
 def _check_containers(request: AdmissionRequest, quotas: tuple[Quota, ...], demand: Demand) -> None:

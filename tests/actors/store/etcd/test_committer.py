@@ -101,8 +101,8 @@ async def test_claimed_item_is_given_to_one_of_two_nodes(tmp_path, autojump_cloc
 async def test_counted_writes_of_two_nodes_see_each_other(tmp_path, autojump_clock):
     """Of two that were decided at the same time one begins anew; those of one node go one after the other."""
     cluster = FakeCluster()
-    counted = Condition(counted_in="ns")
     async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        counted = Condition("ns", cluster.revision)
         outcomes: dict[str, Exception | None] = {}
         for name in ("a1", "a2", "a3"):
             a.node.committer.submit(
@@ -118,6 +118,25 @@ async def test_counted_writes_of_two_nodes_see_each_other(tmp_path, autojump_clo
         assert (outcomes["b1"] is None) == (from_a == ["Overtaken"] * 3)
         if first == "NoneType":
             assert from_a == ["NoneType"] * 3
+
+
+async def test_counted_write_that_was_allowed_before_another_node_wrote_begins_anew(tmp_path, autojump_clock):
+    """Also if it goes on after a write of its own node that knew the other one's."""
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        before = cluster.revision
+        assert await b.write(thing("b"), condition=Condition("ns", before)) is None
+        await a.feed.reached(b.feed.head)
+        outcomes: dict[str, Exception | None] = {}
+        for name, known in (("later", a.feed.head), ("early", before)):
+            a.node.committer.submit(
+                [thing(name)],
+                lambda failure, name=name: outcomes.update({name: failure}),
+                Condition("ns", known),
+            )
+        await a.write()
+        assert outcomes["later"] is None
+        assert isinstance(outcomes["early"], Overtaken)
 
 
 async def test_controller_of_a_node_that_lost_its_lease_cannot_write(tmp_path, autojump_clock):
