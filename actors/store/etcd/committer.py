@@ -98,9 +98,8 @@ class _Flight:
         self.replied = trio.Event()  # it has a revision or has failed
         self.event: Event | None = None  # when the follower has stored it
         self.applied = trio.Event()
-        self.last_counted = (
-            0  # revision of the newest change under way here that quotas of the namespace count
-        )
+        # The newest change of this node that quotas of the namespace count, and since when no other node made one.
+        self.last_counted = self.counted_since = 0
 
 
 class _Submission:
@@ -315,7 +314,7 @@ class EtcdCommitter:
         if self._local.last_failure:
             raise StorageRefused(self._local.last_failure)  # this node could not confirm it
         previous = await self._version_before(flight.proposal)
-        counted = await self._counted_compare(flight, submission, counted_before)
+        counted, since = await self._counted_compare(flight, submission, counted_before)
         while True:
             epoch = self._epoch.revision
             compares, then = self._transaction(flight, previous, epoch, submission.condition)
@@ -337,7 +336,7 @@ class EtcdCommitter:
                 break
             await self._explain(result, epoch, submission.condition)
         if submission.condition.counted_in:
-            flight.last_counted = flight.revision
+            flight.last_counted, flight.counted_since = flight.revision, since
         flight.replied.set()
 
     async def _version_before(self, proposal: Proposal) -> int:
@@ -357,13 +356,14 @@ class EtcdCommitter:
 
     async def _counted_compare(
         self, flight: _Flight, submission: _Submission, before: _Flight | None
-    ) -> list[Compare]:
+    ) -> tuple[list[Compare], int]:
         """That all changes which the quotas of the namespace count were known when this one was decided.
 
-        Those of this node that were under way then were known too: each waits for the one before.
+        Those of this node that were under way then were known too: each waits for the one before. Also returns since
+        when no other node has made such a change, if the comparison holds.
         """
         if not submission.condition.counted_in:
-            return []
+            return [], 0
         key, known = self._keys.of_quotas(submission.condition.counted_in), submission.condition.counted_at
         if flight is not submission.flights[0]:
             before = submission.flights[submission.flights.index(flight) - 1]
@@ -371,9 +371,8 @@ class EtcdCommitter:
             await before.replied.wait()
             flight.last_counted, flight.counted_since = before.last_counted, before.counted_since
             if flight.last_counted > known >= flight.counted_since:
-                return [Compare(key, "mod_revision", flight.last_counted)]
-        flight.counted_since = known
-        return [Compare(key, "mod_revision", known + 1, "<")]
+                return [Compare(key, "mod_revision", flight.last_counted)], flight.counted_since
+        return [Compare(key, "mod_revision", known + 1, "<")], known
 
     def _transaction(
         self, flight: _Flight, previous: int, epoch: int, condition: Condition
