@@ -9,12 +9,11 @@ log, and the health of what only the writer process has.
     last numbers      - - ->    a worker ends
     inheritance       - - ->    a worker has connected to the next writer process
 
-`SharedOfWriter` and `SharedOfWorker` are the two ends; the processes give their calls and notices to their channels.
+`SharedOfWriter` and `SharedOfWorker` are the two ends; each gets every channel of its process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, Protocol
 
@@ -32,7 +31,7 @@ from gateway.ops.processes import Members, Numbers, NumbersOfAll, encode
 from gateway.ops.request_series import RequestSeries
 from gateway.settings.settings import Settings
 from gateway.store import Store
-from gateway.workers.channel import CallFailed, Channel, ChannelClosed, HandleCall, HandleNotice
+from gateway.workers.channel import CallFailed, Channel, ChannelClosed
 
 NUMBERS: Final = "numbers"
 COLLECT: Final = "collect numbers"
@@ -69,27 +68,18 @@ class SharedOfWriter:
         meter_store(metrics, store, self._watchdog)
         meter_workers(metrics, self._members)
 
-    def calls(self, channel: Callable[[], Channel]) -> dict[str, HandleCall]:
-        """What one worker may call, by its channel."""
-
-        async def collect(numbers: bytes) -> bytes:
-            return await self._members.collect(channel(), numbers)
+    def connected(self, channel: Channel) -> None:
+        """Handle the calls of a worker; before its channel runs."""
 
         async def condition(_: bytes) -> bytes:
             return self._checks.condition().encode()
 
-        found: dict[str, HandleCall] = {COLLECT: collect, CONDITION: condition}
+        channel.calls.update({COLLECT: partial(self._members.collect, channel), CONDITION: condition})
         if self._audit is not None:
-            found |= {AUDIT_LINES: self._audit.write, AUDIT_BATCH: self._audit.send}
-        return found
-
-    def notices(self, channel: Callable[[], Channel]) -> dict[str, HandleNotice]:
-        def last_numbers(numbers: bytes) -> None:
-            self._members.report(channel(), numbers)
-
-        return {LAST_NUMBERS: last_numbers, INHERITANCE: self._members.inherit}
-
-    def connected(self, channel: Channel) -> None:
+            channel.calls.update({AUDIT_LINES: self._audit.write, AUDIT_BATCH: self._audit.send})
+        channel.notices.update(
+            {LAST_NUMBERS: partial(self._members.report, channel), INHERITANCE: self._members.inherit}
+        )
         self._members.join(channel, partial(channel.call, NUMBERS, b""))
 
     def disconnected(self, channel: Channel) -> None:
@@ -121,11 +111,12 @@ class SharedOfWorker:
             AuditCalls(partial(self._call, AUDIT_LINES), partial(self._call, AUDIT_BATCH), workers),
         )
 
-    def calls(self) -> Mapping[str, HandleCall]:
-        return {NUMBERS: lambda _: self._own()}
+    def connecting(self, channel: Channel) -> None:
+        """Handle the calls of the writer process; before its channel runs."""
+        channel.calls[NUMBERS] = lambda _: self._own()
 
     def connected(self, channel: Channel) -> None:
-        """A new channel takes calls."""
+        """The writer process takes calls."""
         if (inheritance := self._numbers.inheritance()) is not None:
             channel.notify(INHERITANCE, inheritance)
 

@@ -23,6 +23,7 @@ from gateway.store import Store
 from gateway.workers.channel import Channel, ChannelClosed
 from gateway.workers.parent_link import Ready
 from gateway.workers.roles import Role
+from gateway.workers.shared import SharedOfWorker
 from gateway.workers.shared_page import SharedPage
 from gateway.workers.writer import COMMITTED, HELLO, LEAVING, WRITE
 from journal.log import Journal
@@ -42,6 +43,7 @@ class WriterConnection:
         self._channel: Channel | None = None  # None while there is no writer process that takes calls
         self._connected = trio.Event()
         self.committed = _nothing
+        self.shared = SharedOfWorker(self, role.workers)
 
     async def write(self, message: bytes) -> bytes:
         """Send a command. WriterUnavailable, OutcomeUnknown."""
@@ -100,6 +102,7 @@ class WriterConnection:
             await channel.replied()
             channel.close()
 
+        self.shared.connecting(channel)
         channel.notices.update(
             {
                 HELLO: lambda _: self._set(channel),
@@ -118,6 +121,7 @@ class WriterConnection:
         self._channel = channel
         self._connected.set()
         self.committed()
+        self.shared.connected(channel)
 
     def _disconnected(self, channel: Channel) -> None:
         if self._channel is channel:
@@ -146,10 +150,13 @@ async def _open_store(
             connection.committed = tail.catch_up
             try:
                 share = page.accept_share(role.index, role.workers)
-                yield (
-                    store,
-                    Extensions(binds=role.binds, accept_share=share, before_request=tail.catch_up),
+                extensions = Extensions(
+                    binds=role.binds,
+                    accept_share=share,
+                    before_request=tail.catch_up,
+                    shared=connection.shared.shared,
                 )
+                yield store, extensions
             finally:
                 connection.committed = _nothing
                 nursery.cancel_scope.cancel()
@@ -164,15 +171,17 @@ async def run_worker(settings: Settings, role: Role, ready: Ready, stop: trio.Ev
         connecting.start_soon(connection.run)
         await connection.channel()
         opened = _open_store(settings, role, connection, page)
-        async with opened as (store, extensions), trio.open_nursery() as nursery:
-            server = ApiServer(settings, store, nursery, extensions)
-            await nursery.start(server.serve)
-            server.health.finish_start()
-            await ready()
-            with server.watch_loop():
-                await stop.wait()
-            server.health.begin_shutdown()
-            await trio.sleep(settings.shutdown_delay_duration)
-            await server.stop()
-            nursery.cancel_scope.cancel()
+        async with opened as (store, extensions):
+            async with trio.open_nursery() as nursery:
+                server = ApiServer(settings, store, nursery, extensions)
+                await nursery.start(server.serve)
+                server.health.finish_start()
+                await ready()
+                with server.watch_loop():
+                    await stop.wait()
+                server.health.begin_shutdown()
+                await trio.sleep(settings.shutdown_delay_duration)
+                await server.stop()
+                nursery.cancel_scope.cancel()
+            await connection.shared.leave()
         connecting.cancel_scope.cancel()

@@ -27,6 +27,7 @@ from gateway.store import Store
 from gateway.workers.channel import Channel
 from gateway.workers.parent_link import Ready
 from gateway.workers.roles import Role
+from gateway.workers.shared import SharedOfWriter
 from gateway.workers.shared_page import SharedPage
 from journal.records import Event
 
@@ -36,8 +37,9 @@ GRACE = 60.0
 
 
 class WriterProcess:
-    def __init__(self, store: Store, page: SharedPage) -> None:
+    def __init__(self, store: Store, page: SharedPage, shared: SharedOfWriter) -> None:
         self._store = store
+        self._shared = shared
         self._page = page
         self._channels: set[Channel] = set()
         self._accepting = trio.CancelScope()
@@ -63,11 +65,13 @@ class WriterProcess:
         channel = Channel(stream)
         channel.begins[WRITE] = partial(begin, store.directory, store.registry)
         self._channels.add(channel)
+        self._shared.connected(channel)
         channel.notify(HELLO)
         try:
             await channel.run()
         finally:
             self._channels.discard(channel)
+            self._shared.disconnected(channel)
             store.journal.forget_dead_readers()
             self._gone.unpark_all()
 
@@ -92,6 +96,7 @@ async def run_writer(settings: Settings, role: Role, ready: Ready, stop: trio.Ev
     listening = socket.socket(fileno=role.writer)
     addresses = role.listening()
     async with open_store(settings, clock, created, NO_EXTENSIONS) as store, trio.open_nursery() as nursery:
+        shared = SharedOfWriter(settings, store)
         bootstrap = Bootstrap(
             store.names, store.registry.current, store.journal, store.directory, store.write_contexts
         )
@@ -101,7 +106,8 @@ async def run_writer(settings: Settings, role: Role, ready: Ready, stop: trio.Ev
         created.keep()
         warn_of_readable_files(settings)
         await bootstrap.create_objects(settings.service_ranges, serving_address(settings, addresses))
-        writer = WriterProcess(store, page)
+        writer = WriterProcess(store, page, shared)
+        nursery.start_soon(shared.run)
         nursery.start_soon(writer.accept, listening, nursery)
         await ready()
         await stop.wait()

@@ -34,12 +34,12 @@ class Writer:
         nursery.start_soon(self.shared.run)
 
     def accept(self, stream: trio.SocketStream) -> Channel:
-        channel = Channel(stream, self.shared.calls(lambda: channel), self.shared.notices(lambda: channel))
+        channel = Channel(stream)
+        self.shared.connected(channel)
         self.nursery.start_soon(self._serve, channel)
         return channel
 
     async def _serve(self, channel: Channel) -> None:
-        self.shared.connected(channel)
         try:
             await channel.run()
         finally:
@@ -62,7 +62,8 @@ class Worker:
 
     def connect(self, writer: Writer) -> None:
         here, there = streams()
-        self.current = Channel(here, self.shared.calls())
+        self.current = Channel(here)
+        self.shared.connecting(self.current)
         self.nursery.start_soon(self.current.run)
         writer.accept(there)
         self.shared.connected(self.current)
