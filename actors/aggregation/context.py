@@ -15,7 +15,7 @@ class AggregationContext:
     api_services: ApiServices
     # Asks the server of an APIService for its discovery document; returns why that failed, "" if it did not.
     probe: Callable[[ApiService], Awaitable[str]]
-    # Downloads the OpenAPI documents of an available server, and forgets those of servers that are gone.
+    # Downloads discovery and OpenAPI documents of an available server, and forgets those of servers that are gone.
     describe: Callable[[ApiService | None], Awaitable[None]]
     # The data of the ConfigMap by which aggregated servers know which certificates to trust. CertificateError.
     trust: Callable[[], Awaitable[dict[str, str]]]

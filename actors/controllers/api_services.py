@@ -264,8 +264,8 @@ DOWNLOAD_AGAIN: Final = 60.0  # seconds
 
 
 class DescriptionController:
-    """The description controller: downloads the OpenAPI documents of available aggregated servers, again every
-    minute.
+    """The description controller: downloads the discovery and OpenAPI documents of available aggregated servers, again
+    every minute. They are in the memory of the process, so that each one that serves requests has one.
     """
 
     name = "API service description controller"

@@ -68,7 +68,6 @@ def controllers(context: ControllerContext, publication: Publication | None = No
     own: list[Controller[Any]] = [FlowControlController(context), RegistrationController(context)]
     if context.aggregation is not None:
         own.append(AvailabilityController(context, context.aggregation))
-        own.append(DescriptionController(context, context.aggregation))
         own.append(TrustPublisher(context, context.aggregation))
     if context.event_ttl:
         own.append(EventExpiry(context))
@@ -78,6 +77,13 @@ def controllers(context: ControllerContext, publication: Publication | None = No
         # One worker: names that a definition gets depend on those of the others.
         loops.append(Loop(custom, context.feed, max_concurrent=1))
     return tuple(loops)
+
+
+def describing(context: ControllerContext) -> tuple[Loop[Any], ...]:
+    """What every process runs that serves requests: it keeps documents of other servers, and writes nothing."""
+    if context.aggregation is None:
+        return ()
+    return (Loop(DescriptionController(context, context.aggregation), context.feed),)
 
 
 def _quotas(context: ControllerContext) -> QuotaAccounts:

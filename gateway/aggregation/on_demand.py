@@ -56,10 +56,11 @@ class ServersOnDemand:
         return await (await self.get()).probe(one)
 
     async def describe(self, one: ApiService | None) -> None:
-        """Download the OpenAPI documents of a server that is available."""
+        """Download the documents of a server that is available: another process may be the one that probes it."""
         remote = self._api_services.remote.values()
         self.descriptions.keep_only(other.discovery_path.strip("/") for other in remote)
         if one is not None and one.available:
+            await self.probe(one)
             await (await self._downloads.get()).download(one)
 
     async def delete_content(self, one: ApiService, namespace: str, user: User) -> RemoteContent:

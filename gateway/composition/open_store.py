@@ -24,7 +24,7 @@ from actors.admission.webhooks.services import Services
 from actors.aggregation.api_services import ApiServices
 from actors.aggregation.context import AggregationContext
 from actors.bootstrap.bootstrap import create_namespace
-from actors.controllers.built_in import controllers
+from actors.controllers.built_in import controllers, describing
 from actors.controllers.context import ControllerContext
 from actors.controllers.publication import Publication
 from actors.controllers.quota import QuotaCharges
@@ -287,8 +287,14 @@ def _build_store(
     tasks += access.tasks
     if writes or send is not None:
         tasks += [(f"{PLUGIN_TASK}{one.name}", one.run) for one in running if one.runs]
+    context = _controller_context(
+        settings, store, _aggregation_context(settings, store) if calls_out else None
+    )
+    if settings.workers == 1 or send is not None:  # it serves requests
+        store.loops.extend(describing(context))
+        tasks += [(loop.name, loop.run) for loop in store.loops]
     if writes:
-        tasks += _writing_tasks(settings, store, isolated=extensions.isolated)
+        tasks += _writing_tasks(settings, store, context)
     for name, task in tasks:
         nursery.start_soon(supervisor.keep, name, task)
     if node is not None:
@@ -296,14 +302,14 @@ def _build_store(
     return store
 
 
-def _writing_tasks(settings: Settings, store: Store, *, isolated: bool) -> Iterator[Task]:
+def _writing_tasks(settings: Settings, store: Store, context: ControllerContext) -> Iterator[Task]:
     """Housekeeping and controllers."""
     retention = settings.journal_retention
     keep = round(retention * 1_000_000) if retention else None
     yield "housekeeping", Housekeeping(store.journal, store.committer, store.clock, keep).run
-    aggregation = None if isolated else _aggregation_context(settings, store)
-    store.loops.extend(controllers(_controller_context(settings, store, aggregation), store.publication))
-    running: list[Task] = [(loop.name, loop.run) for loop in store.loops]
+    loops = controllers(context, store.publication)
+    store.loops.extend(loops)
+    running: list[Task] = [(loop.name, loop.run) for loop in loops]
     if store.node is None:
         yield from running
     else:

@@ -260,8 +260,14 @@ def meter_flow_control(metrics: Metrics, seats: PriorityAndFairness | InFlightLi
             name: read(level) for name, level in seats.levels.items() if not level.settings.exempt
         }
 
+    metrics.gauge(
+        "apiserver_flowcontrol_request_concurrency_limit",
+        "Seats of a priority level.",
+        of_levels(lambda level: level.limit),
+        "priority_level",
+        across="max",
+    )
     for name, text, read in (
-        ("request_concurrency_limit", "Seats of a priority level.", lambda level: level.seats),
         ("request_concurrency_in_use", "Seats that running requests take.", lambda level: level.executing),
         ("current_executing_requests", "Running requests.", lambda level: level.running),
         ("current_inqueue_requests", "Waiting requests.", lambda level: level.waiting),
