@@ -35,7 +35,7 @@ from gateway.exchange import ExchangeObserver, both
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.encoders import Encoders
 from gateway.handlers.lists import ListHandler
-from gateway.handlers.paths import Paths, Serve
+from gateway.handlers.paths import Paths, Serve, level_rows
 from gateway.message import Request, Response
 from gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
 from gateway.ops.health import Health
@@ -108,6 +108,7 @@ class ApiServer:
         )
         if shared is not None:
             shared.offer_numbers(partial(self._operations.metrics.numbers, of_writer=False))
+            shared.offer_levels(partial(level_rows, self._operations.limits))
         self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, store.memory)
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._operations.limits.run)
         pipeline = self._make_pipeline(extensions)
@@ -173,6 +174,7 @@ class ApiServer:
             self._test_controls(extensions.add_controls, faults),
             self._journal_page(extensions),
             self._serve_journal_feed,
+            None if self._shared is None else self._shared.collect_levels,
         )
         services = PipelineServices(
             names=store.names,

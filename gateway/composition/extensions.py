@@ -13,6 +13,7 @@ from actors.etcd.api import Etcd
 from gateway.connections.limits import AcceptShare
 from gateway.connections.server_state import MakeServer
 from gateway.exchange import RequestObserver
+from gateway.handlers.paths import CollectLevels, LevelRows
 from gateway.ops.checks import AskCondition
 from gateway.ops.metrics import Collect
 from gateway.ops.processes import Numbers
@@ -31,6 +32,8 @@ class Shared:
     offer_numbers: Callable[[Numbers], None]  # the metrics of this process
     collect: Collect  # those of all processes
     ask_condition: AskCondition  # for health checks
+    offer_levels: Callable[[Callable[[], LevelRows]], None]  # the priority levels of this process
+    collect_levels: CollectLevels  # those of all processes
     audit: AuditCalls
 
 

@@ -6,7 +6,7 @@ Most of them respond to any method as to a GET, as those of kube-apiserver do; t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from actors.access.accounts.keys import CONFIGURATION_PATH, KEYS_PATH, configuration, is_discoverable, key_set
 from actors.access.accounts.tokens import Accounts
@@ -29,8 +29,28 @@ _HEADINGS = (
 )
 
 
-def dump_priority_levels(seats: Seats) -> str:
-    rows = [_HEADINGS, *(_row(seats, name) for name in sorted(seats.levels))]
+# By priority level: whether it is idle, and the numbers of the other columns.
+LevelRows = dict[str, tuple[bool, list[int]]]
+_LIMIT = _HEADINGS.index("Seats") - 2  # is that of all workers; the other numbers add up
+
+
+def merge_levels(workers: Sequence[LevelRows]) -> LevelRows:
+    """The rows of several workers as one."""
+    found: LevelRows = {}
+    for rows in workers:
+        for name, (idle, numbers) in rows.items():
+            others_idle, others = found.get(name, (True, [0] * len(numbers)))
+            summed = [one + other for one, other in zip(numbers, others, strict=True)]
+            summed[_LIMIT] = max(numbers[_LIMIT], others[_LIMIT])
+            found[name] = idle and others_idle, summed
+    return found
+
+
+def dump_priority_levels(levels: LevelRows) -> str:
+    rows = [
+        _HEADINGS,
+        *((name, str(idle).lower(), *map(str, numbers)) for name, (idle, numbers) in sorted(levels.items())),
+    ]
     widths = [max(len(row[column]) for row in rows) + 2 for column in range(len(_HEADINGS))]
     lines = (
         "".join(f"{cell + ',':<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows
@@ -38,16 +58,20 @@ def dump_priority_levels(seats: Seats) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def _row(seats: Seats, name: str) -> tuple[str, ...]:
+def level_rows(seats: Seats) -> LevelRows:
+    return {name: _row(seats, name) for name in seats.levels}
+
+
+def _row(seats: Seats, name: str) -> tuple[bool, list[int]]:
     level = seats.levels[name]
     counts = [one for one in seats.counts() if one.level == name]
     rejected = sum(sum(one.rejected.values()) for one in counts)
     expired, cancelled = _rejected(counts, TIME_OUT), _rejected(counts, CANCELLED)
     numbers = (
-        *(level.waiting, level.running, level.executing, level.seats),
+        *(level.waiting, level.running, level.executing, level.limit),
         *(sum(one.dispatched for one in counts), rejected - expired - cancelled, expired, cancelled),
     )
-    return name, str(level.unused).lower(), *map(str, numbers)
+    return level.unused, list(numbers)
 
 
 def _rejected(counts: list[SchemaCounts], reason: str) -> int:
@@ -61,6 +85,7 @@ PUBLIC_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 _WITH_SLASH = frozenset({"", ".well-known", "api", "apis", "debug", "openid", "version"})
 
 Serve = Callable[[RequestContext], Awaitable[Response]]
+CollectLevels = Callable[[LevelRows], Awaitable[Sequence[LevelRows]]]  # with those of this process
 TEST_CONTROLS = "/debug/rewound/"
 
 
@@ -74,6 +99,7 @@ class Paths:
         controls: Serve | None,
         serve_page: Serve | None,
         serve_feed: Serve,
+        collect_levels: CollectLevels | None = None,
     ) -> None:
         self._operations = operations
         self._accounts = accounts
@@ -82,6 +108,7 @@ class Paths:
         self._controls = controls  # of --enable-test-controls
         self._serve_page = serve_page  # None: it is off
         self._serve_feed = serve_feed
+        self._collect_levels = collect_levels  # None: this process is the whole server
 
     @staticmethod
     def negotiates(path: str) -> bool:
@@ -124,7 +151,9 @@ class Paths:
                 200, await self._operations.metrics.scrape(), b"text/plain; version=0.0.4; charset=utf-8"
             )
         if path == "/debug/api_priority_and_fairness/dump_priority_levels":
-            return render.text(dump_priority_levels(self._operations.limits))
+            own = level_rows(self._operations.limits)
+            all_workers = [own] if self._collect_levels is None else await self._collect_levels(own)
+            return render.text(dump_priority_levels(merge_levels(all_workers)))
         if path == FEED_PATH:
             return await self._serve_feed(context)
         if self.reads_body(path):

@@ -4,6 +4,7 @@ log, and the health of what only the writer process has.
     worker                      writer process
     collect numbers   ----->    asks every other worker for "numbers", and responds with all
     condition         ----->    its health checks
+    collect levels    ----->    asks every other worker for its "levels" of flow control, and responds with all
     audit lines       ----->    appends them to the file
     audit batch       ----->    sends it to the webhook
     last numbers      - - ->    a worker ends
@@ -14,14 +15,18 @@ log, and the health of what only the writer process has.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
+import msgpack
 import trio
 
 from gateway.audit.backends.remote import AuditCalls
 from gateway.audit.build import build_audit_writer
 from gateway.composition.extensions import Shared
+from gateway.handlers.paths import LevelRows
 from gateway.ops.checks import CHECK_NAMES, Checks
 from gateway.ops.exposition import Snapshot
 from gateway.ops.loop_watchdog import LoopWatchdog
@@ -38,8 +43,11 @@ COLLECT: Final = "collect numbers"
 LAST_NUMBERS: Final = "last numbers"
 INHERITANCE: Final = "inheritance"
 CONDITION: Final = "condition"
+LEVELS: Final = "levels"
+COLLECT_LEVELS: Final = "collect levels"
 AUDIT_LINES: Final = "audit lines"
 AUDIT_BATCH: Final = "audit batch"
+_ANSWER_SECONDS: Final = 1.0
 _LEAVING_SECONDS: Final = 1.0  # for the last numbers to be sent
 
 
@@ -63,6 +71,7 @@ class SharedOfWriter:
         self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
         self._audit = build_audit_writer(settings.audit)
         self._watchdog = LoopWatchdog()
+        self._channels: list[Channel] = []
         metrics = Metrics(RequestSeries(lambda _: False, lambda _: None))
         self._members = Members(partial(metrics.numbers, of_writer=True))
         meter_store(metrics, store, self._watchdog)
@@ -74,7 +83,14 @@ class SharedOfWriter:
         async def condition(_: bytes) -> bytes:
             return self._checks.condition().encode()
 
-        channel.calls.update({COLLECT: partial(self._members.collect, channel), CONDITION: condition})
+        channel.calls.update(
+            {
+                COLLECT: partial(self._members.collect, channel),
+                CONDITION: condition,
+                COLLECT_LEVELS: partial(self._collect_levels, channel),
+            }
+        )
+        self._channels.append(channel)
         if self._audit is not None:
             channel.calls.update({AUDIT_LINES: self._audit.write, AUDIT_BATCH: self._audit.send})
         channel.notices.update(
@@ -83,7 +99,23 @@ class SharedOfWriter:
         self._members.join(channel, partial(channel.call, NUMBERS, b""))
 
     def disconnected(self, channel: Channel) -> None:
+        self._channels.remove(channel)
         self._members.leave(channel)
+
+    async def _collect_levels(self, asking: Channel, _: bytes) -> bytes:
+        """The levels of all other workers that answer in time."""
+        answers: list[bytes] = []
+
+        async def ask(channel: Channel) -> None:
+            with trio.move_on_after(_ANSWER_SECONDS), suppress(ChannelClosed, CallFailed):
+                answers.append(await channel.call(LEVELS, b""))
+
+        async with trio.open_nursery() as nursery:
+            for channel in self._channels:
+                if channel is not asking:
+                    nursery.start_soon(ask, channel)
+        packed: bytes = msgpack.packb(answers)
+        return packed
 
     async def run(self) -> None:
         """Measure how long tasks hold the event loop, and keep what audit events are written to, until cancelled."""
@@ -104,16 +136,19 @@ class SharedOfWorker:
         self._connection = connection
         self._numbers = NumbersOfAll(partial(self._call_now, COLLECT))
         self._own: Numbers = _no_numbers  # until there is a server
+        self._levels: Callable[[], LevelRows] = dict
         self.shared = Shared(
             self._offer_numbers,
             self._numbers.collect,
             partial(self._call_now, CONDITION, b""),
+            self._offer_levels,
+            self._collect_levels,
             AuditCalls(partial(self._call, AUDIT_LINES), partial(self._call, AUDIT_BATCH), workers),
         )
 
     def connecting(self, channel: Channel) -> None:
         """Handle the calls of the writer process; before its channel runs."""
-        channel.calls[NUMBERS] = lambda _: self._own()
+        channel.calls.update({NUMBERS: lambda _: self._own(), LEVELS: self._own_levels})
 
     def connected(self, channel: Channel) -> None:
         """The writer process takes calls."""
@@ -129,6 +164,22 @@ class SharedOfWorker:
 
     def _offer_numbers(self, numbers: Numbers) -> None:
         self._own = numbers
+
+    def _offer_levels(self, levels: Callable[[], LevelRows]) -> None:
+        self._levels = levels
+
+    async def _own_levels(self, _: bytes) -> bytes:
+        packed: bytes = msgpack.packb(self._levels())
+        return packed
+
+    async def _collect_levels(self, own: LevelRows) -> list[LevelRows]:
+        """Of the workers that answer in time; of this one alone while the writer process is away."""
+        try:
+            with trio.fail_after(2 * _ANSWER_SECONDS):
+                answers = msgpack.unpackb(await self._call_now(COLLECT_LEVELS, b""))
+        except (ConnectionError, trio.TooSlowError):
+            return [own]
+        return [own, *map(msgpack.unpackb, answers)]
 
     async def _call_now(self, name: str, body: bytes) -> bytes:
         """ConnectionError: the writer process is away, or its handler failed."""

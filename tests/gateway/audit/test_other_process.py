@@ -16,6 +16,7 @@ from gateway.audit.backends.remote import AuditCalls, AuditWriter, RemoteOutput
 from gateway.audit.backends.rotated_file import NotWritten
 from gateway.audit.build import build_audit_writer, shared_throttle
 from gateway.composition.extensions import Extensions, Shared
+from gateway.handlers.paths import LevelRows
 from gateway.settings.settings import AuditSettings
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.audit.auditing import IGNORED, PATH, rules
@@ -75,7 +76,11 @@ class Process:
 
     def extensions(self, workers: int = 2) -> Extensions:
         calls = AuditCalls(self.write, self.send, workers)
-        return Extensions(shared=Shared(lambda _: None, self.own_numbers, self.condition, calls))
+        shared = Shared(lambda _: None, self.own_numbers, self.condition, lambda _: None, self.levels, calls)
+        return Extensions(shared=shared)
+
+    async def levels(self, own: LevelRows) -> list[LevelRows]:
+        return [own]
 
 
 def events(path: Path) -> list[tuple[str, str]]:
