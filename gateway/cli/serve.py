@@ -6,6 +6,7 @@ import gc
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -84,7 +85,7 @@ def _serve(settings: Settings) -> int:
     def announce(addresses: Addresses) -> None:
         gc.freeze()
         gc.enable()
-        print(banner(settings, addresses), flush=True)
+        print(banner(_as_followed(settings), addresses), flush=True)
 
     if settings.enable_test_controls:
         from gateway.testing.clock import AdvancingClock
@@ -110,6 +111,15 @@ def _serve_with_workers(settings: Settings, arguments: Sequence[str]) -> int:
 
     gc.enable()
     return trio.run(Parent(settings, command).run, announce)
+
+
+def _as_followed(settings: Settings) -> Settings:
+    """A standby has the dialect of its leader, which is known when it has a journal."""
+    if not settings.standby.follow:
+        return settings
+    from journal.copy import dialect_of
+
+    return replace(settings, dialect=dialect_of(settings.journal))
 
 
 def print_error(text: str) -> None:
@@ -151,6 +161,13 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
+    if settings.standby.follow:
+        from gateway.client.target import without_credentials
+
+        yield (
+            "standby",
+            f"of {without_credentials(settings.standby.follow)}, where writes go; this server refuses them",
+        )
     yield "profile", _profile(settings)
     yield "rights", f"{settings.authorization_mode}, anonymous {'on' if settings.anonymous_auth else 'off'}"
 

@@ -8,6 +8,7 @@ it: /readyz fails when it is behind for too long.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -44,6 +45,7 @@ async def run_standby(
 ) -> None:
     """Serve until `stop` is set, or it cannot follow its leader any more (CannotFollow)."""
     created = CreatedPaths(settings)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log each connection, as the follower does
     target = leader_target(settings.standby)
     session, copy = StreamingSession(target), StandbySink(settings.journal, target.server)
     follower = Follower(session, copy)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.cli.serve import banner
-from gateway.settings.settings import Addresses, Settings
+from gateway.settings.settings import Addresses, Settings, StandbySettings
 from tests.actors.certificates.shared_folder import own_certificates
 
 SECURE = Addresses(("127.0.0.1", 6443), None)
@@ -97,3 +97,11 @@ def test_banner_shows_the_profile_and_rules_set_by_hand() -> None:
     assert "  profile  documents\n" in banner(Settings(dialect="kubernetes", profile="documents"), SECURE)
     changed = Settings(rule="service-name=optional,health=kubernetes")
     assert "  profile  documents, but service-name=optional, health=kubernetes\n" in banner(changed, SECURE)
+
+
+def test_banner_of_a_standby_names_its_leader(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("t")
+    standby = StandbySettings(follow="https://user:secret@leader:6443", follow_token_file=token)
+    text = banner(Settings(standby=standby), SECURE)
+    assert "standby  of https://leader:6443, where writes go; this server refuses them\n" in text

@@ -71,6 +71,11 @@ NOT_AT_THE_START = (
     "trio_websocket",
     "wsproto",
     "yaml",
+    "gateway.composition.standby",
+    "gateway.standby",
+    "journal.backup",
+    "journal.copy",
+    "journal.stream",
 )
 
 
