@@ -28,7 +28,10 @@ SILENCE: Final = 15.0  # seconds: three heartbeats
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 DAMAGED: Final = 3  # connections in a row whose bytes are not what was sent, and that brought nothing new
-STATE_BYTES, STATE_EVENTS = 1 << 20, 250  # of the state at the base, written at once
+# Whole commits that are made durable together while it is behind: many while it catches up for the first time, few
+# later, so that the requests of a standby do not wait.
+BATCH_BYTES = 1 << 20
+FIRST_EVENTS, LATER_EVENTS = 1000, 200
 
 
 class Sink(Protocol):
@@ -82,6 +85,8 @@ class Follower:
         self.caught_up = trio.Event()  # it had everything once
         self._pending: list[Stored] = []
         self._pending_bytes = 0
+        self._commit: Commit | None = None  # of the last of them that are whole
+        self._whole = 0  # how many of them are
         self._useless = 0  # damaged connections in a row
         self._began = trio.current_time()
 
@@ -143,13 +148,18 @@ class Follower:
 
     async def _connect(self) -> None:
         parser = StreamParser()
-        self._pending, self._pending_bytes = [], 0
+        self._pending, self._pending_bytes, self._commit, self._whole = [], 0, None, 0
 
         async def take(data: bytes) -> None:
             for message in parser.messages(data):
                 await self._take(message)
 
-        await self._session.read_parts(FEED_PATH, SILENCE, take, **self._query())
+        try:
+            await self._session.read_parts(FEED_PATH, SILENCE, take, **self._query())
+        except (ClientError, BadFrame):
+            await self._store_commits()  # what came before is sound
+            raise
+        await self._store_commits()
 
     def _query(self) -> dict[str, str]:
         after, base = self._sink.after()
@@ -168,10 +178,12 @@ class Follower:
                 self._pending.append(message)
                 self._pending_bytes += len(message.value)
                 if offset <= self._sink.base and self._is_enough():
-                    await self._store()
+                    await self._store(len(self._pending))
             case Commit():
-                await self._store()
-                self._committed(message)
+                self._commit, self._whole = message, len(self._pending)
+                in_state = message.offset <= self._sink.base
+                if message.offset >= message.head or in_state or self._is_enough():
+                    await self._store_commits()
             case Ended(gone, text):
                 if gone:
                     raise self._gone()
@@ -186,13 +198,22 @@ class Follower:
         logger.info("following %s after offset %d", self.leader, self._sink.head)
 
     def _is_enough(self) -> bool:
-        return len(self._pending) >= STATE_EVENTS or self._pending_bytes >= STATE_BYTES
+        most = LATER_EVENTS if self.caught_up.is_set() else FIRST_EVENTS
+        return len(self._pending) >= most or self._pending_bytes >= BATCH_BYTES
 
-    async def _store(self) -> None:
-        stored, self._pending, self._pending_bytes = self._pending, [], 0
+    async def _store(self, count: int) -> None:
+        stored, self._pending = self._pending[:count], self._pending[count:]
+        self._pending_bytes = sum(len(one.value) for one in self._pending)
+        self._whole = 0
         if stored:
             await self._sink.store(stored)
             self._useless = 0
+
+    async def _store_commits(self) -> None:
+        commit, self._commit = self._commit, None
+        if commit is not None:
+            await self._store(self._whole)
+            self._committed(commit)
 
     def _committed(self, commit: Commit) -> None:
         standing = self.standing

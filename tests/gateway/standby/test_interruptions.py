@@ -21,6 +21,7 @@ from gateway.settings.settings import Settings
 from gateway.standby import follower as following_module
 from gateway.standby.follower import Follower
 from gateway.standby.sinks import StandbySink
+from journal import stream
 from journal.errors import CannotFollow
 from journal.retention import advance
 from tests.gateway.api import ADMIN, Api, config_map, names, served
@@ -68,6 +69,25 @@ async def test_connections_cut_off_at_random_bytes(tmp_path: Path) -> None:
         await leader.finish()
         there, here = map(stored_bytes, folders)
         assert here == there
+
+
+async def test_whole_commits_before_a_cut_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although those that arrive while it is behind are made durable together."""
+    monkeypatch.setattr(stream, "PART_EVENTS", 5)
+    async with served() as leader:
+        await write(leader, 30)
+        async with (
+            proxied(leader, lambda number: (60_000 if not number else 0, None)) as (url, proxy),
+            follower_into(tmp_path, url) as (follower, sink),
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(follower.run)
+            with trio.fail_after(30):
+                while proxy.connections < 2:
+                    await trio.sleep(0.005)
+            assert 0 < sink.head < int(await leader.head())
+            assert not follower.caught_up.is_set()
+            nursery.cancel_scope.cancel()
 
 
 async def test_changed_byte_is_found_and_the_rest_is_fetched_again(
