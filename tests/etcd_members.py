@@ -80,7 +80,7 @@ class EtcdMember:
             "log-level": "error",
         }
         if self._tls:
-            # The JSON API connects to the server itself with this certificate, as the user that a common name would be.
+            # It is also that of the JSON API's own client.
             server = str(issuer("etcd").leaf("", "etcd", usages=(SERVER, CLIENT)))
             flags |= {
                 "cert-file": server,
@@ -149,7 +149,7 @@ class EtcdMember:
 class EtcdMembers:
     def __init__(self, size: int, folder: Path, *, tls: bool = False) -> None:
         self.ca_file = issuer("etcd").file if tls else None
-        # Certificate and key in one file. The JSON API refuses a common name where users are required.
+        # Certificate and key in one file. A common name would be a user.
         self.client_file = issuer("etcd").leaf("", "rewound") if tls else None
         self.members = [EtcdMember(f"m{number}", folder, tls=tls) for number in range(size)]
         self._names = ",".join(f"{member.name}={member.peer_url}" for member in self.members)

@@ -1,7 +1,6 @@
-"""The `Etcd` of a server, by etcd's JSON API: each method is one request of it.
+"""The `Etcd` of a server: each method is one request of etcd's API.
 
-`run` belongs into a task of its own, for as long as the client is used: without it calls at a member that has stopped
-responding end only with their time.
+`run` belongs into a task of its own, for as long as the client is used: connections live in it, and calls wait for it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 
-import orjson
 import trio
 
 from actors.etcd.api import (
@@ -28,7 +26,10 @@ from actors.etcd.api import (
 )
 from gateway.etcd.cluster import CALL_SECONDS, Cluster, EtcdStatistics
 from gateway.etcd.encoding import (
+    grant_result,
+    keep_alive_result,
     members_result,
+    number_request,
     range_request,
     range_result,
     txn_request,
@@ -57,7 +58,7 @@ class EtcdClient:
         return self._cluster.statistics()
 
     async def run(self) -> None:
-        """Give up members that have stopped responding, until cancelled; then close idle connections."""
+        """Keep connections, and give up members that have stopped responding, until cancelled."""
         await self._cluster.run()
 
     # Keys.
@@ -65,11 +66,14 @@ class EtcdClient:
     async def txn(
         self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
     ) -> TxnResult:
-        body = txn_request(compares, then, otherwise)
+        request = txn_request(compares, then, otherwise)
         operations = (*then, *otherwise)
-        lease = next((one.lease for one in operations if isinstance(one, Put) and one.lease), 0)
         reads = all(isinstance(one, Get) for one in operations)
-        return txn_result(await self._cluster.call("/v3/kv/txn", body, lease=lease, repeatable=reads))
+        try:
+            return txn_result(await self._cluster.call("/etcdserverpb.KV/Txn", request, repeatable=reads))
+        except LeaseGone:
+            lease = next((one.lease for one in operations if isinstance(one, Put) and one.lease), 0)
+            raise LeaseGone(lease) from None
 
     async def range(
         self,
@@ -84,7 +88,9 @@ class EtcdClient:
     ) -> RangeResult:
         get = Get(key, end, revision, limit, keys_only, count_only)
         body = range_request(get, serializable=serializable)
-        return await range_result(await self._cluster.call("/v3/kv/range", body, leader=not serializable))
+        return await range_result(
+            await self._cluster.call("/etcdserverpb.KV/Range", body, leader=not serializable)
+        )
 
     def watch(
         self, key: bytes, end: bytes, start_revision: int, *, prev_kv: bool = False
@@ -92,24 +98,24 @@ class EtcdClient:
         return Watch(self._cluster, watch_request(key, end, start_revision, prev_kv=prev_kv))
 
     async def compact(self, revision: int) -> None:
-        await self._cluster.call("/v3/kv/compaction", orjson.dumps({"revision": str(revision)}))
+        await self._cluster.call("/etcdserverpb.KV/Compact", number_request(revision))
 
     # Leases.
 
     async def grant(self, ttl: int) -> int:
-        reply = await self._cluster.call("/v3/lease/grant", orjson.dumps({"TTL": str(ttl)}))
-        return int(reply["ID"])
+        reply = await self._cluster.call("/etcdserverpb.Lease/LeaseGrant", number_request(ttl))
+        return grant_result(reply)
 
     async def keep_alive(self, lease: int) -> int:
-        reply = await self._cluster.call("/v3/lease/keepalive", orjson.dumps({"ID": str(lease)}))
-        seconds = int(reply.get("result", {}).get("TTL", 0))
+        reply = await self._cluster.call("/etcdserverpb.Lease/LeaseKeepAlive", number_request(lease))
+        seconds = keep_alive_result(reply)
         if seconds <= 0:
             raise LeaseGone(lease)
         return seconds
 
     async def revoke(self, lease: int) -> None:
         try:
-            await self._cluster.call("/v3/lease/revoke", orjson.dumps({"ID": str(lease)}), lease=lease)
+            await self._cluster.call("/etcdserverpb.Lease/LeaseRevoke", number_request(lease))
         except LeaseGone:
             pass
 
@@ -130,4 +136,4 @@ class EtcdClient:
         return tuple(found[member.url] for member in self._cluster.members)
 
     async def members(self) -> tuple[Member, ...]:
-        return members_result(await self._cluster.call("/v3/cluster/member/list", b"{}"))
+        return members_result(await self._cluster.call("/etcdserverpb.Cluster/MemberList", b""))

@@ -16,17 +16,17 @@ from __future__ import annotations
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from functools import lru_cache
+from typing import Final, TypeVar
 
-import orjson
 import trio
 
 from actors.access.remote.deadlines import Deadlines, TooSlow
 from actors.access.remote.slots import Slots
 from actors.etcd.api import EtcdRefused, EtcdUnavailable, MemberStatus, OutcomeUnknown
-from gateway.etcd.encoding import Document, status_result, term_of
+from gateway.etcd.encoding import authenticate_request, authenticate_result, header_of, status_result
 from gateway.etcd.member import MemberClient
-from gateway.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid, error_of, stream_error
+from gateway.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid
 from gateway.outgoing.connections import Connections
 
 CALL_SECONDS: Final = 8.0  # longer than an election, and than etcd's own limit (7 s by default)
@@ -35,8 +35,8 @@ TRIES: Final = 3
 PAUSE: Final = 0.1  # seconds, when all members have failed
 STATUS_SECONDS: Final = 1.5  # a member that is well responds within milliseconds, also without a leader
 PROBE_SECONDS: Final = 0.5  # between two looks for members that are silent
-# Each call takes a connection. etcd commits what arrives together in one write: more at once are no faster.
-MAX_CALLS: Final = 64
+# etcd commits what arrives together in one write: more at once are no faster. Servers in Go accept 250 streams.
+MAX_CALLS: Final = 128
 
 _T = TypeVar("_T")
 Attempt = Callable[[MemberClient, float], Awaitable[_T]]  # (member, deadline)
@@ -54,8 +54,12 @@ class Cluster:
     def __init__(
         self, endpoints: Sequence[str], tls: ssl.SSLContext | None, user: str, password: str, seconds: float
     ) -> None:
-        self._connections = Connections(max_idle=MAX_CALLS)
-        self.members = [MemberClient(url, tls, self._connections) for url in endpoints]
+        if tls is not None:
+            tls.set_alpn_protocols(["h2"])
+        self._nursery: trio.Nursery | None = None  # of `run`
+        self._running = trio.Event()
+        connections = Connections(max_idle=0)
+        self.members = [MemberClient(url, tls, connections, self._spawn) for url in endpoints]
         self.seconds = seconds
         self._first = 0  # index of the member that is asked first
         self._user, self._password, self._token = user, password, ""
@@ -69,16 +73,20 @@ class Cluster:
         return EtcdStatistics(self.members[self._first].url, self._calls, under_way, self._failovers)
 
     async def run(self) -> None:
-        try:
+        async with trio.open_nursery() as self._nursery:
+            self._running.set()
             while True:
                 await trio.sleep(PROBE_SECONDS)
                 since = trio.current_time() - PROBE_SECONDS
                 silent = [member for member in self.members if member.busy and member.heard <= since]
-                async with trio.open_nursery() as nursery:
+                async with trio.open_nursery() as probes:
                     for member in silent:
-                        nursery.start_soon(self._probe, member)
-        finally:
-            self._connections.close()
+                        probes.start_soon(self._probe, member)
+
+    async def _spawn(self, task: Callable[[], Awaitable[None]]) -> None:
+        await self._running.wait()
+        assert self._nursery is not None
+        self._nursery.start_soon(task)
 
     async def _probe(self, member: MemberClient) -> None:
         try:
@@ -94,15 +102,13 @@ class Cluster:
     async def status(self, member: MemberClient) -> MemberStatus:
         """NotDone, Lost, EtcdRefused."""
         deadline = trio.current_time() + STATUS_SECONDS
-        reply = await self._ask(member, deadline, "/v3/maintenance/status", b"{}", leader=False)
+        reply = await self._ask(member, deadline, "/etcdserverpb.Maintenance/Status", b"", leader=False)
         return status_result(member.url, reply)
 
     # Calls.
 
-    async def call(
-        self, path: str, body: bytes, *, lease: int = 0, leader: bool = True, repeatable: bool = True
-    ) -> Document:
-        """`lease`: that the request names. `leader`: it needs one. `repeatable`: also if it may have been done."""
+    async def call(self, path: str, body: bytes, *, leader: bool = True, repeatable: bool = True) -> bytes:
+        """`leader`: it needs one. `repeatable`: also if it may have been done."""
         deadline = trio.current_time() + self.seconds
         self._calls += 1
         try:
@@ -113,8 +119,8 @@ class Cluster:
                 f"{MAX_CALLS} other calls of etcd were under way for {self.seconds:g} s"
             ) from None
 
-        async def attempt(member: MemberClient, limit: float) -> Document:
-            return await self._ask(member, limit, path, body, lease=lease, leader=leader)
+        async def attempt(member: MemberClient, limit: float) -> bytes:
+            return await self._ask(member, limit, path, body, leader=leader)
 
         try:
             return await self.anywhere(attempt, deadline, repeatable=repeatable)
@@ -147,16 +153,12 @@ class Cluster:
             await trio.sleep(PAUSE)
 
     async def _ask(
-        self, member: MemberClient, deadline: float, path: str, body: bytes, *, lease: int = 0, leader: bool
-    ) -> Document:
-        async def attempt(token: str) -> Document:
-            status, reply = await member.call(
-                path, headers(token, leader=leader), body, deadline, self._term or None
-            )
-            document = _document(status, reply, lease)
-            if (term := term_of(document)) > self._term:
-                self._term = term
-            return document
+        self, member: MemberClient, deadline: float, path: str, body: bytes, *, leader: bool
+    ) -> bytes:
+        async def attempt(token: str) -> bytes:
+            reply = await member.call(path, fields(token, leader=leader), body, deadline, self._term or None)
+            self._term = max(self._term, header_of(reply).raft_term)
+            return reply
 
         return await self.authorized(member, deadline, attempt)
 
@@ -182,12 +184,12 @@ class Cluster:
         async with self._authenticating:
             if self._token != old:
                 return
-            body = orjson.dumps({"name": self._user, "password": self._password})
+            request = authenticate_request(self._user, self._password)
             try:
-                status, reply = await member.call(
-                    "/v3/auth/authenticate", headers("", leader=True), body, deadline
+                reply = await member.call(
+                    "/etcdserverpb.Auth/Authenticate", fields("", leader=True), request, deadline
                 )
-                self._token = str(_document(status, reply, 0)["token"])
+                self._token = authenticate_result(reply)
             except Lost as error:
                 raise NotDone(str(error)) from None
             except NoAuthentication:
@@ -206,25 +208,7 @@ class Cluster:
         return EtcdUnavailable(f"no member of etcd could do it within {self.seconds:g} s ({troubles})")
 
 
-def headers(token: str, *, leader: bool) -> dict[str, str]:
-    fields = {"content-type": "application/json"}
-    if leader:
-        fields["grpc-metadata-hasleader"] = "true"
-    if token:
-        fields["authorization"] = token
-    return fields
-
-
-def _document(status: int, reply: bytes, lease: int) -> Document:
-    """NotDone, Lost, EtcdError."""
-    if status != 200:
-        raise error_of(status, reply, lease)
-    try:
-        document: Any = orjson.loads(reply)
-    except ValueError:
-        raise Lost("its reply is not JSON") from None
-    if not isinstance(document, dict):
-        raise Lost("its reply is not a JSON object")
-    if "error" in document:  # of a stream, whose status was sent before
-        raise stream_error(document)
-    return document
+@lru_cache(maxsize=4)
+def fields(token: str, *, leader: bool) -> tuple[tuple[str, str], ...]:
+    """The metadata of a request."""
+    return (*((("hasleader", "true"),) if leader else ()), *((("token", token),) if token else ()))

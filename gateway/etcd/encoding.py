@@ -1,16 +1,14 @@
-"""The JSON documents of etcd's API: bytes are base64, 64-bit numbers are strings, and what is zero or empty is absent.
+"""The protobuf messages of etcd's API (etcdserverpb and mvccpb), with the numbers of their fields.
 
-The client sends what `*_request` returns; `*_result` and `events_of` read what etcd returns. A document of thousands of
-keys is read in turns.
+The client sends what `*_request` returns; `*_result` reads what etcd returns. A message of thousands of keys is read in
+turns. What is zero or empty is absent.
 """
 
 from __future__ import annotations
 
-from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-import orjson
 import trio
 
 from actors.etcd.api import (
@@ -28,24 +26,33 @@ from actors.etcd.api import (
     PutResult,
     RangeResult,
     TxnResult,
+    WatchResponse,
 )
 from actors.runtime.turns import Turn
+from gateway.wire.protobuf.wire_format import (
+    LEN,
+    VARINT,
+    MalformedMessage,
+    delimited,
+    read_fields,
+    read_varint,
+    tag,
+    varint,
+)
 
 _T = TypeVar("_T")
-Document = dict[str, Any]
 
-_TARGETS: Final = {
-    "mod_revision": "MOD",
-    "create_revision": "CREATE",
-    "version": "VERSION",
-    "value": "VALUE",
-}
-_OPERATORS: Final = {"=": "EQUAL", "!=": "NOT_EQUAL", "<": "LESS", ">": "GREATER"}
+_TARGETS: Final = {"version": (0, 4), "create_revision": (1, 5), "mod_revision": (2, 6), "value": (3, 7)}
+_OPERATORS: Final = {"=": 0, ">": 1, "<": 2, "!=": 3}
 _AT_ONCE: Final = 100  # keys between two looks at the clock
 
 
-def _text(data: bytes) -> str:
-    return b2a_base64(data, newline=False).decode()
+def _number(number: int, value: int) -> bytes:
+    return tag(number, VARINT) + varint(value) if value else b""
+
+
+def _bytes(number: int, value: bytes) -> bytes:
+    return delimited(number, value) if value else b""
 
 
 # Requests.
@@ -54,170 +61,245 @@ def _text(data: bytes) -> str:
 def txn_request(
     compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]
 ) -> bytes:
-    document: Document = {}
-    if compares:
-        document["compare"] = [_compare(one) for one in compares]
-    if then:
-        document["success"] = [_operation(one) for one in then]
-    if otherwise:
-        document["failure"] = [_operation(one) for one in otherwise]
-    return orjson.dumps(document)
+    return b"".join(
+        (
+            *(delimited(1, _compare(one)) for one in compares),
+            *(delimited(2, _operation(one)) for one in then),
+            *(delimited(3, _operation(one)) for one in otherwise),
+        )
+    )
 
 
-def _compare(one: Compare) -> Document:
-    given = _text(one.given) if isinstance(one.given, bytes) else str(one.given)
-    return {
-        "key": _text(one.key),
-        "target": _TARGETS[one.target],
-        "result": _OPERATORS[one.operator],
-        one.target: given,
-    }
+def _compare(one: Compare) -> bytes:
+    target, number = _TARGETS[one.target]
+    compared = _number(1, _OPERATORS[one.operator]) + _number(2, target) + delimited(3, one.key)
+    if isinstance(one.given, bytes):
+        return compared + delimited(number, one.given)
+    return compared + tag(number, VARINT) + varint(one.given)
 
 
-def _operation(one: Operation) -> Document:
+def _operation(one: Operation) -> bytes:
     if isinstance(one, Put):
-        put: Document = {"key": _text(one.key), "value": _text(one.value)}
-        if one.lease:
-            put["lease"] = str(one.lease)
-        return {"request_put": put}
+        return delimited(2, _bytes(1, one.key) + _bytes(2, one.value) + _number(3, one.lease))
     if isinstance(one, DeleteRange):
-        return {"request_delete_range": _range(one.key, one.end)}
-    return {"request_range": _get(one)}
+        return delimited(3, _bytes(1, one.key) + _bytes(2, one.end))
+    return delimited(1, range_request(one, serializable=False))
 
 
 def range_request(get: Get, *, serializable: bool) -> bytes:
-    document = _get(get)
-    if serializable:
-        document["serializable"] = True
-    return orjson.dumps(document)
-
-
-def _get(get: Get) -> Document:
-    document: Document = _range(get.key, get.end)
-    if get.revision:
-        document["revision"] = str(get.revision)
-    if get.limit:
-        document["limit"] = str(get.limit)
-    if get.keys_only:
-        document["keys_only"] = True
-    if get.count_only:
-        document["count_only"] = True
-    return document
-
-
-def _range(key: bytes, end: bytes) -> Document:
-    return {"key": _text(key), "range_end": _text(end)} if end else {"key": _text(key)}
+    return b"".join(
+        (
+            _bytes(1, get.key),
+            _bytes(2, get.end),
+            _number(3, get.limit),
+            _number(4, get.revision),
+            _number(7, serializable),
+            _number(8, get.keys_only),
+            _number(9, get.count_only),
+        )
+    )
 
 
 def watch_request(key: bytes, end: bytes, start_revision: int, *, prev_kv: bool) -> bytes:
-    create = _range(key, end) | {"start_revision": str(start_revision), "fragment": True}
-    if prev_kv:
-        create["prev_kv"] = True
-    return orjson.dumps({"create_request": create})
+    """Large responses may come in fragments."""
+    created = _bytes(1, key) + _bytes(2, end) + _number(3, start_revision)
+    return delimited(1, created + _number(6, prev_kv) + _number(8, True))
+
+
+def number_request(value: int) -> bytes:
+    """Of a compaction (the revision), and of a lease (its seconds, or its id)."""
+    return _number(1, value)
+
+
+def authenticate_request(name: str, password: str) -> bytes:
+    return _bytes(1, name.encode()) + _bytes(2, password.encode())
 
 
 # Replies.
 
 
-def revision_of(document: Document) -> int:
-    return int(document.get("header", {}).get("revision", 0))
+class Header(NamedTuple):
+    cluster_id: int = 0
+    member_id: int = 0
+    revision: int = 0
+    raft_term: int = 0  # it grows with each election
 
 
-def term_of(document: Document) -> int:
-    """Of raft: it grows with each election."""
-    return int(document.get("header", {}).get("raft_term", 0))
+def header_of(raw: bytes) -> Header:
+    """It is the first field of every reply."""
+    return _header(raw[2 : 2 + raw[1]]) if raw[:1] == b"\x0a" and raw[1] < 128 else Header()
 
 
-def _key_value(document: Document) -> KeyValue:
-    get = document.get
-    return KeyValue(
-        a2b_base64(document["key"]),
-        a2b_base64(get("value", "")),
-        int(get("create_revision", 0)),
-        int(get("mod_revision", 0)),
-        int(get("version", 0)),
-        int(get("lease", 0)),
-    )
+def _header(raw: bytes) -> Header:
+    get = _fields(raw).get
+    return Header(get(1, 0), get(2, 0), get(3, 0), get(4, 0))
 
 
-def _event(document: Document) -> Event:
-    previous = document.get("prev_kv")
-    return Event(
-        document.get("type") == "DELETE",
-        _key_value(document["kv"]),
-        None if previous is None else _key_value(previous),
-    )
+def _fields(raw: bytes) -> dict[int, Any]:
+    """The fields of a message that repeats none: of a key there are six, and of keys thousands."""
+    found: dict[int, Any] = {}
+    at, end = 0, len(raw)
+    try:
+        while at < end:
+            key = raw[at]
+            size = raw[at + 1]
+            at += 2
+            if size > 127:
+                size, at = read_varint(raw, at - 1)
+            if key & 135 == VARINT:  # numbers below 16, in one byte
+                found[key >> 3] = size
+            elif key & 135 == LEN:
+                found[key >> 3] = raw[at : at + size]
+                at += size
+            else:
+                return {number: value for number, _, value in read_fields(raw)}
+    except IndexError:
+        at = -1
+    if at != end:
+        raise MalformedMessage("a field is longer than its message")
+    return found
 
 
-async def events_of(document: Document) -> tuple[Event, ...]:
-    return tuple(await _in_turns(_event, document.get("events", ())))
+def _key_value(raw: bytes) -> KeyValue:
+    get = _fields(raw).get
+    return KeyValue(get(1, b""), get(5, b""), get(2, 0), get(3, 0), get(4, 0), get(6, 0))
 
 
-async def range_result(document: Document) -> RangeResult:
-    pairs = await _in_turns(_key_value, document.get("kvs", ()))
-    return _range_result(document, pairs, revision_of(document))
+def _event(raw: bytes) -> Event:
+    get = _fields(raw).get
+    previous = get(3)
+    return Event(get(1, 0) == 1, _key_value(get(2, b"")), None if previous is None else _key_value(previous))
 
 
-async def _in_turns(make: Callable[[Document], _T], documents: Sequence[Document]) -> list[_T]:
+async def _in_turns(make: Callable[[bytes], _T], messages: Sequence[bytes]) -> tuple[_T, ...]:
     """The loop serves others between turns."""
-    if len(documents) <= _AT_ONCE:
-        return list(map(make, documents))
+    if len(messages) <= _AT_ONCE:
+        return tuple(map(make, messages))
     made: list[_T] = []
     turn = Turn()
-    for start in range(0, len(documents), _AT_ONCE):
-        made += map(make, documents[start : start + _AT_ONCE])
+    for start in range(0, len(messages), _AT_ONCE):
+        made += map(make, messages[start : start + _AT_ONCE])
         if turn.over():
             await trio.lowlevel.checkpoint()
             turn = Turn()
-    return made
+    return tuple(made)
 
 
-def _range_result(document: Document, pairs: list[KeyValue], revision: int) -> RangeResult:
-    return RangeResult(tuple(pairs), revision, document.get("more", False), int(document.get("count", 0)))
+class WatchReply(NamedTuple):
+    header: Header
+    events: list[bytes]
+    partial: bool
+    cancelled: bool
+    compact_revision: int
+    reason: str  # why it was cancelled
 
 
-def txn_result(document: Document) -> TxnResult:
-    revision = revision_of(document)
-    responses = tuple(_operation_result(one, revision) for one in document.get("responses", ()))
-    return TxnResult(document.get("succeeded", False), revision, responses)
+def watch_reply(raw: bytes) -> WatchReply:
+    events: list[bytes] = []
+    rest: dict[int, Any] = {}
+    for number, _, value in read_fields(raw):
+        if number == 11:
+            events.append(value)
+        else:
+            rest[number] = value
+    get = rest.get
+    reason = get(6, b"").decode("utf-8", "replace")
+    return WatchReply(_header(get(1, b"")), events, bool(get(7)), bool(get(4)), get(5, 0), reason)
 
 
-def _operation_result(document: Document, revision: int) -> OperationResult:
-    if "response_put" in document:
+async def watch_response(reply: WatchReply) -> WatchResponse:
+    return WatchResponse(await _in_turns(_event, reply.events), reply.header.revision, reply.partial)
+
+
+async def range_result(raw: bytes) -> RangeResult:
+    pairs, get = _pairs(raw)
+    revision = _header(get(1, b"")).revision
+    return RangeResult(await _in_turns(_key_value, pairs), revision, bool(get(3)), get(4, 0))
+
+
+def _pairs(raw: bytes) -> tuple[list[bytes], Callable[..., Any]]:
+    """The keys of a range, and its other fields."""
+    pairs: list[bytes] = []
+    rest: dict[int, Any] = {}
+    for number, _, value in read_fields(raw):
+        if number == 2:
+            pairs.append(value)
+        else:
+            rest[number] = value
+    return pairs, rest.get
+
+
+def txn_result(raw: bytes) -> TxnResult:
+    succeeded, responses, revision = False, [], 0
+    for number, _, value in read_fields(raw):
+        if number == 1:
+            revision = _header(value).revision
+        elif number == 2:
+            succeeded = bool(value)
+        elif number == 3:
+            responses.append(_operation_result(value, revision))
+    return TxnResult(succeeded, revision, tuple(responses))
+
+
+def _operation_result(raw: bytes, revision: int) -> OperationResult:
+    ((number, value),) = _fields(raw).items()
+    if number == 2:
         return PutResult(revision)
-    if "response_delete_range" in document:
-        return DeleteResult(revision, int(document["response_delete_range"].get("deleted", 0)))
-    found = document["response_range"]
-    return _range_result(found, list(map(_key_value, found.get("kvs", ()))), revision)
+    if number == 3:
+        return DeleteResult(revision, _fields(value).get(2, 0))
+    pairs, get = _pairs(value)
+    return RangeResult(tuple(map(_key_value, pairs)), revision, bool(get(3)), get(4, 0))
 
 
-def status_result(endpoint: str, document: Document) -> MemberStatus:
-    header, get = document.get("header", {}), document.get
+def grant_result(raw: bytes) -> int:
+    """The id of the lease."""
+    lease: int = _fields(raw)[2]
+    return lease
+
+
+def keep_alive_result(raw: bytes) -> int:
+    """Seconds; 0 if it has gone."""
+    seconds: int = _fields(raw).get(3, 0)
+    return seconds
+
+
+def authenticate_result(raw: bytes) -> str:
+    token: bytes = _fields(raw).get(2, b"")
+    return token.decode()
+
+
+def status_result(endpoint: str, raw: bytes) -> MemberStatus:
+    alarms = tuple(value.decode("utf-8", "replace") for number, _, value in read_fields(raw) if number == 8)
+    get = _fields(raw).get
+    header = _header(get(1, b""))
     return MemberStatus(
         endpoint,
         "",
-        int(header.get("cluster_id", 0)),
-        int(header.get("member_id", 0)),
-        get("version", ""),
-        int(get("leader", 0)),
-        int(header.get("revision", 0)),
-        int(get("raftTerm", 0)),
-        int(get("raftIndex", 0)),
-        int(get("dbSize", 0)),
-        int(get("dbSizeInUse", 0)),
-        get("isLearner", False),
-        tuple(get("errors", ())),
+        header.cluster_id,
+        header.member_id,
+        get(2, b"").decode(),
+        get(4, 0),
+        header.revision,
+        get(6, 0),
+        get(5, 0),
+        get(3, 0),
+        get(9, 0),
+        bool(get(10)),
+        alarms,
     )
 
 
-def members_result(document: Document) -> tuple[Member, ...]:
-    return tuple(
-        Member(
-            int(one["ID"]),
-            one.get("name", ""),
-            tuple(one.get("peerURLs", ())),
-            tuple(one.get("clientURLs", ())),
-            one.get("isLearner", False),
-        )
-        for one in document.get("members", ())
-    )
+def members_result(raw: bytes) -> tuple[Member, ...]:
+    return tuple(_member(value) for number, _, value in read_fields(raw) if number == 2)
+
+
+def _member(raw: bytes) -> Member:
+    urls: dict[int, list[str]] = {3: [], 4: []}
+    rest: dict[int, Any] = {}
+    for number, _, value in read_fields(raw):
+        if number in urls:
+            urls[number].append(value.decode())
+        else:
+            rest[number] = value
+    get = rest.get
+    return Member(get(1, 0), get(2, b"").decode(), tuple(urls[3]), tuple(urls[4]), bool(get(5)))

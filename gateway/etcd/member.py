@@ -1,125 +1,125 @@
-"""One member of an etcd cluster, at one client URL: sends it requests and reads its replies, over pooled connections.
+"""One member of an etcd cluster, at one client URL: its connection, and what is under way on it.
 
-HTTP/1.1 carries one call at a time on a connection. What is under way is known, so that a member which has stopped
-responding (its machine is cut off, its process is paused) or has another leader ends it at once.
+All calls and watches share one connection, which is opened when it is needed. A member which has stopped responding
+(its machine is cut off, its process is paused) or has another leader ends what is under way at once.
 """
 
 from __future__ import annotations
 
-import os
-import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from math import inf
 from typing import Final
 
 import trio
 
 from actors.access.remote.deadlines import Deadlines, TooSlow
+from gateway.etcd.connection import Connection, Exchange, header_block, shown
 from gateway.etcd.replies import Lost, NotDone
-from gateway.outgoing.connections import Connections, Endpoint, cause_of, parse_url
-from gateway.outgoing.response import ResponseError, ResponseReader
-from gateway.outgoing.streams import ByteStream
+from gateway.outgoing.connections import Connections, Endpoint, parse_url
+from gateway.outgoing.response import ResponseError
 
 CONNECT_SECONDS: Final = 2.0  # for TCP and TLS: members are near
-# A range is read whole: who lists pages by thousands is far below, and this much takes a second to parse.
-MAX_REPLY: Final = 128 << 20
+
+Spawn = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
 class MemberClient:
-    def __init__(self, url: str, tls: ssl.SSLContext | None, connections: Connections) -> None:
-        """`url`: https://host:port, or http://host:port without `tls`."""
+    def __init__(self, url: str, tls: ssl.SSLContext | None, connections: Connections, spawn: Spawn) -> None:
+        """`url`: https://host:port, or http://host:port without `tls`. `spawn` runs a task until the client ends."""
         self.url = url
         self.trouble = ""  # why the last call failed; empty after one that did not
-        self.heard = -inf  # when something arrived last
-        # Connections on which something is under way, with the raft term in which it began if that matters.
-        self.busy: dict[ByteStream, int | None] = {}
+        # What is under way, with the raft term in which it began if that matters.
+        self.busy: dict[Exchange, int | None] = {}
         address = parse_url(url)
         self._endpoint = Endpoint(address.host, address.port, tls)
         self._host = address.authority
         self._connections = connections
+        self._spawn = spawn
+        self._connection: Connection | None = None
+        self._connecting = trio.Lock()
         self._deadlines = Deadlines()
 
+    @property
+    def heard(self) -> float:
+        """When something arrived last."""
+        return self._connection.heard if self._connection is not None else -inf
+
     async def call(
-        self, path: str, headers: Mapping[str, str], body: bytes, deadline: float, term: int | None = None
-    ) -> tuple[int, bytes]:
-        """Status and body of the response. NotDone if nothing was sent, Lost if no complete response came.
+        self,
+        path: str,
+        fields: tuple[tuple[str, str], ...],
+        message: bytes,
+        deadline: float,
+        term: int | None = None,
+    ) -> bytes:
+        """The reply. NotDone if nothing was sent, Lost if no complete reply came, and what etcd says.
 
         `term`: the newest of the cluster, as far as known; None to wait in any.
         """
-        stream = await self.connect(deadline, term)
-        reusable = False
-        self._deadlines.add(stream, deadline)
+        exchange = await self.start(path, fields, message, deadline, term)
+        self._deadlines.add(exchange, deadline)
         try:
-            reader = ResponseReader(stream, MAX_REPLY)
-            status = await self.start(stream, reader, path, headers, body)
-            try:
-                reply = await reader.body()
-            except (OSError, ResponseError, TooSlow) as error:
-                raise self.lost(error) from None
-            reusable = reader.reusable
-            self.heard, self.trouble = trio.current_time(), ""
-            return status, reply
+            reply = await exchange.reply()
+        except TooSlow:
+            raise Lost("no reply in time") from None
         finally:
-            self._deadlines.remove(stream)
-            self.end(stream, reusable=reusable)
-
-    async def connect(self, deadline: float, term: int | None = None) -> ByteStream:
-        """A connection, which the caller gives to `end`. NotDone."""
-        stream = self._connections.take(self._endpoint)
-        if stream is None:
-            limit = min(deadline, trio.current_time() + CONNECT_SECONDS)
-            with trio.CancelScope(deadline=limit):
-                try:
-                    stream = await self._connections.connect(self._endpoint)
-                except (OSError, ResponseError) as error:
-                    raise NotDone(_shown(error)) from None
-            if stream is None:
-                raise NotDone("no connection in time")
-        self.busy[stream] = term
-        return stream
-
-    def end(self, stream: ByteStream, *, reusable: bool = False) -> None:
-        self.busy.pop(stream, None)
-        if reusable:
-            self._connections.keep(self._endpoint, stream)
-        else:
-            stream.close()
+            self._deadlines.remove(exchange)
+            self.end(exchange)
+        self.trouble = ""
+        return reply
 
     async def start(
-        self, stream: ByteStream, reader: ResponseReader, path: str, headers: Mapping[str, str], body: bytes
-    ) -> int:
-        """Send a request; the status of its response, whose body `reader` has next. Lost."""
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        head = f"POST {path} HTTP/1.1\r\nhost: {self._host}\r\n{lines}content-length: {len(body)}\r\n\r\n"
-        try:
-            await stream.send(head.encode("latin-1") + body)
-            return (await reader.start()).status
-        except (OSError, ResponseError, TooSlow) as error:
-            raise self.lost(error) from None
+        self,
+        path: str,
+        fields: tuple[tuple[str, str], ...],
+        message: bytes,
+        deadline: float,
+        term: int | None = None,
+        *,
+        ends: bool = True,
+    ) -> Exchange:
+        """Send a request, whose replies the caller reads until it calls `end`. NotDone."""
+        connection = self._connection
+        if connection is None or not connection.usable:
+            connection = await self._connect(deadline)
+        head = _head(path, self._host, self._endpoint.tls is not None, fields)
+        exchange = connection.start(head, message, ends=ends)
+        self.busy[exchange] = term
+        return exchange
 
-    def lost(self, error: Exception) -> Lost:
-        return Lost("no reply in time" if isinstance(error, TooSlow) else _shown(error))
+    def end(self, exchange: Exchange) -> None:
+        self.busy.pop(exchange, None)
+        exchange.close()
 
     def give_up(self) -> None:
         """End everything that is under way."""
-        for stream in list(self.busy):
-            stream.expire()
+        if self._connection is not None:
+            self._connection.fail("no reply in time")
 
     def give_up_before(self, term: int) -> None:
         """End the calls that began in an earlier term: what a member passed on to its former leader may be lost."""
-        for stream, began in list(self.busy.items()):
+        for exchange, began in list(self.busy.items()):
             if began is not None and began < term:
-                stream.expire()
+                exchange.expire()
+
+    async def _connect(self, deadline: float) -> Connection:
+        limit = min(deadline, trio.current_time() + CONNECT_SECONDS)
+        with trio.CancelScope(deadline=limit):
+            async with self._connecting:
+                if self._connection is not None and self._connection.usable:
+                    return self._connection
+                try:
+                    stream = await self._connections.connect(self._endpoint)
+                except (OSError, ResponseError) as error:
+                    raise NotDone(shown(error)) from None
+                self._connection = connection = Connection(stream)
+                await self._spawn(connection.run)
+                return connection
+        raise NotDone("no connection in time")
 
 
-def _shown(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not valid: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({(error.reason or 'unknown').replace('_', ' ').lower()})"
-    if isinstance(error, socket.gaierror):
-        return "no such host"
-    if isinstance(error, OSError) and (number := cause_of(error).errno):
-        return os.strerror(number).lower()
-    return str(error) or type(error).__name__
+@lru_cache(maxsize=64)
+def _head(path: str, authority: str, tls: bool, fields: tuple[tuple[str, str], ...]) -> bytes:
+    return header_block(path, authority, tls, dict(fields))

@@ -7,9 +7,7 @@ only after a text of `_NOT_DONE`: etcd says these before it proposes anything to
 from __future__ import annotations
 
 import re
-from typing import Any, Final
-
-import orjson
+from typing import Final
 
 from actors.etcd.api import Compacted, EtcdError, EtcdRefused, LeaseGone
 
@@ -60,7 +58,6 @@ _NEXT_STEP: Final = {
     ),
     "etcdserver: corrupt cluster": "compare the members with etcdctl check, and replace the corrupt one",
 }
-_COMMON_NAME: Final = b"CommonName of client sending a request against gateway"
 _REASON: Final = re.compile(r"rpc error: code = (\w+) desc = (.*)", re.DOTALL)
 _CODES: Final = {"InvalidArgument": 3, "PermissionDenied": 7, "Unauthenticated": 16}
 _UNKNOWN: Final = 2
@@ -69,31 +66,8 @@ _UNKNOWN: Final = 2
 _REFUSED: Final = frozenset({3, 5, 6, 7, 8, 9, 11, 12, 15, 16})
 
 
-def error_of(status: int, body: bytes, lease: int = 0) -> Exception:
-    """What a response with this status raises: EtcdError, NotDone or Lost."""
-    try:
-        document: Any = orjson.loads(body)
-        if isinstance(document.get("error"), dict):  # of a stream that did not begin
-            return stream_error(document)
-        return _failure(int(document["code"]), str(document["message"]), lease)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
-    if status == 404:
-        return EtcdRefused(
-            "the endpoint has no JSON API below /v3: it needs etcd 3.4 or later with --enable-grpc-gateway=true"
-        )
-    if body.startswith(_COMMON_NAME):
-        return EtcdRefused(
-            "etcd requires users, and then refuses client certificates with a common name at its JSON API: "
-            "use one without"
-        )
-    if status in (400, 401, 403):
-        return EtcdRefused(f"the endpoint responded with status {status}: is it a client URL of etcd?")
-    return Lost(f"it responded with status {status}")
-
-
-def _failure(code: int, message: str, lease: int = 0) -> Exception:
-    """The same for an error of gRPC."""
+def failure(code: int, message: str) -> Exception:
+    """What a status of gRPC raises: EtcdError, NotDone or Lost."""
     if message in _NOT_DONE:
         return NotDone(message)
     if message in _TOKEN_INVALID:
@@ -101,7 +75,7 @@ def _failure(code: int, message: str, lease: int = 0) -> Exception:
     if message == _COMPACTED:
         return Compacted(0)
     if message == _LEASE_NOT_FOUND:
-        return LeaseGone(lease)
+        return LeaseGone(0)
     if message == _NO_AUTHENTICATION:
         return NoAuthentication(message)
     if code in _REFUSED:
@@ -109,21 +83,12 @@ def _failure(code: int, message: str, lease: int = 0) -> Exception:
     return Lost(message)
 
 
-def stream_error(document: Any) -> Exception:
-    """What an error document in a stream raises."""
-    try:
-        error = document["error"]
-        return _failure(int(error["grpc_code"]), str(error["message"]))
-    except (ValueError, KeyError, TypeError):
-        return Lost("what it sent is no reply of etcd")
-
-
 def cancelled(reason: str) -> Exception:
     """What a watch raises that etcd has cancelled, for a reason such as "rpc error: code = X desc = text"."""
     found = _REASON.fullmatch(reason)
     if found is None:
         return Lost(reason or "it cancelled the watch")
-    return _failure(_CODES.get(found[1], _UNKNOWN), found[2])
+    return failure(_CODES.get(found[1], _UNKNOWN), found[2])
 
 
 def _refused(message: str) -> EtcdError:

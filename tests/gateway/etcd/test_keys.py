@@ -28,7 +28,7 @@ from actors.etcd.api import (
 )
 from gateway.etcd.client import EtcdClient
 from tests.cases import cases, checking
-from tests.etcd_members import EtcdMembers, etcd_members
+from tests.etcd_members import EtcdMembers, etcd_members, running
 from tests.ports import reserve_port
 
 _numbers = count()
@@ -166,7 +166,7 @@ async def test_many_transactions_at_once_share_connections(client: EtcdClient, p
 
     async def one(number: int) -> None:
         revisions.add(await put(client, prefix + b"%d" % number, b"x" * 1000))
-        assert client.statistics().under_way <= 64
+        assert client.statistics().under_way <= 128
 
     async with trio.open_nursery() as nursery:
         for number in range(200):
@@ -230,7 +230,11 @@ async def test_cluster(client: EtcdClient, cluster: EtcdMembers) -> None:
 
 async def test_no_member_at_the_endpoints() -> None:
     urls = [f"http://127.0.0.1:{reserve_port()}" for _ in range(2)]
-    client = EtcdClient(urls, seconds=0.3)
+    async with running(EtcdClient(urls, seconds=0.3)) as client:
+        await check_unreachable(client, urls)
+
+
+async def check_unreachable(client: EtcdClient, urls: list[str]) -> None:
     with pytest.raises(EtcdUnavailable) as raised:
         await client.txn((), [Put(b"a", b"")])
     assert str(raised.value) == (

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 import trio
 
-from actors.etcd.api import Compacted, EtcdRefused, LeaseGone
+from actors.etcd.api import Compacted, EtcdRefused, EtcdUnavailable, LeaseGone
 from gateway.etcd.client import EtcdClient
-from gateway.etcd.replies import (
-    Lost,
-    NoAuthentication,
-    NotDone,
-    TokenInvalid,
-    cancelled,
-    error_of,
-    stream_error,
-)
+from gateway.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid, cancelled, failure
 from tests.cases import cases
 from tests.etcd_members import running
 
@@ -54,22 +45,14 @@ NO_SPACE = "etcdserver: mvcc: database space exceeded"
     ],
 )
 def test_errors(code: int, message: str, kind: type[Exception]) -> None:
-    body = orjson.dumps({"error": message, "message": message, "code": code})
-    assert type(error_of(500, body, 7)) is kind
-    stream = {"error": {"grpc_code": code, "message": message}}
-    assert type(stream_error(stream)) is type(error_of(503, orjson.dumps(stream))) is kind
+    assert type(failure(code, message)) is kind
 
 
 def test_refusals_say_what_to_do() -> None:
-    body = orjson.dumps({"message": NO_SPACE, "code": 8})
-    assert str(error_of(429, body)) == (
+    assert str(failure(8, NO_SPACE)) == (
         "etcd refused: mvcc: database space exceeded; compact and defragment etcd, or start it with a larger "
         "--quota-backend-bytes; then etcdctl alarm disarm"
     )
-    assert "--enable-grpc-gateway=true" in str(error_of(404, b"404 page not found"))
-    assert type(error_of(404, b"404 page not found")) is EtcdRefused
-    assert type(error_of(503, b"<html>")) is Lost
-    assert type(error_of(500, b'{"code": "x"}')) is type(error_of(500, b"[]")) is Lost
 
 
 @cases(
@@ -86,34 +69,22 @@ def test_reasons_of_cancelled_watches(reason: str, kind: type[Exception]) -> Non
     assert type(cancelled(reason)) is kind
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "text"),
-    [
-        (404, b"Not Found", "has no JSON API below /v3"),
-        (
-            400,
-            b'{"message": "etcdserver: user name is empty", "code": 3}',
-            "^etcd asks for a user: give one with its password$",
-        ),
-    ],
-)
-async def test_calls_and_watches_are_refused(status: int, body: bytes, text: str) -> None:
-    """By another server, and by one that requires users."""
+async def test_another_server_at_the_endpoint() -> None:
+    """It speaks HTTP/1.1."""
 
     async def serve(client: trio.SocketStream) -> None:
         async with client:
-            while await client.receive_some():
-                await client.send_all(
-                    b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body)
-                )
+            await client.receive_some()
+            await client.send_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 9\r\n\r\nNot Found")
 
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, serve, 0)
         url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
-        async with running(EtcdClient([url])) as client:
-            with pytest.raises(EtcdRefused, match=text):
+        async with running(EtcdClient([url], seconds=0.3)) as client:
+            text = "it does not speak HTTP/2: is it a client URL of etcd"
+            with pytest.raises(EtcdUnavailable, match=text):
                 await client.range(b"a")
-            with pytest.raises(EtcdRefused, match=text):
+            with pytest.raises(EtcdUnavailable, match=text):
                 async with client.watch(b"a", b"", 0):
                     pass
         nursery.cancel_scope.cancel()
