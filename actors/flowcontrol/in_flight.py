@@ -42,5 +42,10 @@ class InFlightLimits(Seats):
         return iter((self._read_only.counts, self._mutating.counts))
 
 
+def in_flight_quotas(reading: int, changing: int) -> dict[str, int]:
+    """The limits of all workers by quota."""
+    return {name: seats for name, seats in ((READ_ONLY, reading), (MUTATING, changing)) if seats}
+
+
 def _counts(name: str) -> SchemaCounts:
     return SchemaCounts(name, name)

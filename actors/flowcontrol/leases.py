@@ -125,17 +125,26 @@ class Holder:
     def __init__(self) -> None:
         self.leases: dict[str, Lease] = {}
         self.leaving = False
-        # Called when a use has too few units; whoever runs the worker sets it, and calls `changed` soon.
-        self.ask: Callable[[], None] = _nobody
+        # Called when a use has too few units: whoever sets it calls `changed` soon.
+        self.wake: Callable[[], None] = _nobody
         self._seen = 0
 
     def lease(self, quota: str) -> Lease:
         """The units of this quota; none until the allocator grants some."""
         return self.leases.setdefault(quota, Lease())
 
+    def ask(self) -> None:
+        """There are too few units of something."""
+        self.wake()
+
     def first_report(self) -> Report:
         """The first report to an allocator that knows nothing about this worker."""
         self._seen = 0
+        return self._report(self.leases)
+
+    def leave(self) -> Report:
+        """The report of a worker that is about to stop."""
+        self.leaving = True
         return self._report(self.leases)
 
     def receive(self, order: Order) -> Report:
@@ -235,6 +244,7 @@ class Allocator:
         self._workers: dict[int, _Worker] = {}
         self._unheard = set(living)
         self._turn = 0
+        self.moved = 0  # units that were granted so far
 
     def configure(self, limits: Mapping[str, int]) -> None:
         """Set all limits. A quota that is missing keeps its limit until nobody uses or wants it."""
@@ -242,6 +252,11 @@ class Allocator:
         self._retired -= limits.keys()
         self._limits.update(limits)
         self._grant(self._limits)
+
+    def join(self, worker: int, report: Report) -> None:
+        """The first report of a worker: also of one that is known, if it has lost the connection. Orders are lost."""
+        self._workers.pop(worker, None)
+        self.report(worker, report)
 
     def report(self, worker: int, report: Report) -> None:
         last = self._unheard == {worker}
@@ -265,6 +280,11 @@ class Allocator:
     def orders(self) -> list[tuple[int, Order]]:
         """What is to be sent to which worker, each once."""
         return [(number, worker.order()) for number, worker in self._workers.items() if worker.changes]
+
+    @property
+    def unheard(self) -> frozenset[int]:
+        """The workers that have to report before anything is granted."""
+        return frozenset(self._unheard)
 
     @property
     def short(self) -> bool:
@@ -329,6 +349,7 @@ class Allocator:
             counted = worker.count(quota)
             granted = max(0, min(target - counted, free))
             free -= granted
+            self.moved += granted
             if granted or (recalls and target < counted):
                 worker.change(quota, granted, min(target, counted + granted), limit)
 

@@ -298,6 +298,13 @@ def places_quota(level: str) -> str:
     return f"{level}/queue"
 
 
+def level_quotas(levels: Iterable[LevelSettings]) -> dict[str, int]:
+    """The limits of all workers by quota."""
+    limited = [one for one in levels if not one.exempt]
+    places = {places_quota(one.name): one.queue_length for one in limited if not one.rejects}
+    return {one.name: one.seats for one in limited} | places
+
+
 class _SeatsOfLevel:
     """The use of a worker's lease of seats."""
 

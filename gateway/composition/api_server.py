@@ -16,6 +16,7 @@ from actors.access.accounts.keys import is_discoverable
 from actors.aggregation.api_services import ApiService
 from actors.certificates.names import reachable_addresses
 from actors.flowcontrol.in_flight import InFlightLimits
+from actors.flowcontrol.leases import Holder
 from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
@@ -24,7 +25,7 @@ from actors.runtime.background_import import OnDemand
 from gateway.composition.extensions import AddControls, Extensions
 from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.connections.config import server_config
-from gateway.connections.limits import Limits, affordable_connections
+from gateway.connections.limits import ConnectionLease, Limits, affordable_connections
 from gateway.connections.listen import Listener
 from gateway.connections.responder import Handle
 from gateway.connections.server import Server
@@ -103,7 +104,7 @@ class ApiServer:
                 RequestSeries(routes.knows, routes.removed_release),
                 None if shared is None else shared.collect,
             ),
-            self._make_request_limits(),
+            self._make_request_limits(extensions.holder),
             LoopWatchdog(),
         )
         if shared is not None:
@@ -120,6 +121,7 @@ class ApiServer:
             settings.max_connections or affordable_connections(store.memory.process.limit),
             self._forwards,
             extensions.accept_share,
+            _connection_lease(extensions.holder),
         )
         handle = _after(extensions.before_request, pipeline.handle)
         observer = both(self._audit_log(nursery), extensions.observer)
@@ -289,12 +291,14 @@ class ApiServer:
 
         return JournalFeed(self._store, self._stop)
 
-    def _make_request_limits(self) -> RequestLimits:
+    def _make_request_limits(self, holder: Holder | None) -> RequestLimits:
         store, settings = self._store, self._settings
         if not settings.enable_priority_and_fairness:
-            return InFlightLimits(settings.max_requests_inflight, settings.max_mutating_requests_inflight)
+            reading, changing = settings.max_requests_inflight, settings.max_mutating_requests_inflight
+            return InFlightLimits(reading, changing, holder)
+        mark = flow_fields(store.names)
         return PriorityAndFairness(
-            store.names, store.journal, store.feed, settings.total_inflight, flow_fields(store.names)
+            store.names, store.journal, store.feed, settings.total_inflight, mark, holder
         )
 
     def _serves(self, definition: Definition) -> bool:
@@ -378,6 +382,11 @@ def listening_addresses(
         tuple(one.url for one in listeners if one.address is None or one.address not in (secure, insecure)),
         quic,
     )
+
+
+def _connection_lease(holder: Holder | None) -> ConnectionLease | None:
+    """The files of a worker are its own, the memory is that of all."""
+    return None if holder is None else ConnectionLease(holder, affordable_connections())
 
 
 def _after(first: Callable[[], None] | None, handle: Handle) -> Handle:

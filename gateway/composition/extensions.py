@@ -10,6 +10,7 @@ from actors.access.authentication.authenticate import TokenMethod
 from actors.access.authorize import Authorizer
 from actors.admission.plugin import Plugin
 from actors.etcd.api import Etcd
+from actors.flowcontrol.leases import Holder
 from gateway.connections.limits import AcceptShare
 from gateway.connections.server_state import MakeServer
 from gateway.exchange import RequestObserver
@@ -59,6 +60,7 @@ class Extensions:
     accept_share: AcceptShare | None = None
     before_request: Callable[[], None] | None = None  # called before anything else of a request is done
     etcd: Etcd | None = None  # a client for --journal, in place of one that connects
+    holder: Holder | None = None  # what this process has of the limits of all workers
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
 
 

@@ -170,9 +170,9 @@ def worker_store(
     return _build_store(settings, journal, clock, memory, nursery, extensions, writes=False, send=send)
 
 
-def memory_budget(settings: Settings, processes: int = 1) -> MemoryBudget:
-    """The budget of one server, or of one of its processes; several stores may share it."""
-    return MemoryBudget.of_limit((settings.memory_limit or default_limit()) // processes)
+def memory_budget(settings: Settings) -> MemoryBudget:
+    """The budget of one server; several stores may share it."""
+    return MemoryBudget.of_limit(settings.memory_limit or default_limit(settings.workers))
 
 
 def _build_store(

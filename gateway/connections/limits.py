@@ -16,6 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
 
+import trio
+
+from actors.flowcontrol.leases import Holder
 from gateway.connections.config import ServerConfig
 
 KIB = 1024
@@ -27,6 +30,13 @@ DRAIN_TICK = 0.25
 # that all of them may use.
 _CONNECTION_BYTES = 40 * KIB
 _CONNECTIONS_SHARE = 1 / 4
+_LEAST_CONNECTIONS = 16
+
+# The quota of all workers. How many connections a worker asks for at once, and how long it waits for them before it
+# closes one that is idle.
+CONNECTIONS = "connections"
+_MORE_CONNECTIONS = 16
+_MORE_SECONDS = 0.1
 
 
 def affordable_connections(memory: int | None = None) -> int:
@@ -36,9 +46,12 @@ def affordable_connections(memory: int | None = None) -> int:
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 100_000 if soft == resource.RLIM_INFINITY else int(soft) - 128
-    if memory is not None:
-        files = min(files, int(memory * _CONNECTIONS_SHARE / _CONNECTION_BYTES))
-    return max(16, files)
+    return max(_LEAST_CONNECTIONS, files if memory is None else min(files, connections_in(memory)))
+
+
+def connections_in(memory: int) -> int:
+    """Return how many connections a memory limit allows."""
+    return max(_LEAST_CONNECTIONS, int(memory * _CONNECTIONS_SHARE / _CONNECTION_BYTES))
 
 
 def _forwards_nothing(_: str) -> bool:
@@ -51,6 +64,46 @@ class AcceptShare:
 
     record: Callable[[int], None]  # gets the number of connections of this process when it changes
     is_ahead: Callable[[], bool]  # whether another process has fewer, so that it should accept the next one
+
+
+class ConnectionLease:
+    """The connections that this process may have, of those of all workers (`actors.flowcontrol.leases`).
+
+    It asks for more when it has as many as it may have and another client connects. The others accept from the same
+    sockets: those that have room do so meanwhile.
+    """
+
+    def __init__(self, holder: Holder, most: int) -> None:
+        """`most` is what the process can have."""
+        self.allowed = 0
+        self.open = 0
+        self._most = most
+        self._asks = False
+        self._more = trio.Event()
+        self._holder = holder
+        holder.lease(CONNECTIONS).attach(self)
+
+    def allow(self, units: int, limit: int) -> None:
+        if units > self.allowed:
+            self._more.set()
+        self.allowed = units
+
+    def demand(self) -> tuple[int, int, int]:
+        if not self._asks:
+            return self.open, self.open, 0
+        return self.open, min(self.open + _MORE_CONNECTIONS, self._most), min(self.open + 1, self._most)
+
+    async def ask(self) -> bool:
+        """Whether there are more within a moment."""
+        self._asks, self._more = True, trio.Event()
+        self._holder.ask()
+        try:
+            with trio.move_on_after(_MORE_SECONDS):
+                await self._more.wait()
+                return True
+        finally:
+            self._asks = False
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +134,7 @@ class Limits:
 
     connections: int = field(default_factory=affordable_connections)
     share: AcceptShare | None = None  # None: no other process accepts from the same sockets
+    lease: ConnectionLease | None = None  # in place of `connections`, of one of several workers
     streams: int = ServerConfig.h2_max_concurrent_streams  # HTTP/2 requests handled at once on one connection
 
     @classmethod
@@ -90,6 +144,7 @@ class Limits:
         connections: int,
         forwards: Callable[[str], bool],
         share: AcceptShare | None = None,
+        lease: ConnectionLease | None = None,
     ) -> Limits:
         return cls(
             forwards=forwards,
@@ -100,6 +155,7 @@ class Limits:
             idle_seconds=config.keep_alive_timeout,
             connections=connections,
             share=share,
+            lease=lease,
             streams=config.h2_max_concurrent_streams,
         )
 

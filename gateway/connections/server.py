@@ -74,7 +74,7 @@ class Server:
         self._pools: TrustPools | None = None  # with it, the roles of client certificates differ
         self._accepted = trio.Event()
         self._closed = trio.Event()
-        self._share = limits.share
+        self._share, self._lease = limits.share, limits.lease
 
     @property
     def state(self) -> ServerState:
@@ -141,8 +141,9 @@ class Server:
     async def _accept(self, listener: Listener, connections: trio.Nursery) -> None:
         while True:
             await wait_readable(listener.sock)
-            while (room := self._state.limits.connections - len(self._state.transports)) <= 0:
-                await self._make_room()
+            while (room := self._room()) <= 0:
+                if self._lease is None or not await self._lease.ask():
+                    await self._make_room()
             if self._share is not None and self._share.is_ahead():
                 await trio.sleep(_YIELD)
             try:
@@ -154,6 +155,12 @@ class Server:
             if listener.tls is not None and self._bios.handshakes >= _HANDSHAKES:
                 with trio.move_on_after(_HANDSHAKE_DELAY):
                     await self._bios.handshakes_below(_HANDSHAKES)
+
+    def _room(self) -> int:
+        """For how many connections more there is room."""
+        lease = self._lease
+        most = self._state.limits.connections if lease is None else lease.allowed
+        return most - len(self._state.transports)
 
     def _start(self, sock: socket.socket, tls: ssl.SSLContext | None, connections: trio.Nursery) -> None:
         state = self._state
@@ -199,6 +206,8 @@ class Server:
     def _record_share(self) -> None:
         if self._share is not None:
             self._share.record(len(self._state.transports))
+        if self._lease is not None:
+            self._lease.open = len(self._state.transports)
 
     def _report_certificate(self, transport: Transport, why: str) -> None:
         """Log each reason once in a while: any client can send certificates. There are as many as OpenSSL knows."""

@@ -8,17 +8,23 @@ the number of connections and streams, and with them what each may hold uncounte
 
 No user can take everything: one may hold `USER_SHARE` of the budget, and all requests that are not authenticated,
 or anonymous, hold `UNAUTHENTICATED_SHARE` of it together.
+
+Of several workers each has a part of the budget, which grows when requests wait or most of it is held
+(`actors.flowcontrol.leases`). The shares are of that part, so that they hold for all workers together.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Protocol
 
 import trio
 
 from actors.errors import RequestError
+from actors.flowcontrol.leases import Holder as LeaseHolder
 from actors.identity import ANONYMOUS
 from gateway.memory.process import ProcessMemory
 from gateway.message import Request
@@ -38,6 +44,9 @@ BUDGET_SHARE = 1 / 2
 
 _UNAUTHENTICATED = ("", ANONYMOUS)
 NO_LIMIT = 1 << 62
+# The quota of all workers, and the bytes of one of its units.
+MEMORY = "memory"
+UNIT = 1 << 20
 NO_MEMORY = "the server uses as much memory as its limit allows, please try again later"
 NO_ROOM = "the server holds as much for other requests as its memory limit allows, please try again later"
 USER_NO_ROOM = (
@@ -77,9 +86,18 @@ class _Waiter:
     parked: bool = True  # its task sleeps; else it has been cancelled, or is about to look for room itself
 
 
+def _share_of(user: str) -> float:
+    return UNAUTHENTICATED_SHARE if user in _UNAUTHENTICATED else USER_SHARE
+
+
+def _units(size: int) -> int:
+    return -(-size // UNIT)
+
+
 class MemoryBudget:
     def __init__(self, total: int, process: ProcessMemory | None = None) -> None:
-        self._total = total
+        self._total = self._limit = total  # of this process, of all workers
+        self._ask: Callable[[], None] | None = None  # for more, if others may have some
         self.process = process or ProcessMemory(NO_LIMIT)
         self.held = 0  # bytes
         self._most = self._refused = 0
@@ -90,6 +108,36 @@ class MemoryBudget:
     def of_limit(cls, limit: int) -> MemoryBudget:
         """The budget of a server whose process may use `limit` bytes."""
         return cls(int(limit * BUDGET_SHARE), ProcessMemory(limit))
+
+    def lease(self, leases: LeaseHolder) -> None:
+        """From now on this is the budget of one of several workers."""
+        self._total, self._ask = 0, leases.ask
+        leases.lease(MEMORY).attach(self)
+
+    def allow(self, units: int, limit: int) -> None:
+        """Have so many units, of those of all workers."""
+        self._total = units * UNIT
+        self._limit = limit * UNIT or self._limit  # 0: not known yet
+        if self._waiting:
+            self._serve_waiting()
+
+    def demand(self) -> tuple[int, int, int]:
+        """The units in use, those that are wanted, and those with which the first request that waits has room.
+
+        Once more than half is in use, twice that is wanted: many requests are refused at once when there is no room.
+        """
+        total, need, users = self.held, 0, dict(self._by_user)
+        used = self._total_for(total, users)
+        for waiter in self._waiting.values():
+            total += waiter.size
+            users[waiter.request.user] = users.get(waiter.request.user, 0) + waiter.size
+            need = need or self._total_for(total, users)
+        wanted = max(self._total_for(total, users), 2 * used if 2 * used > self._total else 0)
+        return _units(used), _units(min(wanted, self._limit)), _units(min(need, self._limit))
+
+    def _total_for(self, held: int, users: Mapping[str, int]) -> int:
+        """The smallest budget in which this has room."""
+        return max([held, *(ceil(size / _share_of(user)) for user, size in users.items())])
 
     def take(self, request: Holder, size: int) -> None:
         """Count `size` more bytes for a request; TooManyRequests if there is no room now."""
@@ -110,8 +158,12 @@ class MemoryBudget:
 
     def try_take(self, request: Holder, size: int) -> bool:
         if not self._has_room(request, size):
+            if self._ask is not None:
+                self._ask()
             return False
         self.held += size
+        if self._ask is not None and 2 * self.held > self._total:
+            self._ask()
         self._most = max(self._most, self.held)
         self._by_user[request.user] = self._of_user(request.user) + size
         request.reserved += size
@@ -123,7 +175,7 @@ class MemoryBudget:
         Requests of one user get room in the order in which they asked; none waits because another user's share is
         used up.
         """
-        if size > self._share(request.user):
+        if size > self._limit * _share_of(request.user):
             self.take(request, size)  # there will never be room
         if not self._is_behind(request.user) and self.try_take(request, size):
             return
@@ -207,7 +259,7 @@ class MemoryBudget:
         return self._by_user.get(user, 0)
 
     def _share(self, user: str) -> int:
-        return int(self._total * (UNAUTHENTICATED_SHARE if user in _UNAUTHENTICATED else USER_SHARE))
+        return int(self._total * _share_of(user))
 
     def _reason(self, request: Holder, size: int) -> str:
         over = self._of_user(request.user) + size > self._share(request.user)

@@ -3,6 +3,7 @@
 The budget counts what requests announce that they need. What it cannot count (connections, fragmentation, an estimate
 that is too low) shows in the anonymous memory of the process, which `ProcessMemory` reads at most every `PERIOD` while
 requests arrive. Pages of the journal are file memory, which the kernel takes back when it needs them: not counted.
+The limit is of all processes of a server: a worker counts the memory of the others with its own.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import ctypes
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
 
-from gateway.settings.settings import LEAST_MEMORY
+from gateway.settings.settings import least_memory
 
 PERIOD = 0.1
 # Seconds between two calls of malloc_trim, which returns to the kernel what malloc keeps for later.
@@ -23,20 +24,22 @@ _TRIM_PERIOD = 5.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def anonymous_bytes() -> int:
-    """Resident memory of this process that no file backs; 0 where /proc does not have it."""
+def anonymous_bytes(process: int | str = "self") -> int:
+    """Resident memory of a process that no file backs; 0 where /proc does not have it."""
     try:
-        with open("/proc/self/statm", "rb") as file:
+        with open(f"/proc/{process}/statm", "rb") as file:
             fields = file.read().split()
     except OSError:
+        return 0
+    if len(fields) < 3:  # it has just ended
         return 0
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
-def default_limit(root: Path = Path("/")) -> int:
-    """Half of what the machine has or the control group allows, and at least LEAST_MEMORY."""
+def default_limit(workers: int = 1, root: Path = Path("/")) -> int:
+    """Half of what the machine has or the control group allows, and at least what so many workers need."""
     found = [os.sysconf("SC_PHYS_PAGES") * _PAGE, *_group_limits(root)]
-    return max(LEAST_MEMORY, min(found) // 2)
+    return max(least_memory(workers), min(found) // 2)
 
 
 def _group_limits(root: Path) -> list[int]:
@@ -76,6 +79,7 @@ class ProcessMemory:
 
     __slots__ = (
         "_clock",
+        "_others",
         "_read",
         "_read_at",
         "_trim",
@@ -94,12 +98,17 @@ class ProcessMemory:
         trim: Callable[[], None] | None = None,
     ) -> None:
         self.limit = limit
+        self._others: Sequence[int] = ()  # ids of the other processes of the server
         self.refused = 0  # requests, because the process was above its limit
         self.next_check = 0.0
         self._read, self._clock = read, clock
         self._trim = trim or _trim_in_thread
         self._read_at = self._trim_at = 0.0
         self._used = 0
+
+    def count_others(self, processes: Sequence[int]) -> None:
+        """From now on the memory of these counts too: those of the same server, by their ids."""
+        self._others = processes
 
     @property
     def used(self) -> int:
@@ -120,7 +129,7 @@ class ProcessMemory:
     def _refresh(self, now: float) -> int:
         if now >= self._read_at:
             self._read_at = now + PERIOD
-            self._used = self._read()
+            self._used = self._read() + sum(map(anonymous_bytes, self._others))
             self.next_check = self._read_at if self._used <= self.limit else -inf
         return self._used
 

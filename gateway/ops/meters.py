@@ -238,12 +238,16 @@ def meter_loop(metrics: Metrics, read: Callable[[], LoopStatistics]) -> None:
 
 def meter_memory(metrics: Metrics, read: Callable[[], MemoryStatistics]) -> None:
     metrics.gauge(
-        "rewound_memory_limit_bytes", "What the process may use (--memory-limit).", lambda: read().limit
+        "rewound_memory_limit_bytes",
+        "What all processes of the server may use (--memory-limit).",
+        lambda: read().limit,
+        across="max",
     )
     metrics.gauge(
         "rewound_memory_used_bytes",
-        "Anonymous memory of the process, as the limit counts it.",
+        "Anonymous memory of all processes of the server, as the limit counts it.",
         lambda: read().used,
+        across="max",
     )
     metrics.gauge("rewound_memory_held_bytes", "What large requests hold of it.", lambda: read().held)
     metrics.gauge("rewound_memory_waiting", "Requests that wait for memory.", lambda: read().waiting)

@@ -341,8 +341,17 @@ TRANSPORTS = ("native", "asgi")
 _DEFAULT_STREAMS = 250
 _MAX_STREAMS = 2**31 - 1
 MAX_WORKERS = 64
-# Less memory than this is too little to serve.
+# Of one process.
 LEAST_MEMORY = 256 << 20
+# What each process of a server with several workers needs before it serves, and some for its connections.
+_PROCESS_MEMORY = 96 << 20
+
+
+def least_memory(workers: int) -> int:
+    """Less memory than this is too little to serve with so many workers."""
+    return LEAST_MEMORY if workers == 1 else LEAST_MEMORY + workers * _PROCESS_MEMORY
+
+
 ETCD_LIMIT = 1536 << 10  # --max-request-bytes of etcd
 LEAST_OBJECT_SIZE = 64 << 10
 
@@ -604,11 +613,12 @@ class Settings:
                 f"{self.max_connections} is not a number of connections; give a number from 1, "
                 "or 0 for what the limits of memory and file descriptors allow",
             )
-        if self.memory_limit and self.memory_limit < LEAST_MEMORY:
+        if self.memory_limit and self.memory_limit < (least := least_memory(self.workers)):
+            with_workers = "" if self.workers == 1 else f" with --workers {self.workers}"
             raise SettingsError(
                 "--memory-limit",
-                f"{self.memory_limit} bytes are too little to serve; give at least {LEAST_MEMORY >> 20}Mi, "
-                "or 0 for half of what the machine has",
+                f"{self.memory_limit} bytes are too little to serve{with_workers}; give at least "
+                f"{least >> 20}Mi, or 0 for half of what the machine has",
             )
 
         if 0 < self.max_object_size < LEAST_OBJECT_SIZE:

@@ -101,12 +101,12 @@ class Sockets:
         with ExitStack() as closing:
             yield cls(settings, closing)
 
-    def role(self, name: str, index: int, workers: int, link: socket.socket) -> Role:
+    def role(self, name: str, index: int, workers: int, link: socket.socket, living: tuple[int, ...]) -> Role:
         """What one child gets."""
         folder, addresses = str(self.folder), addresses_of(self.addresses)
         if name == WRITER:
             writer = self.writer.fileno()
-            return Role(name, index, workers, folder, link.fileno(), addresses, writer=writer)
+            return Role(name, index, workers, folder, link.fileno(), addresses, writer=writer, living=living)
         secure = tuple(one.sock.fileno() for one in self.clients if one.secure)
         plain = tuple(one.sock.fileno() for one in self.clients if not one.secure)
         return Role(name, index, workers, folder, link.fileno(), addresses, secure=secure, plain=plain)
@@ -170,7 +170,8 @@ class Parent:
         name, index = place
         ours, theirs = socket.socketpair()
         with theirs:
-            role = self._sockets.role(name, index, self._settings.workers, theirs)
+            living = tuple(child.process.pid for child, role in self._alive.items() if role == WORKER)
+            role = self._sockets.role(name, index, self._settings.workers, theirs, living)
             process = await trio.lowlevel.open_process(
                 self._command(role),
                 stdin=subprocess.DEVNULL,

@@ -27,6 +27,7 @@ class Role:
     writer: int | None = None  # file descriptor of the socket on which the writer process accepts workers
     secure: tuple[int, ...] = ()  # file descriptors on which a worker accepts clients
     plain: tuple[int, ...] = ()
+    living: tuple[int, ...] = ()  # ids of the workers that run when a writer process is started
 
     def encode(self) -> str:
         return json.dumps(asdict(self))
@@ -34,7 +35,7 @@ class Role:
     @classmethod
     def decode(cls, text: str) -> Role:
         fields = json.loads(text)
-        for name in ("secure", "plain", "addresses"):
+        for name in ("secure", "plain", "addresses", "living"):
             fields[name] = tuple(fields[name])
         return cls(**fields)
 

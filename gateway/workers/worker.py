@@ -7,6 +7,7 @@ committed meanwhile (`actors.store.tail`), so that it knows of every write that 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -22,6 +23,7 @@ from gateway.settings.settings import Settings
 from gateway.store import Store
 from gateway.workers.channel import Channel, ChannelClosed
 from gateway.workers.parent_link import Ready
+from gateway.workers.quotas import QuotasOfWorker
 from gateway.workers.roles import Role
 from gateway.workers.shared import SharedOfWorker
 from gateway.workers.shared_page import SharedPage
@@ -44,6 +46,7 @@ class WriterConnection:
         self._connected = trio.Event()
         self.committed = _nothing
         self.shared = SharedOfWorker(self, role.workers)
+        self.quotas = QuotasOfWorker(os.getpid())
 
     async def write(self, message: bytes) -> bytes:
         """Send a command. WriterUnavailable, OutcomeUnknown."""
@@ -108,6 +111,7 @@ class WriterConnection:
                 HELLO: lambda _: self._set(channel),
                 COMMITTED: lambda _: self.committed(),
                 LEAVING: leave,
+                **self.quotas.notices(lambda: channel),
             }
         )
         async with trio.open_nursery() as nursery:
@@ -122,6 +126,7 @@ class WriterConnection:
         self._connected.set()
         self.committed()
         self.shared.connected(channel)
+        self.quotas.connected(channel)
 
     def _disconnected(self, channel: Channel) -> None:
         if self._channel is channel:
@@ -141,7 +146,9 @@ async def _open_store(
     journal = Journal.open(settings.journal, readonly=True)
     try:
         async with trio.open_nursery() as nursery:
-            memory = memory_budget(settings, role.workers + 1)
+            memory, quotas = memory_budget(settings), connection.quotas
+            memory.lease(quotas.holder)
+            quotas.count_memory_of = memory.process.count_others
             store = worker_store(
                 settings, journal, WallClock(), memory, nursery, NO_EXTENSIONS, connection.write
             )
@@ -155,6 +162,7 @@ async def _open_store(
                     accept_share=share,
                     before_request=tail.catch_up,
                     shared=connection.shared.shared,
+                    holder=quotas.holder,
                 )
                 yield store, extensions
             finally:
@@ -169,16 +177,19 @@ async def run_worker(settings: Settings, role: Role, ready: Ready, stop: trio.Ev
     page, connection = SharedPage(role.page), WriterConnection(role)
     async with trio.open_nursery() as connecting:
         connecting.start_soon(connection.run)
+        connecting.start_soon(connection.quotas.run)
         await connection.channel()
         opened = _open_store(settings, role, connection, page)
         async with opened as (store, extensions):
             async with trio.open_nursery() as nursery:
                 server = ApiServer(settings, store, nursery, extensions)
+                await connection.quotas.ordered()
                 await nursery.start(server.serve)
                 server.health.finish_start()
                 await ready()
                 with server.watch_loop():
                     await stop.wait()
+                connection.quotas.leave()
                 server.health.begin_shutdown()
                 await trio.sleep(settings.shutdown_delay_duration)
                 await server.stop()

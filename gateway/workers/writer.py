@@ -26,6 +26,7 @@ from gateway.settings.settings import Settings
 from gateway.store import Store
 from gateway.workers.channel import Channel
 from gateway.workers.parent_link import Ready
+from gateway.workers.quotas import QuotasOfWriter, quotas_of_writer
 from gateway.workers.roles import Role
 from gateway.workers.shared import SharedOfWriter
 from gateway.workers.shared_page import SharedPage
@@ -37,10 +38,13 @@ GRACE = 60.0
 
 
 class WriterProcess:
-    def __init__(self, store: Store, page: SharedPage, shared: SharedOfWriter) -> None:
+    def __init__(
+        self, store: Store, page: SharedPage, shared: SharedOfWriter, quotas: QuotasOfWriter
+    ) -> None:
         self._store = store
         self._shared = shared
         self._page = page
+        self._quotas = quotas
         self._channels: set[Channel] = set()
         self._accepting = trio.CancelScope()
         self._gone = trio.lowlevel.ParkingLot()
@@ -64,6 +68,7 @@ class WriterProcess:
         store = self._store
         channel = Channel(stream)
         channel.begins[WRITE] = partial(begin, store.directory, store.registry)
+        channel.notices.update(self._quotas.notices(lambda: channel))
         self._channels.add(channel)
         self._shared.connected(channel)
         channel.notify(HELLO)
@@ -72,6 +77,7 @@ class WriterProcess:
         finally:
             self._channels.discard(channel)
             self._shared.disconnected(channel)
+            self._quotas.disconnected(channel)
             store.journal.forget_dead_readers()
             self._gone.unpark_all()
 
@@ -81,6 +87,7 @@ class WriterProcess:
         Workers connect again at once: that is for the next writer process to accept.
         """
         self._accepting.cancel()
+        self._quotas.stop()
         with trio.move_on_after(GRACE):
             for channel in self._channels:
                 channel.notify(LEAVING)
@@ -106,8 +113,10 @@ async def run_writer(settings: Settings, role: Role, ready: Ready, stop: trio.Ev
         created.keep()
         warn_of_readable_files(settings)
         await bootstrap.create_objects(settings.service_ranges, serving_address(settings, addresses))
-        writer = WriterProcess(store, page, shared)
+        quotas = quotas_of_writer(settings, store, role.living)
+        writer = WriterProcess(store, page, shared, quotas)
         nursery.start_soon(shared.run)
+        nursery.start_soon(quotas.run)
         nursery.start_soon(writer.accept, listening, nursery)
         await ready()
         await stop.wait()

@@ -70,7 +70,7 @@ async def worker(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(seats.run)
         found = Worker(seats, level, holder, nursery)
-        holder.ask = found.ask
+        holder.wake = found.ask
         yield found
         nursery.cancel_scope.cancel()
 

@@ -57,6 +57,7 @@ class Worker:
 
     def connect(self) -> None:
         self.to.clear()
+        self.joins = True
         self.sent = deque([self.holder.first_report()])
 
     def granted(self) -> int:
@@ -104,7 +105,9 @@ class Model:
 
     def send(self) -> None:
         for number, order in self.allocator.orders():
-            if number in self.workers:
+            if (
+                number in self.workers and not self.workers[number].joins
+            ):  # else over a channel that is closed
                 self.workers[number].to.append(order)
 
     def deliver_to(self, worker: Worker) -> None:
@@ -118,6 +121,9 @@ class Model:
         if report is None:
             self.allocator.end(number)
             del self.ended[number]
+        elif worker.joins:
+            worker.joins = False
+            self.allocator.join(number, report)
         else:
             self.allocator.report(number, report)
 
@@ -125,7 +131,7 @@ class Model:
         random, worker = self.random, self.random.choice([*self.workers.values()])
         match random.randrange(40):
             case 0:
-                self.replace_writer()
+                random.choice((self.replace_writer, worker.connect))()
             case 1:
                 self.end()
                 self.start()
@@ -315,8 +321,7 @@ def test_worker_that_leaves_returns_what_it_does_not_use() -> None:
     model = settled(2, 12)
     first, second = model.workers.values()
     first.requests.arrive(1)
-    first.holder.leaving = True
-    first.sent.append(first.holder.first_report())
+    first.sent.append(first.holder.leave())
     for _ in range(12):
         second.requests.arrive(1)
     model.round()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gateway.memory.process import PERIOD, ProcessMemory, anonymous_bytes, default_limit
-from gateway.settings.settings import LEAST_MEMORY
+from gateway.settings.settings import LEAST_MEMORY, least_memory
 
 GIB = 1 << 30
 
@@ -39,6 +40,17 @@ def test_memory_is_read_at_most_once_a_period() -> None:
     machine.now += PERIOD
     assert not memory.is_full()
     assert machine.reads == 2
+
+
+def test_memory_of_other_processes_of_the_server_counts() -> None:
+    machine = Machine()
+    memory = machine.memory(1000)
+    memory.count_others([os.getpid(), 1 << 30])  # there is none with that id
+    assert memory.used > 1 << 20
+    assert memory.is_full()
+    memory.count_others([])
+    machine.now += PERIOD
+    assert memory.used == 0
 
 
 def test_every_request_asks_until_there_is_room_again() -> None:
@@ -94,17 +106,23 @@ def test_default_limit_is_half_of_what_the_control_group_allows(
 ) -> None:
     write(tmp_path, "proc/self/cgroup", groups)
     write(tmp_path, file, f"{GIB}\n")
-    assert default_limit(tmp_path) == GIB // 2
+    assert default_limit(root=tmp_path) == GIB // 2
 
 
 def test_default_limit_without_control_groups_is_half_of_the_machine(tmp_path: Path) -> None:
-    machine = default_limit(tmp_path)
+    machine = default_limit(root=tmp_path)
     write(tmp_path, "proc/self/cgroup", "0::/\n")
     write(tmp_path, "sys/fs/cgroup/memory.max", "max\n")
-    assert default_limit(tmp_path) == machine >= LEAST_MEMORY
+    assert default_limit(root=tmp_path) == machine >= LEAST_MEMORY
 
 
 def test_default_limit_is_never_too_little_to_serve(tmp_path: Path) -> None:
     write(tmp_path, "proc/self/cgroup", "0::/\n")
     write(tmp_path, "sys/fs/cgroup/memory.max", "1000000\n")
-    assert default_limit(tmp_path) == LEAST_MEMORY
+    assert default_limit(root=tmp_path) == LEAST_MEMORY
+
+
+def test_default_limit_is_at_least_what_all_workers_need(tmp_path: Path) -> None:
+    write(tmp_path, "proc/self/cgroup", "0::/\n")
+    write(tmp_path, "sys/fs/cgroup/memory.max", "1000000\n")
+    assert default_limit(4, tmp_path) == least_memory(4) > least_memory(2) > LEAST_MEMORY
