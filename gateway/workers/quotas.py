@@ -86,9 +86,15 @@ class QuotasOfWorker:
             self._asking.unpark()
 
         def processes(body: bytes) -> None:
-            self.count_memory_of([one for one in msgpack.unpackb(body) if one != self._process])
+            self._others = [one for one in msgpack.unpackb(body) if one != self._process]
+            self._count_memory(self._others)
 
         return {ORDER: order, PROCESSES: processes}
+
+    def report_processes(self, count_memory: Callable[[Sequence[int]], None]) -> None:
+        """`count_memory` gets the ids of the other processes of the server, now and when they change."""
+        self._count_memory = count_memory
+        count_memory(self._others)
 
     def connected(self, channel: Channel) -> None:
         """To a writer process, which knows nothing about this worker."""

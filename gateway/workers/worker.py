@@ -148,7 +148,7 @@ async def _open_store(
         async with trio.open_nursery() as nursery:
             memory, quotas = memory_budget(settings), connection.quotas
             memory.lease(quotas.holder)
-            quotas.count_memory_of = memory.process.count_others
+            quotas.report_processes(memory.process.count_others)
             store = worker_store(
                 settings, journal, WallClock(), memory, nursery, NO_EXTENSIONS, connection.write
             )

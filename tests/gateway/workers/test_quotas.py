@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -33,10 +33,13 @@ class Worker:
             LevelSettings(LEVEL, "", exempt=False, seats=8, queue_length=50)
         )
         self.lease = self.quotas.holder.lease(LEVEL)
-        self.others: list[int] = []
+        self.others: Sequence[int] = ()
         self.channel: Channel
-        self.quotas.count_memory_of = lambda ids: self.others.__setitem__(slice(None), ids)
+        self.quotas.report_processes(self.count)
         self.release = trio.Event()
+
+    def count(self, processes: Sequence[int]) -> None:
+        self.others = processes
 
     async def request(self) -> None:
         flow, waited = Flow(self.level, SchemaCounts("", LEVEL), (0,), None, limited=True), None
@@ -84,6 +87,7 @@ async def test_seats_move_to_where_requests_wait_and_return_from_workers_that_en
             await worker.connect(writer, nursery)
             await worker.quotas.ordered()
         await until(lambda: (first.level.seats, second.level.seats) == (4, 4))
+        await until(lambda: len(first.others) == 2)
         assert set(first.others) == {os.getppid(), process.pid}
 
         for _ in range(20):
