@@ -232,9 +232,14 @@ class Connection:
 
     def leave(self, exchange: Exchange) -> None:
         if self._exchanges.pop(exchange.id, None) is not None:
-            self._queue(_frame(_RESET, 0, exchange.id, _CANCEL.to_bytes(4)))
-            if exchange in self._blocked:
-                self._blocked.remove(exchange)
+            self._reset(exchange)
+
+    def _reset(self, exchange: Exchange) -> None:
+        """End the stream for the peer, also if a part of the request was not sent."""
+        self._queue(_frame(_RESET, 0, exchange.id, _CANCEL.to_bytes(4)))
+        if exchange.rest:
+            exchange.rest = b""
+            self._blocked.remove(exchange)
 
     def open_window(self, number: int, size: int) -> None:
         self._queue(_frame(_WINDOW, 0, number, size.to_bytes(4)))
@@ -373,6 +378,8 @@ class Connection:
         exchange = self._exchanges.pop(number, None)
         if exchange is not None:
             exchange.finish(why)
+            if exchange.rest:  # it was refused before all of it had arrived
+                self._reset(exchange)
 
     def _window_update(self, number: int, size: int) -> None:
         if not number:
