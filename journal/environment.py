@@ -92,6 +92,9 @@ class Environment:
         self.grown = 0
         self.identity: Identity | None = None  # as it was when the folder was opened
         self.identity_was_behind = False  # after a kill, a power failure, or writes of an earlier release
+        self.report_damage: Callable[[str], None] | None = (
+            None  # to the process that writes, of one that only reads
+        )
         self.stopped = ""  # why no write is accepted any more; a restart is necessary
         # For the writer: the newest offset, the newest transaction, and the checksum of its meta page.
         self.head = self._transaction = self._page_checksum = 0
@@ -174,8 +177,15 @@ class Environment:
 
     def note_damage(self, damage: Damaged) -> None:
         """A read found damage: accept no more writes, which could spread it."""
+        what = damage.what.replace(f" in {self.path}", "")
         if not self.readonly:
-            self._stop(damage.what.replace(f" in {self.path}", ""))
+            self._stop(what)
+        elif self.report_damage is not None:
+            self.report_damage(what)
+
+    def stop_writes(self, damage: str) -> None:
+        """Another process found damage: accept no more writes."""
+        self._stop(damage)
 
     def _uncount(self) -> None:
         with self._counting:

@@ -8,7 +8,7 @@ after its last commit. Controllers may still write to such a type (`ask`), clien
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import trio
@@ -56,6 +56,10 @@ class Directory:
     def actor(self, definition: Definition) -> ResourceActor:
         name = definition.type_name
         return self._served.get(name) or self._unserved.get(name) or self._start(name)
+
+    def start_soon(self, task: Callable[..., Awaitable[None]], *arguments: Any) -> None:
+        """Start a task that ends with the actors."""
+        self._nursery.start_soon(task, *arguments)
 
     def statistics(self) -> dict[str, MailboxStatistics]:
         actors = {**self._served, **self._unserved}

@@ -1,12 +1,14 @@
 """Commands whose actors run in another process: `RemoteDirectory` sends them, `begin` handles them there.
 
-A message is msgpack of a type name, whether the type must be served, and the bytes of `actors.message_encoding`.
+A message is msgpack of a type name, whether the type must be served, the user, and the bytes of
+`actors.message_encoding`. Threads encode and decode large commands.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import msgpack
@@ -16,9 +18,11 @@ from actors.errors import NoSuchResource, RequestError
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.message_encoding import BadMessage, decode_command, decode_reply, encode_command, encode_reply
-from actors.messages import Command, Outcome
+from actors.messages import Command, Outcome, WriteContext
 from actors.resource.actor import ActorContext
 from actors.resource.directory import Directory
+from actors.resource.write import CallbackWrite
+from actors.runtime.large_work import LARGE_BYTES
 from actors.runtime.supervisor import Supervisor
 from journal.errors import JournalError
 
@@ -48,8 +52,12 @@ class RemoteDirectory(Directory):
         return self._ask(definition, command, served=False)
 
     async def _ask(self, definition: Definition, command: Command, *, served: bool) -> Outcome:
-        encoded = encode_command(command, trio.current_time())
-        reply = await self._send(msgpack.packb((definition.type_name, served, encoded)))
+        user, now = command.context.user, trio.current_time()
+        if command.context.large:
+            encoded = await self.large_work.run(user, encode_command, command, now)
+        else:
+            encoded = encode_command(command, now)
+        reply = await self._send(msgpack.packb((definition.type_name, served, user, encoded)))
         result = decode_reply(reply, command.context)
         if isinstance(result, Exception):
             raise result
@@ -61,25 +69,72 @@ def begin(
 ) -> Callable[[], None]:
     """Begin with a message of a `RemoteDirectory`; `reply` gets the bytes for it. BadMessage.
 
-    Returns what to call when nobody waits for the reply any more. Without a task, because every write would pay for it.
+    Returns what to call when nobody waits for the reply any more. Without a task, unless the message is large, because
+    every write would pay for it.
     """
     try:
-        type_name, served, encoded = msgpack.unpackb(message)
+        type_name, served, user, encoded = msgpack.unpackb(message)
     except ValueError as error:
         raise BadMessage(f"no message: {error}") from None
-    command = decode_command(encoded, trio.current_time())
+    now = trio.current_time()
+    received = Received(directory, registry, type_name, served, reply)
+    if len(encoded) > LARGE_BYTES:
+        directory.start_soon(received.decode_in_thread, user, encoded, now)
+    else:
+        received.tell(decode_command(encoded, now))
+    return received.abandon
 
-    def done(result: Outcome | BaseException) -> None:
+
+class Received:
+    """One command of another process."""
+
+    __slots__ = ("_directory", "_registry", "_reply", "_scope", "_served", "_type_name", "_write")
+
+    def __init__(
+        self,
+        directory: Directory,
+        registry: Registry,
+        type_name: str,
+        served: bool,
+        reply: Callable[[bytes], None],
+    ) -> None:
+        self._directory, self._registry = directory, registry
+        self._type_name, self._served = type_name, served
+        self._reply = reply
+        self._write: CallbackWrite | None = None  # when an actor has it
+        self._scope: trio.CancelScope | None = None  # while a thread decodes it
+
+    async def decode_in_thread(self, user: str, encoded: bytes, now: float) -> None:
+        """Decode a large command beside the event loop, in the turn of its user."""
+        with trio.CancelScope() as self._scope:
+            try:
+                command = await self._directory.large_work.run(user, decode_command, encoded, now)
+            except Exception as error:
+                self._done(WriteContext(0, user, "", "", ""), error)
+            else:
+                self.tell(command)
+        self._scope = None
+
+    def tell(self, command: Command) -> None:
+        """Send the command to its actor."""
+        done = partial(self._done, command.context)
+        try:
+            found = self._registry.current.stored_type(self._type_name)
+            if found is None:
+                raise NoSuchResource
+            find = self._directory
+            actor = find.served_actor(self._type_name) if self._served else find.actor(found.storage)
+            self._write = actor.tell(command, done)
+        except Exception as error:
+            done(error)
+
+    def _done(self, context: WriteContext, result: Outcome | BaseException) -> None:
         if isinstance(result, BaseException) and not isinstance(result, RequestError | JournalError):
             logger.error("a command of another process failed", exc_info=result)
-        reply(encode_reply(result, command.context))
+        self._reply(encode_reply(result, context))
 
-    try:
-        found = registry.current.stored_type(type_name)
-        if found is None:
-            raise NoSuchResource
-        actor = directory.served_actor(type_name) if served else directory.actor(found.storage)
-        return actor.tell(command, done).abandon
-    except Exception as error:
-        done(error)
-        return lambda: None
+    def abandon(self) -> None:
+        if self._write is not None:
+            self._write.abandon()
+        elif self._scope is not None:
+            self._scope.cancel()

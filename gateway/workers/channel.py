@@ -13,8 +13,8 @@ A body is bytes, which the two ends agree on (msgpack, mostly). Frames that are 
 are sent together. The two processes may be of two releases, while one of them is restarted: a call that the other end
 does not know fails, a notice that it does not know is ignored.
 
-Nothing bounds what is queued: callers bound it, because each waits for its reply, and the seats of flow control bound
-the requests that may call.
+Nothing here bounds what is queued for an end that does not read: each caller waits for its reply, the seats of flow
+control bound how many there are, and a notice that is sent again and again is queued once (`notify_once`).
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Channel:
         self.calls = dict(calls or {})
         self.notices = dict(notices or {})
         self._queued: list[bytes] = []
+        self._queued_once: set[str] = set()  # notices among them
         self._sending = trio.lowlevel.ParkingLot()
         self._sends = False  # a part of what was queued is being sent
         self._sent = trio.lowlevel.ParkingLot()
@@ -97,6 +98,12 @@ class Channel:
     def notify(self, name: str, body: bytes = b"") -> None:
         """Send a notice, unless the channel is closed."""
         self._queue(NOTICE, 0, _named(name, body))
+
+    def notify_once(self, name: str) -> None:
+        """Send a notice without a body, unless the same one is queued already: the other end may not read."""
+        if name not in self._queued_once:
+            self._queued_once.add(name)
+            self.notify(name)
 
     @property
     def waiting(self) -> int:
@@ -154,6 +161,7 @@ class Channel:
                 await self._sending.park()
                 continue
             queued, self._queued = self._queued, []
+            self._queued_once.clear()
             self._sends = True
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self._stream.send_all(b"".join(queued))

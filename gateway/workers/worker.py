@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import trio
@@ -27,7 +27,8 @@ from gateway.workers.quotas import QuotasOfWorker
 from gateway.workers.roles import Role
 from gateway.workers.shared import SharedOfWorker
 from gateway.workers.shared_page import SharedPage
-from gateway.workers.writer import COMMITTED, HELLO, LEAVING, WRITE
+from gateway.workers.writer import COMMITTED, DAMAGED, HELLO, LEAVING, WRITE
+from journal.errors import Compacted
 from journal.log import Journal
 
 logger = logging.getLogger(__name__)
@@ -60,6 +61,10 @@ class WriterConnection:
             return await channel.call(WRITE, message)
         except ChannelClosed:
             raise OutcomeUnknown from None
+
+    def report_damage(self, text: str) -> None:
+        if (channel := self.current) is not None:
+            channel.notify(DAMAGED, text.encode())
 
     @property
     def current(self) -> Channel | None:
@@ -152,15 +157,16 @@ async def _open_store(
             store = worker_store(
                 settings, journal, WallClock(), memory, nursery, NO_EXTENSIONS, connection.write
             )
-            tail = Tail(journal, store.feed, page.newest)
-            tail.catch_up()
-            connection.committed = tail.catch_up
+            journal.environment.report_damage = connection.report_damage
+            catch_up = _ending_with_history(Tail(journal, store.feed, page.newest), nursery)
+            catch_up()
+            connection.committed = catch_up
             try:
                 share = page.accept_share(role.index, role.workers)
                 extensions = Extensions(
                     binds=role.binds,
                     accept_share=share,
-                    before_request=tail.catch_up,
+                    before_request=catch_up,
                     shared=connection.shared.shared,
                     holder=quotas.holder,
                 )
@@ -170,6 +176,22 @@ async def _open_store(
                 nursery.cancel_scope.cancel()
     finally:
         journal.close()
+
+
+def _ending_with_history(tail: Tail, nursery: trio.Nursery) -> Callable[[], None]:
+    """Catch up; a worker that is so far behind that events are gone ends, and the parent starts another one."""
+
+    async def end(error: Compacted) -> None:
+        raise error
+
+    def catch_up() -> None:
+        try:
+            tail.catch_up()
+        except Compacted as error:
+            nursery.start_soon(end, error)
+            raise
+
+    return catch_up
 
 
 async def run_worker(settings: Settings, role: Role, ready: Ready, stop: trio.Event) -> None:

@@ -1,7 +1,8 @@
 """The writer process: the store with its actors, controllers and housekeeping, for workers in other processes.
 
 It accepts a channel from each worker. Workers send commands ("write"); each committed batch goes to them as a notice
-("committed"), after its newest offset is stored where they all read it. A stop is in good order: the notice "leaving"
+("committed"), after its newest offset is stored where they all read it. A worker whose read finds damage says so
+("damaged"): writes could spread it. A stop is in good order: the notice "leaving"
 tells the workers to send nothing more; each closes its channel when it has all replies, and connects again: the next
 writer process, which inherits the same listening socket, accepts it.
 """
@@ -32,7 +33,7 @@ from gateway.workers.shared import SharedOfWriter
 from gateway.workers.shared_page import SharedPage
 from journal.records import Event
 
-COMMITTED, LEAVING, HELLO, WRITE = "committed", "leaving", "hello", "write"
+COMMITTED, DAMAGED, LEAVING, HELLO, WRITE = "committed", "damaged", "leaving", "hello", "write"
 # How long workers may take to get their last replies when this process stops: as long as requests may take.
 GRACE = 60.0
 
@@ -55,7 +56,7 @@ class WriterProcess:
         """Before the actors get the result of a commit, and send replies."""
         self._page.store_newest(events[-1].offset)
         for channel in self._channels:
-            channel.notify(COMMITTED)
+            channel.notify_once(COMMITTED)
 
     async def accept(self, listening: socket.socket, channels: trio.Nursery) -> None:
         """Accept workers until `leave`."""
@@ -67,6 +68,7 @@ class WriterProcess:
     async def _serve(self, stream: trio.SocketStream) -> None:
         store = self._store
         channel = Channel(stream)
+        channel.notices[DAMAGED] = lambda text: store.journal.environment.stop_writes(text.decode())
         channel.begins[WRITE] = partial(begin, store.directory, store.registry)
         channel.notices.update(self._quotas.notices(lambda: channel))
         self._channels.add(channel)

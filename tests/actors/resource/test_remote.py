@@ -8,11 +8,13 @@ import trio
 
 from actors.admission.chain import Admission
 from actors.errors import AlreadyExists, NoSuchResource, NotFound
+from actors.identity import User
 from actors.message_encoding import BadMessage, Crashed, decode_reply, encode_command
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Written
 from actors.resource.actor import ActorContext
 from actors.resource.directory import Directory
 from actors.resource.remote import RemoteDirectory, begin
+from actors.runtime.large_work import LARGE_BYTES
 from tests.actors.object_store import Store, open_store
 
 
@@ -43,9 +45,10 @@ async def answered(store: Store, message: bytes, directory: Directory | None = N
     return only
 
 
-def create(store: Store, name: str) -> Create:
-    body = {"metadata": {"name": name}, "data": {"a": "b"}}
-    return Create("v1", "default", body, store.write_contexts.new("u", "m"))
+def create(store: Store, name: str, size: int = 1) -> Create:
+    body = {"metadata": {"name": name}, "data": {"a": "b" * size}}
+    context = store.write_contexts.new(User("u"), "m", large=size > LARGE_BYTES)
+    return Create("v1", "default", body, context)
 
 
 async def test_commands_are_carried_out_by_the_actors_of_the_other_process() -> None:
@@ -63,6 +66,15 @@ async def test_commands_are_carried_out_by_the_actors_of_the_other_process() -> 
         assert directory.statistics() == {}
 
 
+async def test_large_commands_are_encoded_and_decoded_in_threads() -> None:
+    async with open_store() as store:
+        kind = store.registry.current.storage("configmaps")
+        written = await remote(store).ask_served(kind, create(store, "a", 2 * LARGE_BYTES))
+        assert isinstance(written, Written)
+        assert len((await store.get("configmaps", "a"))["data"]["a"]) == 2 * LARGE_BYTES
+        assert store.directory.large_work.statistics().started >= 3  # both, and the decision
+
+
 async def test_errors_of_the_actor_are_raised() -> None:
     async with open_store() as store:
         kind = store.registry.current.storage("configmaps")
@@ -77,14 +89,14 @@ async def test_errors_of_the_actor_are_raised() -> None:
 
 async def test_a_type_that_the_other_process_does_not_have_is_refused() -> None:
     async with open_store() as store:
-        message = msgpack.packb(("crontabs.example.io", True, _encoded(create(store, "a"))))
+        message = msgpack.packb(("crontabs.example.io", True, "u", _encoded(create(store, "a"))))
         with pytest.raises(NoSuchResource):
             raise _result(await answered(store, message), store)
 
 
 async def test_a_bug_is_logged_where_it_happened(caplog: pytest.LogCaptureFixture) -> None:
     async with open_store() as store:
-        message = msgpack.packb(("configmaps", True, _encoded(create(store, "a"))))
+        message = msgpack.packb(("configmaps", True, "u", _encoded(create(store, "a"))))
         broken = remote(store)
         broken.served_actor = None  # type: ignore[method-assign,assignment]
         reply = await answered(store, message, broken)
@@ -111,10 +123,20 @@ def _result(reply: bytes, store: Store) -> Exception:
 async def test_a_write_whose_caller_is_gone_ends_what_it_waits_for() -> None:
     """As one that waits for a webhook; one that waits for nothing is carried out."""
     async with open_store() as store:
-        message = msgpack.packb(("configmaps", True, _encoded(create(store, "a"))))
+        message = msgpack.packb(("configmaps", True, "u", _encoded(create(store, "a"))))
         replied = trio.Event()
         abandon = begin(store.directory, store.registry, message, lambda _: replied.set())
         abandon()
         with trio.fail_after(30):
             await replied.wait()
         assert (await store.get("configmaps", "a"))["data"] == {"a": "b"}
+
+
+async def test_a_large_write_whose_caller_is_gone_is_not_begun() -> None:
+    async with open_store() as store:
+        encoded = _encoded(create(store, "a", 2 * LARGE_BYTES))
+        message = msgpack.packb(("configmaps", True, "u", encoded))
+        replies: list[bytes] = []
+        begin(store.directory, store.registry, message, replies.append)()
+        await store.create("configmaps", {"metadata": {"name": "b"}})
+        assert replies == []

@@ -206,3 +206,17 @@ async def test_a_call_without_a_task_that_fails_fails_alone(caplog: pytest.LogCa
             await caller.call("fail", b"")
         assert await caller.call("reverse", b"ab") == b"ba"
     assert "the call fail" in caplog.text
+
+
+async def test_a_notice_that_is_queued_once_arrives_once() -> None:
+    seen: list[bytes] = []
+
+    async def count(_: bytes) -> bytes:
+        return b"%d" % len(seen)
+
+    async with connected({"count": count}, {"note": seen.append}) as (caller, _):
+        for _ in range(1000):
+            caller.notify_once("note")
+        assert await caller.call("count", b"") == b"1"
+        caller.notify_once("note")
+        assert await caller.call("count", b"") == b"2"
