@@ -12,8 +12,19 @@ import httpx
 import orjson
 import trio
 
+from tests.gateway.aggregation.aggregated import (
+    API_SERVICES,
+    GROUP,
+    GROUP_VERSION,
+    NAME,
+    RESOURCES,
+    api_service,
+)
 from tests.gateway.aggregation.test_discovery import AGGREGATED
+from tests.gateway.aggregation.test_openapi import SECTION, SPEC, describing
+from tests.gateway.outgoing.https_peer import pki
 from tests.gateway.processes import process
+from tests.gateway.proxy.backends import serving
 from tests.gateway.workers.test_processes import MAPS, children, clients, config_map
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
@@ -94,7 +105,14 @@ async def test_metrics_health_and_audit_log_are_of_all_processes(tmp_path: Path)
 
 
 async def test_any_worker_goes_on_with_what_another_began(tmp_path: Path) -> None:
-    async with process(tmp_path, "--workers", "2") as server, clients(server) as some:
+    proxy = ("--proxy-client-cert-file", str(pki() / "client.pem"), "--proxy-client-key-file")
+    flags = ("--workers", "2", "--allow-local-proxy-targets", *proxy, str(pki() / "client.key"))
+    respond = describing(orjson.dumps(SPEC))
+    async with (
+        serving(respond, certificate="service") as backend,
+        process(tmp_path, *flags) as server,
+        clients(server) as some,
+    ):
         one, other = some[0], some[1]
         await _lists_continue(one, other)
         await _tokens_are_valid(one, other)
@@ -102,6 +120,7 @@ async def test_any_worker_goes_on_with_what_another_began(tmp_path: Path) -> Non
         await _page_reads_through_any(one, other)
         await _history_is_the_same(one, other)
         await _levels_are_those_of_all(some)
+        await _servers_are_described(one, other, backend.port)
 
 
 async def _lists_continue(one: httpx.AsyncClient, other: httpx.AsyncClient) -> None:
@@ -205,3 +224,27 @@ async def _levels_are_those_of_all(some: list[httpx.AsyncClient]) -> None:
 
     before = await dispatched(some[0])
     assert await dispatched(some[1]) == before + 1
+
+
+async def _servers_are_described(one: httpx.AsyncClient, other: httpx.AsyncClient, port: int) -> None:
+    """OpenAPI documents and resources of aggregated servers are in the memory of each worker."""
+    spec = {"type": "ExternalName", "externalName": "localhost"}
+    service = {"metadata": {"name": "hook"}, "spec": spec}
+    assert (await one.post("/api/v1/namespaces/default/services", json=service)).status_code == 201
+    assert (await one.post(API_SERVICES, json=api_service(port))).status_code == 201
+    for client in (one, other):
+        with trio.fail_after(60):
+            while not await _is_described(client):
+                await trio.sleep(0.05)
+        assert (await client.get(GROUP_VERSION)).json() == RESOURCES
+    stored = (await other.get(f"{API_SERVICES}/{NAME}")).json()
+    assert [one["status"] for one in stored["status"]["conditions"]] == ["True"]
+
+
+async def _is_described(client: httpx.AsyncClient) -> bool:
+    items = (await client.get("/apis", headers=AGGREGATED)).json()["items"]
+    found = [one for one in items if one["metadata"]["name"] == GROUP]
+    resources = [one["resource"] for group in found for one in group["versions"][0]["resources"]]
+    index = (await client.get("/openapi/v3")).json()["paths"]
+    document = (await client.get("/openapi/v2")).json()["paths"]
+    return resources == ["things"] and SECTION in index and f"{GROUP_VERSION}/things" in document
