@@ -105,6 +105,8 @@ class Findings:
         self.dialect = dialect or recorded
         self.cluster_id = self.who.cluster_id if self.who else meta.get(keys.CLUSTER_ID)
         self.floor = int.from_bytes(meta.get(keys.FLOOR, b""), "big")
+        # The folder of a standby stays one, until it is promoted: it may have lost what its leader has.
+        self.history = {key: meta[key] for key in (keys.TIMELINES, keys.FOLLOWS) if key in meta}
         if not self.dialect:
             raise CannotRecover(path, "its dialect is lost: name it with --dialect")
         self.plan = self._plan()
@@ -149,7 +151,7 @@ def _build(file: PageFile, found: Findings, building: Path) -> Recovered:
     plan = found.plan
     journal = Journal.open(building, dialect=found.dialect, cluster_id=found.cluster_id)
     try:
-        write_meta(journal, found.types, plan.floor)
+        write_meta(journal, found.types, plan.floor, found.history)
         write_events(journal, file, plan)
         with journal.read() as view:
             report = verify.verify(view)
@@ -194,11 +196,12 @@ VERB, USER = "recover", "rewound journal recover"  # of events that the recovery
 BATCH, BATCH_BYTES = 1000, 4 << 20
 
 
-def write_meta(journal: Journal, types: dict[str, int], floor: int) -> None:
-    """The numbers of the types as they were, and the floor."""
+def write_meta(journal: Journal, types: dict[str, int], floor: int, history: dict[bytes, bytes]) -> None:
+    """The numbers of the types and the records of the history as they were, and the floor."""
 
     changes = {keys.TYPE_PREFIX + name.encode(): keys.pack_type(number) for name, number in types.items()}
     changes[keys.FLOOR] = keys.pack_offset(floor)
+    changes |= history
     meta = journal.environment.databases.meta
     journal.environment.write(lambda txn: records.put_meta(txn, meta, changes))
 

@@ -9,6 +9,7 @@ import pytest
 from journal import Journal
 from journal.copy import NotPromoted, promote
 from journal.errors import AlreadyOpen, CannotFollow, Diverged, NoJournal, OfStandby
+from journal.repair.recover import recover
 from journal.timelines import Timeline, before, branch, decode_timelines, encode_timelines
 from tests.journal.model import Model
 from tests.journal.streaming import Receiver, stream_of
@@ -170,3 +171,20 @@ def test_only_a_complete_standby_that_does_not_run_is_promoted(cluster: Cluster,
     with pytest.raises(NotPromoted, match="has not got everything"):
         promote(tmp_path / "b")
     leader.close()
+
+
+def test_recovered_folder_keeps_its_timelines_and_stays_that_of_a_standby(cluster: Cluster) -> None:
+    cluster.copy("b")
+    b = cluster.promoted("b")
+    cluster.write(b, 2)
+    with b.read() as view:
+        timelines = view.timelines
+    cluster.copy("c", of=b)
+    b.close()
+    recover(cluster.folder / "c", cluster.folder / "recovered")
+    with pytest.raises(OfStandby):
+        Journal.open(cluster.folder / "recovered")
+    found = Journal.open(cluster.folder / "recovered", readonly=True)
+    with found.read() as view:
+        assert view.timelines == timelines and len(timelines) == 1
+    found.close()

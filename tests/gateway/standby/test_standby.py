@@ -9,11 +9,11 @@ import trio
 
 from actors.store import housekeeping
 from gateway.settings.checks import SettingsError
-from gateway.settings.settings import StandbySettings
+from gateway.settings.settings import Settings, StandbySettings
 from gateway.standby import feed, follower
 from tests.api.custom.kinds import DEFINITIONS, NAME, WIDGETS, define, definition, widget
 from tests.gateway.api import ALICE, Api, config_map, names, served
-from tests.gateway.standby.pairs import floor_of, has_everything, standby_of, stored_bytes, url_of
+from tests.gateway.standby.pairs import floor_of, following, has_everything, standby_of, stored_bytes, url_of
 from tests.gateway.watch.watching import watching
 
 
@@ -214,3 +214,8 @@ async def test_floor_of_a_standby_is_that_of_its_leader(
 def test_settings_that_cannot_be_served(given: dict[str, object], why: str) -> None:
     with pytest.raises(SettingsError, match=why):
         StandbySettings(**given)  # type: ignore[arg-type]
+
+
+def test_standby_is_one_process(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="--workers: does not go with --follow"):
+        Settings(workers=2, standby=following(tmp_path, "https://leader"))
