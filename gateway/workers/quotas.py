@@ -66,9 +66,8 @@ class QuotasOfWorker:
         """`process` is the id of this one."""
         self.holder = Holder()
         self.holder.wake = self._wake
-        self.count_memory_of: Callable[[Sequence[int]], None] = (
-            _nothing  # gets the ids of the other processes
-        )
+        self._count_memory: Callable[[Sequence[int]], None] = _nothing
+        self._others: Sequence[int] = ()
         self._process = process
         self._channel: Channel | None = None
         self._asked = False
