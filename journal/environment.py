@@ -87,8 +87,10 @@ class NewJournal(NamedTuple):
 class Environment:
     """One open folder of LMDB files. Without `new`, it is opened read-only."""
 
-    def __init__(self, path: Path, *, new: NewJournal | None, map_size: int) -> None:
+    def __init__(self, path: Path, *, new: NewJournal | None, map_size: int, durable: bool = True) -> None:
+        """Not `durable`: commits survive the end of the process, but not that of the machine, until it is closed."""
         self.path, self.readonly = path, new is None
+        self._durable = durable
         self.grown = 0
         self.identity: Identity | None = None  # as it was when the folder was opened
         self.identity_was_behind = False  # after a kill, a power failure, or writes of an earlier release
@@ -134,7 +136,9 @@ class Environment:
         self._data.map_meta_pages(pages)
         self._transaction = pages.newest.transaction
         self._page_checksum = pages.checksum(self._transaction)
-        self._env = open_files(self.path, map_size, len(Databases._fields), readonly=False)
+        self._env = open_files(
+            self.path, map_size, len(Databases._fields), readonly=False, sync=self._durable
+        )
         extend_to_last_page(self._env, self.path, writer=True)
         self.databases = _open_databases(self._env, self.path)
         if problem := self._data.problem():
@@ -330,6 +334,8 @@ class Environment:
     def close(self) -> None:
         """Close everything; the lock on the data file is released last."""
         if self._env is not _NOT_OPEN:
+            if not self._durable:
+                self._env.sync(True)
             self._env.close()
         if self._identity_file is not None:
             self._identity_file.close(put_back=not self.stopped)
@@ -387,13 +393,14 @@ def _open_database(env: Any, path: Path, name: str) -> Any:
 MAX_READERS = 512  # processes x threads that read at once: workers, verify, a debugger; 64 bytes each
 
 
-def open_files(path: Path, map_size: int, databases: int, *, readonly: bool) -> Any:
+def open_files(path: Path, map_size: int, databases: int, *, readonly: bool, sync: bool = True) -> Any:
     """LMDB's environment for a folder with `data.mdb`, with room for this many named databases."""
     try:
         return lmdb.open(
             str(path),
             map_size=map_size,
             readonly=readonly,
+            sync=sync,
             create=False,
             max_dbs=databases + 1,
             max_readers=MAX_READERS,

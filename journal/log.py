@@ -66,20 +66,22 @@ class Journal:
         map_size: int = MAP_SIZE,
         check_tail: bool = True,
         cluster_id: bytes | None = None,
+        durable: bool = True,
         follows: bool = False,
     ) -> Journal:
         """Open the journal in a folder, or create it. A read-only journal takes the dialect it finds.
 
         The newest events are checked first, unless the caller verifies the whole journal or reads only its dialect.
         A new journal gets a new `cluster_id`, unless it goes on with that of another folder. Only who `follows`
-        another server writes to the folder of a standby.
+        another server writes to the folder of a standby. One that is not `durable` is a copy of what is stored
+        elsewhere: it may be damaged if the machine ends before the journal is closed.
         """
         new = (
             None
             if readonly
             else _new_journal(dialect, cluster_id or identity.new_cluster_id(), follows=follows)
         )
-        environment = Environment(path, new=new, map_size=map_size)
+        environment = Environment(path, new=new, map_size=map_size, durable=durable)
         journal = cls(environment)
         try:
             stored = journal._load_meta()

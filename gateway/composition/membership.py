@@ -22,7 +22,7 @@ from actors.runtime.clock import Clock
 from actors.runtime.supervisor import Supervisor
 from actors.runtime.write_context import new_uid
 from actors.store.etcd.compaction import Compaction
-from actors.store.etcd.copy import prepare
+from actors.store.etcd.copy import Unsynced, prepare
 from actors.store.etcd.node import Membership, Node, Task
 from actors.store.etcd.records import Keys
 from actors.store.feed import Feed
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 class Joined:
     member: Membership
     cluster_id: bytes
+    unsynced: Unsynced
 
 
 @asynccontextmanager
@@ -75,8 +76,10 @@ def _client(cluster: ClusterSettings) -> EtcdClient:
 
 async def _joined(settings: Settings, etcd: Etcd) -> Joined:
     keys = Keys(settings.cluster.prefix)
-    prepared = await prepare(etcd, keys, settings.journal, settings.dialect)
-    return Joined(Membership(etcd, keys, _node_id(settings), prepared.start), prepared.cluster_id)
+    unsynced = Unsynced(settings.unsynced)
+    prepared = await prepare(etcd, keys, settings.journal, settings.dialect, unsynced)
+    member = Membership(etcd, keys, _node_id(settings), prepared.start)
+    return Joined(member, prepared.cluster_id, unsynced)
 
 
 def _node_id(settings: Settings) -> str:

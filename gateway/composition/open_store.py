@@ -106,7 +106,11 @@ async def _journal_store(
 ) -> AsyncIterator[Store]:
     """The store of the journal in the data folder; `joined` if etcd orders it."""
     with ExitStack() as closing:
-        journal = _open_journal(settings, created, None if joined is None else joined.cluster_id)
+        durable = joined is None or not joined.unsynced.is_possible
+        if joined is not None and not durable:
+            joined.unsynced.begin()
+            closing.callback(joined.unsynced.end)
+        journal = _open_journal(settings, created, joined, durable=durable)
         closing.callback(journal.close)
         closing.callback(created.remove)
         async with trio.open_nursery() as nursery:
@@ -125,9 +129,14 @@ async def _journal_store(
                 nursery.cancel_scope.cancel()
 
 
-def _open_journal(settings: Settings, created: CreatedPaths, cluster_id: bytes | None) -> Journal:
+def _open_journal(
+    settings: Settings, created: CreatedPaths, joined: Joined | None, *, durable: bool
+) -> Journal:
+    cluster_id = None if joined is None else joined.cluster_id
     try:
-        journal = Journal.open(settings.journal, dialect=settings.dialect, cluster_id=cluster_id)
+        journal = Journal.open(
+            settings.journal, dialect=settings.dialect, cluster_id=cluster_id, durable=durable
+        )
     except _NOT_CREATED_HERE:
         raise  # another process uses the folder or wrote to it, and may have created it a moment ago
     except BaseException:

@@ -502,6 +502,11 @@ class Settings:
         return self.data_dir / "node-id"
 
     @property
+    def unsynced(self) -> Path:
+        """Of such a node: there while its journal is open and not durable."""
+        return self.data_dir / "unsynced"
+
+    @property
     def pki(self) -> Path:
         return self.data_dir / "pki"
 

@@ -14,6 +14,8 @@ the floor.
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -33,6 +35,8 @@ from journal.log import Journal
 from journal.records import Event
 from journal.transfer import restore_state
 
+logger = logging.getLogger(__name__)
+
 PAGE: Final = 500  # objects of one read of the state
 ATTEMPTS: Final = 5  # at reading a state that is compacted meanwhile
 
@@ -41,20 +45,70 @@ class CannotJoin(JournalError):
     """The data folder or the flags belong to another cluster than etcd has."""
 
 
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Unsynced:
+    """A file that says in which boot of the machine a journal was opened that is not durable.
+
+    What etcd has need not be made durable once more: a commit then takes a part of the time. It is in the memory of
+    the kernel, so it survives the end of the process. After the end of the machine the copy may be damaged: it is
+    not used again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether this machine says in which boot it is."""
+        return bool(self._boot)
+
+    def is_of_earlier_boot(self) -> bool:
+        return self._path.exists() and self._path.read_text() != self._boot
+
+    def begin(self) -> None:
+        """Before the journal is opened."""
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.write(descriptor, self._boot.encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        parent = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
+
+    def end(self) -> None:
+        """The journal is closed, and durable."""
+        self._path.unlink(missing_ok=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     cluster_id: bytes
     start: int  # the version after which an empty journal follows
 
 
-async def prepare(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> Prepared:
-    """Make the journal in the folder one that can follow. CannotJoin, EtcdUnavailable, EtcdRefused."""
+async def prepare(
+    etcd: Etcd, keys: Keys, folder: Path, dialect: str, unsynced: Unsynced | None = None
+) -> Prepared:
+    """Make the journal in the folder one that can follow. CannotJoin, EtcdUnavailable, EtcdRefused.
+
+    `unsynced`: whether the machine has ended while the journal was open.
+    """
     cluster, created = await _find_cluster(etcd, keys, dialect)
     if cluster.dialect != dialect:
         raise CannotJoin(
             f"--dialect: the cluster in etcd has the dialect {cluster.dialect}, not {dialect}; "
             f"give --dialect {cluster.dialect}, or another prefix in --journal"
         )
+    if unsynced is not None and unsynced.is_of_earlier_boot():
+        logger.warning("the machine ended while this node ran: its copy is made anew from the state in etcd")
+        _remove(folder)
     head = _head_in(folder, cluster)
     for _ in range(ATTEMPTS):
         found = await etcd.range(keys.floor)

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from actors.store.etcd.compaction import Compaction
-from actors.store.etcd.copy import CannotJoin, prepare
+from actors.store.etcd.copy import CannotJoin, Unsynced, prepare
 from actors.store.etcd.records import Floor
 from actors.store.proposal import Proposal
 from journal.log import Journal
@@ -125,3 +125,28 @@ async def test_other_dialect_is_refused(tmp_path, autojump_clock):
     await prepare(FakeEtcd(cluster), KEYS, tmp_path / "a", "cluster")
     with pytest.raises(CannotJoin, match="--dialect: the cluster in etcd has the dialect cluster"):
         await prepare(FakeEtcd(cluster), KEYS, tmp_path / "b", "kubernetes")
+
+
+async def test_copy_of_an_earlier_boot_is_made_anew(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        await write_history(a)
+    unsynced = Unsynced(tmp_path / "unsynced")
+    unsynced.begin()
+    assert not unsynced.is_of_earlier_boot()
+    await prepare(FakeEtcd(cluster), KEYS, tmp_path / "a", "cluster", unsynced)
+    assert (tmp_path / "a").exists()
+    (tmp_path / "unsynced").write_text("another boot")
+    await prepare(FakeEtcd(cluster), KEYS, tmp_path / "a", "cluster", unsynced)
+    assert not (tmp_path / "a").exists()
+    unsynced.end()
+    assert not unsynced.is_of_earlier_boot()
+
+
+def test_journal_that_is_not_durable_has_everything_when_it_is_opened_again(tmp_path):
+    journal = Journal.open(tmp_path, durable=False)
+    journal.register_type("things")
+    journal.close()
+    journal = Journal.open(tmp_path)
+    assert journal.type_id("things") == 1
+    journal.close()
