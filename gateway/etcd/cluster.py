@@ -73,19 +73,26 @@ class Cluster:
         return EtcdStatistics(self.members[self._first].url, self._calls, under_way, self._failovers)
 
     async def run(self) -> None:
-        async with trio.open_nursery() as self._nursery:
-            self._running.set()
-            while True:
-                await trio.sleep(PROBE_SECONDS)
-                since = trio.current_time() - PROBE_SECONDS
-                silent = [member for member in self.members if member.busy and member.heard <= since]
-                async with trio.open_nursery() as probes:
-                    for member in silent:
-                        probes.start_soon(self._probe, member)
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._running.set()
+                while True:
+                    await trio.sleep(PROBE_SECONDS)
+                    await self._probe_silent()
+        finally:
+            self._nursery = None
+
+    async def _probe_silent(self) -> None:
+        since = trio.current_time() - PROBE_SECONDS
+        silent = [member for member in self.members if member.busy and member.heard <= since]
+        async with trio.open_nursery() as nursery:
+            for member in silent:
+                nursery.start_soon(self._probe, member)
 
     async def _spawn(self, task: Callable[[], Awaitable[None]]) -> None:
         await self._running.wait()
-        assert self._nursery is not None
+        if self._nursery is None:
+            raise EtcdUnavailable("the client of etcd has ended")
         self._nursery.start_soon(task)
 
     async def _probe(self, member: MemberClient) -> None:

@@ -104,7 +104,8 @@ class Exchange:
         self.close()
 
     def close(self) -> None:
-        """Nobody waits for more."""
+        """The caller waits for no more, and gets no more."""
+        self.finish(Lost("it was closed"))
         self._connection.leave(self)
 
     # For the connection.

@@ -114,8 +114,13 @@ class MemberClient:
                     stream = await self._connections.connect(self._endpoint)
                 except (OSError, ResponseError) as error:
                     raise NotDone(shown(error)) from None
-                self._connection = connection = Connection(stream)
-                await self._spawn(connection.run)
+                connection = Connection(stream)
+                try:
+                    await self._spawn(connection.run)
+                except BaseException:
+                    stream.close()
+                    raise
+                self._connection = connection
                 return connection
         raise NotDone("no connection in time")
 

@@ -228,6 +228,19 @@ async def test_cluster(client: EtcdClient, cluster: EtcdMembers) -> None:
     assert (member.name, member.client_urls) == ("m0", cluster.urls)
 
 
+async def test_calls_wait_for_the_task_of_the_client_and_end_with_it(cluster: EtcdMembers) -> None:
+    client = EtcdClient(cluster.urls)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.range, b"x")
+        await trio.testing.wait_all_tasks_blocked()
+        async with running(client), client.watch(b"x", b"", 0) as responses:
+            await anext(responses)
+    with pytest.raises(EtcdUnavailable, match="the client of etcd has ended"):
+        await client.txn((), [Put(b"x", b"")])
+    with pytest.raises(EtcdUnavailable):
+        await anext(responses)
+
+
 async def test_no_member_at_the_endpoints() -> None:
     urls = [f"http://127.0.0.1:{reserve_port()}" for _ in range(2)]
     async with running(EtcdClient(urls, seconds=0.3)) as client:
