@@ -58,6 +58,11 @@ class NodeProcess:
     def running(self) -> bool:
         return self._process is not None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         program = _PROGRAM.format(seconds=self.clock_seconds)
         with self.log.open("ab") as log:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.options import SAVED
-from benchmarks.scale import model_check, objects, read_after_write, watchers, workers
+from benchmarks.scale import model_check, nodes, objects, read_after_write, watchers, workers
 from benchmarks.servers.machine import file_system, machine
+from tests.etcd_members import ETCD
+from tests.local_cluster import INSTALL
 
 SIZES = (10_000, 100_000, 1_000_000)
 WATCHERS = (1_000, 5_000, 20_000)
@@ -56,7 +58,14 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
     return model_check.measure(options.scratch, options.seconds, _log)
 
 
+def _nodes(options: argparse.Namespace) -> dict[str, Any]:
+    if ETCD is None:
+        raise SystemExit(INSTALL)
+    return nodes.measure(options.seconds, _log)
+
+
 TOOLS = {
+    "nodes": _nodes,
     "model": _model,
     "objects": _objects,
     "watchers": _watchers,

@@ -80,7 +80,7 @@ def test_station_waits_as_m_d_1_does(utilization: float) -> None:
 
 
 def test_utilizations_are_rates_times_costs() -> None:
-    report = Cluster(SMALL, Layout(2, workers=2, etcd_limit=5_000), COSTS).run(20.0)
+    report = Cluster(SMALL, Layout(2, workers=2, etcd_limit=5_000), replace(COSTS, commit_us=0.0)).run(20.0)
     assert report.etcd == pytest.approx(SMALL.writes / 5_000, rel=0.1)
     assert report.followers == pytest.approx(SMALL.writes * 40e-6, rel=0.1)
     deliveries = 2_000 / 10 + 2_000 / 300 * 10 + 20 * 11 + 2_000 * SMALL.broadcasts
@@ -138,16 +138,18 @@ def test_clients_of_a_failed_machine_come_back_to_the_others() -> None:
 
 def test_search_finds_the_least_number_of_machines() -> None:
     load = Load(nodes=30_000, reads=1.0)
-    needed, report = search(load, Layout(0, workers=1), COSTS, seconds=1.0)
+    needed, report = search(load, Layout(0), COSTS, seconds=1.0)
     assert needed == report.machines + 1
     assert report.problem(1000.0, 0.8) == ""
-    fewer = Cluster(load, Layout(report.machines - 1, workers=1), COSTS).run(1.0)
+    fewer = Cluster(load, Layout(report.machines - 1), COSTS).run(1.0)
     assert fewer.problem(1000.0, 0.8) != ""
 
 
 def test_limits_that_no_machine_removes_are_named() -> None:
     with pytest.raises(NotEnough, match="etcd would be busy 113%"):
         machines_for(Load(nodes=100_000), Layout(0, etcd_limit=10_000), COSTS, 0.8)
+    with pytest.raises(NotEnough, match="--workers 2"):
+        machines_for(Load(nodes=10_000), Layout(0, workers=1), COSTS, 0.8)
     with pytest.raises(NotEnough, match="events of all machines"):
         machines_for(Load(nodes=300_000), Layout(0, etcd_limit=100_000), COSTS, 0.8)
 
@@ -164,10 +166,10 @@ def scale_figures() -> dict[str, Any]:
         "rest_anonymous_mb": 50,
         "anonymous_bytes_per_object": 150,
     }
-    watchers = {"watchers": 1_000, "delivery_us": 10, "connect_us": 1_000, "kb": 20}
+    watchers = {"watchers": 1_000, "workers": 1, "delivery_us": 10, "connect_us": 1_000, "kb": 20}
     return {
         "objects": {"results": {"10000": objects}},
-        "watchers": {"results": {"tls-1000-1": watchers}},
+        "watchers": {"results": {shape: {**watchers, "shape": shape} for shape in ("tls", "own")}},
     }
 
 
