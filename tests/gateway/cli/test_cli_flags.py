@@ -142,6 +142,9 @@ def test_limits_that_cannot_be_served_are_refused() -> None:
     assert refusal("--memory-limit=255Mi").startswith(
         "--memory-limit: 267386880 bytes are too little to serve; give at least 256Mi"
     )
+    assert refusal("--memory-limit=447Mi", "--workers=2").startswith(
+        "--memory-limit: 468713472 bytes are too little to serve with --workers 2; give at least 448Mi"
+    )
     assert refusal("--memory-limit=much") == (
         "--memory-limit: 'much' is not an amount of memory; write it like 512Mi, 1Gi or 2G"
     )
