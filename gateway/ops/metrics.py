@@ -9,6 +9,7 @@ merges them (`processes`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Final
@@ -99,6 +100,7 @@ class Metrics:
         self.authentications = Authentications()
         self.reading, self.mutating = InFlight(), InFlight()
         self._collect = collect
+        self._process = os.urandom(8)
         self._families: list[tuple[Family, Read]] = []
         self._histograms: list[tuple[Histogram, Callable[[], Distributions]]] = []
 
@@ -131,7 +133,7 @@ class Metrics:
     async def numbers(self, *, of_writer: bool) -> bytes:
         """The numbers of this process for a scrape of all; only the process that writes has those of the writer."""
         snapshot = self.snapshot(of_writer=of_writer)
-        return await trio.to_thread.run_sync(_encoded, snapshot, self.requests.snapshot())
+        return await trio.to_thread.run_sync(_encoded, snapshot, self.requests.snapshot(), self._process)
 
     def snapshot(self, *, of_writer: bool = True) -> Snapshot:
         """The numbers of this moment, without those of requests."""
@@ -148,8 +150,8 @@ def _text(snapshot: Snapshot, requests: list[Counted]) -> bytes:
     return exposition(_whole(snapshot, requests))
 
 
-def _encoded(snapshot: Snapshot, requests: list[Counted]) -> bytes:
-    return encode(_whole(snapshot, requests))
+def _encoded(snapshot: Snapshot, requests: list[Counted], process: bytes) -> bytes:
+    return encode(_whole(snapshot, requests), process)
 
 
 def _whole(snapshot: Snapshot, requests: list[Counted]) -> Snapshot:

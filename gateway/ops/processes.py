@@ -31,7 +31,8 @@ Numbers = Callable[[], Awaitable[bytes]]
 _Labels = tuple[str, ...]
 
 
-def encode(snapshot: Snapshot) -> bytes:
+def encode(snapshot: Snapshot, process: bytes = b"") -> bytes:
+    """`process` distinguishes the numbers of one process from those of the others."""
     values = [
         (one.name, one.text, one.kind, one.labels, one.across, labelled(value))
         for one, value in snapshot.values
@@ -40,12 +41,23 @@ def encode(snapshot: Snapshot) -> bytes:
         (one.name, one.text, one.bounds, one.labels, list(found.items()))
         for one, found in snapshot.distributions
     ]
-    packed: bytes = msgpack.packb((values, distributions))
+    packed: bytes = msgpack.packb(process) + msgpack.packb((values, distributions))
     return packed
 
 
+def process_of(packed: bytes) -> bytes:
+    process: bytes = next(_parts(packed))
+    return process
+
+
+def _parts(packed: bytes) -> msgpack.Unpacker:
+    parts = msgpack.Unpacker(use_list=False, max_buffer_size=0)
+    parts.feed(packed)
+    return parts
+
+
 def decode(packed: bytes) -> Snapshot:
-    values, distributions = msgpack.unpackb(packed, use_list=False)
+    _, (values, distributions) = _parts(packed)
     return Snapshot(
         [(Family(*family), dict(rows)) for *family, rows in values],
         [(Histogram(*histogram), dict(rows)) for *histogram, rows in distributions],
@@ -101,7 +113,7 @@ class Collected(NamedTuple):
     order: tuple[int, int]  # of process that writes, and of its collections: the largest is the newest
     writer: bytes
     ended: bytes  # the totals of processes that ended
-    workers: tuple[bytes, ...]  # the others that answered
+    workers: tuple[bytes, ...]  # the others; totals of those that have not answered
 
 
 class Members:
@@ -113,6 +125,8 @@ class Members:
         self._last: dict[object, bytes] = {}  # what each answered last
         self._ended = self._inherited = _NOTHING  # totals
         self._inherited_order, self._order = (0, 0), (1, 0)
+        self._heard: set[bytes] = set()  # processes that this one has numbers of
+        self._unheard: dict[bytes, Snapshot] = {}  # totals of those that only the last one had numbers of
         self.ended = self.unanswered = 0
 
     def __len__(self) -> int:
@@ -125,6 +139,8 @@ class Members:
         """The numbers of a member, which it sends before it ends in good order."""
         if member in self._members:
             self._last[member] = numbers
+            self._heard.add(process := process_of(numbers))
+            self._unheard.pop(process, None)
 
     def leave(self, member: object) -> None:
         if self._members.pop(member, None) is not None:
@@ -133,11 +149,19 @@ class Members:
             self._last.pop(member, None)
 
     def inherit(self, packed: bytes) -> None:
-        """The totals of the process that wrote before, as a worker has them from its last scrape."""
-        (epoch, number), writer, ended = msgpack.unpackb(packed)
+        """The totals of the process that wrote before, as a worker has them from its last scrape.
+
+        Those of workers count until they have connected: they may have ended, too.
+        """
+        (epoch, number), writer, ended, workers = msgpack.unpackb(packed)
         if (epoch, number) > self._inherited_order:
             self._inherited_order = epoch, number
             self._inherited = merged((totals(decode(writer)), decode(ended)))
+            self._unheard = {
+                process: totals(decode(numbers))
+                for numbers in workers
+                if (process := process_of(numbers)) not in self._heard
+            }
             self._order = max(self._order, (epoch + 1, 0))
 
     async def collect(self, asking: object, numbers: bytes) -> bytes:
@@ -149,17 +173,19 @@ class Members:
                 if member is not asking:
                     nursery.start_soon(self._ask, member, ask, answered)
         own = await self._own()
-        missing = [one for one in self._members if one is not asking and one not in answered]
         # Those that ended meanwhile are among the totals.
-        ended = [
-            self._inherited,
-            self._ended,
-            *(one for member in missing for one in self._totals_of(member)),
+        workers = [self._last[member] for member in self._members if member in answered]
+        workers += [
+            encode(found, process_of(self._last[member]))
+            for member in self._members
+            if member is not asking and member not in answered
+            for found in self._totals_of(member)
         ]
+        workers += [encode(found, process) for process, found in self._unheard.items()]
+        ended = encode(merged((self._inherited, self._ended)))
         epoch, number = self._order
         self._order = epoch, number + 1
-        workers = tuple(self._last[member] for member in self._members if member in answered)
-        packed: bytes = msgpack.packb(Collected(self._order, own, encode(merged(ended)), workers))
+        packed: bytes = msgpack.packb(Collected(self._order, own, ended, tuple(workers)))
         return packed
 
     async def _ask(self, member: object, ask: Numbers, answered: set[object]) -> None:
@@ -171,7 +197,7 @@ class Members:
             logger.warning("a scrape is without the gauges of a worker process: %s", type(error).__name__)
             return
         if member in self._members:
-            self._last[member] = numbers
+            self.report(member, numbers)
             answered.add(member)
 
     def _totals_of(self, member: object) -> Sequence[Snapshot]:
@@ -206,5 +232,5 @@ class NumbersOfAll:
         """What the next process that writes inherits; None if nothing is known."""
         if (last := self._last) is None:
             return None
-        packed: bytes = msgpack.packb((last.order, last.writer, last.ended))
+        packed: bytes = msgpack.packb((last.order, last.writer, last.ended, last.workers))
         return packed

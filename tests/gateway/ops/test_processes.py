@@ -87,7 +87,7 @@ class Worker:
     async def numbers(self) -> bytes:
         if not self.answers:
             await trio.sleep_forever()
-        return encode(snapshot({("200", "GET"): self.served}, self.running))
+        return encode(snapshot({("200", "GET"): self.served}, self.running), b"%d" % id(self))
 
     async def _collect(self, own: bytes) -> bytes:
         if self.members is None:
@@ -240,6 +240,23 @@ async def test_next_process_that_writes_inherits_the_newest_totals() -> None:
     found = await newest.scrape()
     assert found["commits_total"] == 8
     assert found["requests_total 200 GET"] == 7
+
+
+async def test_worker_counts_before_it_has_connected_to_the_next_process_that_writes() -> None:
+    first = new_members()
+    asking, late, killed = (Worker(first, served) for served in (1, 2, 4))
+    await asking.scrape()
+    second = new_members()
+    asking.members = late.members = second
+    second.join(asking, asking.numbers)
+    second.inherit(asking.of_all.inheritance() or b"")
+    assert (await asking.scrape())["requests_total 200 GET"] == 7
+    second.join(late, late.numbers)
+    late.served = 3
+    assert (await asking.scrape())["requests_total 200 GET"] == 8
+    second.leave(late)
+    assert (await asking.scrape())["requests_total 200 GET"] == 8
+    assert killed.served == 4  # was killed with the process that wrote: what it had counted stays
 
 
 async def test_metrics_of_a_process_are_the_numbers_that_it_sends() -> None:
