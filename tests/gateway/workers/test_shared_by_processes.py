@@ -47,6 +47,18 @@ def created(metrics: dict[str, float]) -> float:
     )
 
 
+async def complete(client: httpx.AsyncClient) -> dict[str, float]:
+    """A scrape in which both workers and the writer process answered in time: a busy machine may need several."""
+    with trio.fail_after(60):
+        while True:
+            before = (await scraped(client)).get("rewound_workers_unanswered_scrapes_total")
+            found = await scraped(client)
+            after = found.get("rewound_workers_unanswered_scrapes_total")
+            if found.get("rewound_workers") == 2 and before == after:
+                return found
+            await trio.sleep(0.02)
+
+
 async def ready(client: httpx.AsyncClient) -> None:
     """Wait until the worker of this client has a writer process."""
     with trio.fail_after(60):
@@ -63,9 +75,8 @@ async def test_metrics_health_and_audit_log_are_of_all_processes(tmp_path: Path)
             for number, client in enumerate(some):
                 assert (await client.post(MAPS, json=config_map(f"a{number}"))).status_code == 201
             for client in some:
-                found = await scraped(client)
+                found = await complete(client)
                 assert created(found) == 4
-                assert found["rewound_workers"] == 2
                 assert found["rewound_committed_events_total"] > 4
                 assert found["rewound_connections"] >= 4
                 [journal] = [
@@ -91,10 +102,7 @@ async def test_metrics_health_and_audit_log_are_of_all_processes(tmp_path: Path)
                     await trio.sleep(0.02)
         async with server.connect() as client:
             await ready(client)
-            with trio.fail_after(60):
-                while (found := await scraped(client))["rewound_workers"] != 2:
-                    await trio.sleep(0.02)
-            assert created(found) == 4
+            assert created(await complete(client)) == 4
         server.signal(signal.SIGTERM)
         assert await server.ended() == 0
     stages: dict[str, list[str]] = {}
