@@ -30,6 +30,7 @@ import trio
 
 TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3", "workers", "etcd")
 Fields = list[tuple[bytes, bytes]]
+LONGEST = 3600  # seconds that a replay may need the server
 _HOP = (b"connection", b"transfer-encoding", b"keep-alive", b"upgrade", b"te", b"expect")
 
 
@@ -69,7 +70,7 @@ def _serve_on_etcd(command: list[str]) -> None:
         )
         signal.signal(signal.SIGTERM, lambda *_: server.terminate())
         try:
-            server.wait()  # as long as the replay needs it
+            server.wait(LONGEST)
         finally:
             members.kill()
 

@@ -33,6 +33,12 @@ async def connected(
         nursery.cancel_scope.cancel()
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(10):
+        while not condition():
+            await trio.sleep(0.001)
+
+
 async def reversed_body(body: bytes) -> bytes:
     return body[::-1]
 
@@ -180,17 +186,14 @@ async def test_calls_without_a_task_reply_at_once_or_later() -> None:
                 assert await caller.call("begin", b"later") == b"done"
 
             nursery.start_soon(ask)
-            while not later:
-                await trio.sleep(0.001)
+            await until(lambda: bool(later))
             assert handler.running == 1
             later.pop()(b"done")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(caller.call, "begin", b"cancelled")
-            while not later:
-                await trio.sleep(0.001)
+            await until(lambda: bool(later))
             nursery.cancel_scope.cancel()
-        while not cancelled:
-            await trio.sleep(0.001)
+        await until(lambda: bool(cancelled))
         later.pop()(b"too late")
         assert await caller.call("begin", b"now") == b"at once"
     assert cancelled == [b"cancelled"]

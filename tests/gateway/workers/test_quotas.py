@@ -72,7 +72,7 @@ async def other_process() -> AsyncIterator[subprocess.Popen[bytes]]:
         yield process
     finally:
         process.kill()
-        process.wait()
+        process.wait(30)
 
 
 async def test_seats_move_to_where_requests_wait_and_return_from_workers_that_end() -> None:
@@ -106,7 +106,7 @@ async def test_seats_move_to_where_requests_wait_and_return_from_workers_that_en
         await trio.sleep(0.1)
         assert first.level.running == 7  # the process of the other one still lives
         process.kill()
-        process.wait()
+        process.wait(30)
         await until(lambda: first.level.running == 8)
         nursery.cancel_scope.cancel()
 
