@@ -56,7 +56,8 @@ class NodeProcess:
 
     @property
     def running(self) -> bool:
-        return self._process is not None
+        """It may have ended by itself: a start without a quorum of etcd gives up."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
