@@ -279,15 +279,6 @@ class WriterUnavailable(RequestError):
     message = "the process that writes the journal is being started, please try again"
 
 
-class OutcomeUnknown(RequestError):
-    """The write was in progress when the process that decides it ended."""
-
-    message = (
-        "Internal error occurred: the process that writes the journal ended while this write was in progress, "
-        "so that it may or may not be stored; read the object before you try again"
-    )
-
-
 class StorageRefused(RequestError):
     """The journal could not store the write (full disk, failed fsync); reads continue to work."""
 

@@ -55,6 +55,8 @@ class Journal:
         self._meta_writer = records.MetaWriter()
         self._head = self._time = 0
         self._appended = self._batches = 0
+        # Gets the newest offset of a batch right before LMDB makes it durable, and visible to other processes.
+        self.before_commit: Callable[[int], None] | None = None
 
     @classmethod
     def open(
@@ -304,6 +306,8 @@ class Journal:
         if _failpoint is not None:
             _failpoint("state-written")
             _failpoint("before-commit")
+        if self.before_commit is not None:
+            self.before_commit(batch.newest.offset)
         if on_put is not None:
             on_put()
 

@@ -5,9 +5,9 @@ lost when a notice is, or when the writer dies between a commit and its notice.
 
     tail.catch_up()     before each request, and with each notice
 
-`committed` is the newest offset for which the writer has given, or is about to give, replies. A process that calls
-`catch_up` before it looks at anything therefore knows of every write that any client knows of: its roles, kinds and
-webhooks are not older than what the client has seen.
+`committed` is the newest offset that any process can have seen: the writer stores it right before the commit. A process
+that calls `catch_up` before it looks at anything therefore knows of every write that any client knows of, from a reply
+or from a read of another process: its roles, kinds and webhooks are not older than what the client has seen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Tail:
     def catch_up(self) -> None:
         """Publish every event that is committed. Compacted if retention has removed some of them."""
         if self._committed() <= self._feed.head:
-            return
+            return  # otherwise there may still be nothing: the commit is on its way, or failed
         with self._journal.read() as view:
             while events := view.newer_events(self._feed.head, AT_ONCE, BYTES_AT_ONCE):
                 self._feed.publish(events)

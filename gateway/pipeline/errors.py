@@ -234,7 +234,7 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(error.code, error.reason, str(error), error.details, headers)
         case cause.WriterUnavailable():
             return Failure(503, "ServiceUnavailable", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
-        case cause.AuthorizationFailed() | cause.KeysUnusable() | cause.OutcomeUnknown():
+        case cause.AuthorizationFailed() | cause.KeysUnusable():
             return Failure(500, "InternalError", str(error))
         case cause.TooManyBudgets() | cause.ConversionFailed() | cause.RequestTooLarge():
             return Failure(500, "", str(error))

@@ -1,7 +1,7 @@
 """A page of memory that all processes of a server map: numbers that one process stores and the others read.
 
-    0           the newest committed offset: the writer process stores it after each commit and before the first
-                reply; workers read it before each request
+    0           the newest offset: the writer process stores it right before LMDB makes the commit visible; workers
+                read it before each request
     1 + index   how many connections a worker has: all accept from the same sockets, and the one with fewer should
 
 Numbers are aligned, so that one store of the processor writes all eight bytes.

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from actors.errors import OutcomeUnknown, WriterUnavailable
+from actors.errors import OutcomeUnclear, WriterUnavailable
 from actors.runtime.clock import WallClock
 from actors.store.tail import Tail
 from gateway.composition.api_server import ApiServer
@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 # How long a write waits for a writer process that is being started.
 PATIENCE = 30.0
 _CONNECT_AGAIN = 0.05
+_WRITER_ENDED = "the process that writes the journal ended meanwhile"
 
 
 class WriterConnection:
@@ -50,7 +51,7 @@ class WriterConnection:
         self.quotas = QuotasOfWorker(os.getpid())
 
     async def write(self, message: bytes) -> bytes:
-        """Send a command. WriterUnavailable, OutcomeUnknown."""
+        """Send a command. WriterUnavailable, OutcomeUnclear."""
         channel = self.current
         if channel is None:
             with trio.move_on_after(PATIENCE):
@@ -60,7 +61,7 @@ class WriterConnection:
         try:
             return await channel.call(WRITE, message)
         except ChannelClosed:
-            raise OutcomeUnknown from None
+            raise OutcomeUnclear(_WRITER_ENDED) from None
 
     def report_damage(self, text: str) -> None:
         if (channel := self.current) is not None:

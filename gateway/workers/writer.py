@@ -1,7 +1,8 @@
 """The writer process: the store with its actors, controllers and housekeeping, for workers in other processes.
 
 It accepts a channel from each worker. Workers send commands ("write"); each committed batch goes to them as a notice
-("committed"), after its newest offset is stored where they all read it. A worker whose read finds damage says so
+("committed"). Its newest offset is stored where they all read it right before LMDB makes it visible: whoever has seen
+anything of it, in a reply or a read, can expect that every worker knows of it. A worker whose read finds damage says so
 ("damaged"): writes could spread it. A stop is in good order: the notice "leaving"
 tells the workers to send nothing more; each closes its channel when it has all replies, and connects again: the next
 writer process, which inherits the same listening socket, accepts it.
@@ -44,17 +45,16 @@ class WriterProcess:
     ) -> None:
         self._store = store
         self._shared = shared
-        self._page = page
         self._quotas = quotas
         self._channels: set[Channel] = set()
         self._accepting = trio.CancelScope()
         self._gone = trio.lowlevel.ParkingLot()
         page.store_newest(store.feed.head)
+        store.journal.before_commit = page.store_newest
         store.feed.follow(self._committed)
 
-    def _committed(self, events: Sequence[Event]) -> None:
-        """Before the actors get the result of a commit, and send replies."""
-        self._page.store_newest(events[-1].offset)
+    def _committed(self, _: Sequence[Event]) -> None:
+        """Wake the workers: their watchers wait for events."""
         for channel in self._channels:
             channel.notify_once(COMMITTED)
 

@@ -31,6 +31,7 @@ ABOUT_NAMES = {
     ("gateway/settings/settings.py", "NAMES[self.dialect]"),
     ("gateway/replay/replay.py", "NAMES[recording.dialect]"),
     ("gateway/replay/writable.py", "NAMES[recording.dialect]"),
+    ("actors/store/etcd/copy.py", "cluster.dialect != dialect"),  # nodes of one cluster have one
     ("gateway/cli/journal/query/folder.py", "journal.dialect in NAMES"),
     ("gateway/cli/journal/query/folder.py", "NAMES[journal.dialect]"),
     ("gateway/cli/fixture/clients.py", "dialect != 'kubernetes'"),  # which clients can talk to it

@@ -8,7 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
-from actors.messages import Create
+from actors.messages import Create, Outcome, Written
 from tests.actors.object_store import open_store
 
 SECONDS = 10.0
@@ -72,8 +72,9 @@ async def test_write_of_the_server_that_waits_has_a_task_of_its_own(autojump_clo
         definition = store.definition("configmaps")
         new = definition.schema.decode_object(named("a")).object
         command = Create("v1", "default", new, store.write_contexts.new("u", "m"))
-        done: list[BaseException | None] = []
+        done: list[Outcome | BaseException] = []
         assert store.directory.actor(definition).write_now(command, done.append)
         await trio.sleep(SECONDS + 1)
-        assert done == [None] and len(outside.tasks) == 1
+        [outcome] = done
+        assert isinstance(outcome, Written) and len(outside.tasks) == 1
         assert (await store.get("configmaps", "a"))["metadata"]["name"] == "a"

@@ -25,7 +25,7 @@ from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.admission.timings import ADMIT
 from actors.errors import NoSuchResource, NotFound, RequestError, Resource
 from actors.identity import User
-from actors.messages import Command, Create, Delete, Object, Patch, Written
+from actors.messages import Command, Create, Delete, Object, Outcome, Patch, Written
 from actors.runtime.large_work import LARGE_BYTES
 from actors.store.committer import Committer
 from journal.batch import Batch
@@ -317,7 +317,7 @@ async def test_write_of_the_server_is_refused_before_its_task_begins(autojump_cl
     async with open_store(review, reserving) as store:
         run = Interrupted(store, reserving, review)
         await _create(run, "n")
-        errors: list[BaseException | None] = []
+        errors: list[Outcome | BaseException] = []
         assert run.actor.write_now(run.command("patch", "n", "a"), errors.append)
         run.actor.retire()
         await wait_all_tasks_blocked()
@@ -416,7 +416,7 @@ async def test_write_of_the_server_is_interrupted_at_each_step(
         assert stored_type is not None
         for step in range(1, MOST_STEPS):
             await _create(run, name := f"n{step}")
-            replies: list[BaseException | None] = []
+            replies: list[Outcome | BaseException] = []
 
             def interrupt() -> None:
                 if how == "retire":
@@ -437,11 +437,11 @@ async def test_write_of_the_server_is_interrupted_at_each_step(
                 happened = interrupted.has_happened
             await trio.sleep(20)
             assert len(replies) == taken
-            error = replies[0] if taken else Broken()  # not taken: the actor has crashed
-            assert not taken or isinstance(error, RequestError | None)
-            assert ("s" in await run.stored(name)) == (error is None)
+            reply = replies[0] if taken else Broken()  # not taken: the actor has crashed
+            assert not taken or isinstance(reply, RequestError | Written)
+            assert ("s" in await run.stored(name)) == isinstance(reply, Written)
             run.check()
-            if not happened and (how != "time" or error is None):
+            if not happened and (how != "time" or isinstance(reply, Written)):
                 break
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 import trio
 
@@ -26,6 +27,7 @@ from journal.errors import CannotFollow
 from journal.retention import advance
 from tests.gateway.api import ADMIN, Api, config_map, names, served
 from tests.gateway.journal_commands import run_journal
+from tests.gateway.plain_client import PlainClient
 from tests.gateway.processes import Server, process
 from tests.gateway.standby.cutting_proxy import proxied
 from tests.gateway.standby.pairs import following, has_everything, standby_of, stored_bytes, url_of
@@ -200,24 +202,21 @@ class Writer:
 
     def __init__(self, port: int) -> None:
         self.acknowledged: list[int] = []
-        self._client = httpx.AsyncClient(
-            base_url=f"http://127.0.0.1:{port}",
-            headers={"authorization": f"Bearer {ADMIN}"},
-            verify=False,
-            timeout=30,
-        )
+        self._client = PlainClient("127.0.0.1", port)
 
     async def run(self) -> None:
         number = 0
         while True:
             number += 1
+            body = orjson.dumps(config_map(f"w{number}"))
+            headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
             try:
-                response = await self._client.post(MAPS, json=config_map(f"w{number}"))
-            except httpx.HTTPError:
+                status, _, text = await self._client.request("POST", MAPS, body, headers)
+            except (httpx.HTTPError, OSError):
                 await trio.sleep(0.02)
                 continue
-            if response.status_code == 201:
-                self.acknowledged.append(int(response.json()["metadata"]["resourceVersion"]))
+            if status == 201:
+                self.acknowledged.append(int(orjson.loads(text)["metadata"]["resourceVersion"]))
 
     async def more(self, count: int) -> None:
         wanted = len(self.acknowledged) + count
@@ -226,7 +225,7 @@ class Writer:
                 await trio.sleep(0.005)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        self._client.close()
 
 
 async def head_of(server: Server) -> int:

@@ -279,7 +279,9 @@ async def test_processes_are_replaced_and_nothing_acknowledged_is_lost(tmp_path:
             os.kill(before["writer"], signal.SIGKILL)
             await until(lambda: children(server).get("writer") not in (None, before["writer"]))
             await writers.more()
-            assert all("may or may not be stored" in one for one in writers.failed), writers.failed
+            assert all("it is unknown whether this change is stored" in one for one in writers.failed), (
+                writers.failed
+            )
             assert children(server)["worker 0"] == before["worker 0"]
 
             for role in ("worker 0", "worker 1"):
