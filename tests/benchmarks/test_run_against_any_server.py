@@ -35,6 +35,7 @@ SOME_WORKLOADS = (
 )
 
 
+@pytest.mark.slow
 def test_run_measures_workloads_of_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = _measured(tmp_path, capsys, SOME_WORKLOADS)
     (subject,) = document["subjects"]

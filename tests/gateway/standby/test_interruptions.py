@@ -167,6 +167,7 @@ async def test_wrong_address_or_rights_end_a_first_start(tmp_path: Path) -> None
     assert not (tmp_path / "journal").exists()
 
 
+@pytest.mark.slow
 async def test_leader_with_several_processes(tmp_path: Path) -> None:
     (tmp_path / "leader").mkdir()
     async with process(tmp_path / "leader", "--workers", "2") as leader:

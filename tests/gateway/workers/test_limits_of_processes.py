@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 
 import httpx
+import pytest
 import trio
 
 from tests.gateway.api import ALICE
@@ -90,6 +91,7 @@ async def concurrency_limit(server: Server) -> float:
     return float(line.removeprefix(name))
 
 
+@pytest.mark.slow
 async def test_limit_of_requests_in_flight_holds_for_all_workers(tmp_path: Path) -> None:
     limits = ("--enable-priority-and-fairness=false", "--max-mutating-requests-inflight", str(LIMIT))
     refused: Counter[str] = Counter()
