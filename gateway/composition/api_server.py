@@ -352,6 +352,14 @@ class ApiServer:
         finally:
             trio.lowlevel.remove_instrument(watchdog)
 
+    async def serve_until(self, stop: trio.Event) -> None:
+        """Serve until `stop` is set: then /readyz fails first, and after a delay requests end and listeners close."""
+        with self.watch_loop():
+            await stop.wait()
+        self.health.begin_shutdown()
+        await trio.sleep(self._settings.shutdown_delay_duration)
+        await self.stop()
+
     async def stop(self) -> None:
         """Close the listeners, end the watches, and wait for running requests."""
         self._stop.set()

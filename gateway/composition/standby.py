@@ -118,11 +118,7 @@ async def _serve(
             if opened_store is not None:
                 opened_store(store)
             announce(addresses)
-            with server.watch_loop():
-                await stop.wait()
-            server.health.begin_shutdown()
-            await trio.sleep(settings.shutdown_delay_duration)
-            await server.stop()
+            await server.serve_until(stop)
             nursery.cancel_scope.cancel()
         finally:
             store.aggregated.close()

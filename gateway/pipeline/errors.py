@@ -217,13 +217,11 @@ def _failure_without_details(error: RequestError) -> Failure | None:
             return Failure(413, "RequestEntityTooLarge", str(error))
         case cause.TimedOut():
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
-        case cause.WriteTimedOut():
+        case cause.WriteTimedOut() | cause.OutcomeUnclear():
             return Failure(504, "Timeout", str(error), {})
         case cause.EvictionRefused():
             return _eviction_refused(error)
-        case cause.OutcomeUnclear():
-            return Failure(504, "Timeout", str(error), {})
-        case cause.Unreachable():
+        case cause.Unreachable() | cause.WriterUnavailable():
             return Failure(503, "ServiceUnavailable", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case BackendUnavailable() | cause.ShuttingDown():
             return Failure(503, "ServiceUnavailable", str(error))
@@ -232,8 +230,6 @@ def _failure_without_details(error: RequestError) -> Failure | None:
         case KubeletRefused() | cause.WebhookDenied():
             headers = _retry_after(error.details)
             return Failure(error.code, error.reason, str(error), error.details, headers)
-        case cause.WriterUnavailable():
-            return Failure(503, "ServiceUnavailable", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.AuthorizationFailed() | cause.KeysUnusable():
             return Failure(500, "InternalError", str(error))
         case cause.TooManyBudgets() | cause.ConversionFailed() | cause.RequestTooLarge():

@@ -105,8 +105,9 @@ class QuotasOfWorker:
         with trio.move_on_after(_FIRST_ORDER):
             await self._ordered.wait()
 
-    def leave(self) -> None:
-        """This worker is about to stop."""
+    async def leave_with(self, stop: trio.Event) -> None:
+        """Return what nobody uses when this worker is about to stop."""
+        await stop.wait()
         self._send(_NEWS, self.holder.leave())
 
     async def run(self) -> None:

@@ -40,17 +40,13 @@ GRACE = 60.0
 
 
 class WriterProcess:
-    def __init__(
-        self, store: Store, page: SharedPage, shared: SharedOfWriter, quotas: QuotasOfWriter
-    ) -> None:
+    def __init__(self, store: Store, shared: SharedOfWriter, quotas: QuotasOfWriter) -> None:
         self._store = store
         self._shared = shared
         self._quotas = quotas
         self._channels: set[Channel] = set()
         self._accepting = trio.CancelScope()
         self._gone = trio.lowlevel.ParkingLot()
-        page.store_newest(store.feed.head)
-        store.journal.before_commit = page.store_newest
         store.feed.follow(self._committed)
 
     def _committed(self, _: Sequence[Event]) -> None:
@@ -105,6 +101,9 @@ async def run_writer(settings: Settings, role: Role, ready: Ready, stop: trio.Ev
     listening = socket.socket(fileno=role.writer)
     addresses = role.listening()
     async with open_store(settings, clock, created, NO_EXTENSIONS) as store, trio.open_nursery() as nursery:
+        # Before anything is committed: workers of the process before this one may serve.
+        page.store_newest(store.feed.head)
+        store.journal.before_commit = page.store_newest
         shared = SharedOfWriter(settings, store)
         bootstrap = Bootstrap(
             store.names, store.registry.current, store.journal, store.directory, store.write_contexts
@@ -116,7 +115,7 @@ async def run_writer(settings: Settings, role: Role, ready: Ready, stop: trio.Ev
         warn_of_readable_files(settings)
         await bootstrap.create_objects(settings.service_ranges, serving_address(settings, addresses))
         quotas = quotas_of_writer(settings, store, role.living)
-        writer = WriterProcess(store, page, shared, quotas)
+        writer = WriterProcess(store, shared, quotas)
         nursery.start_soon(shared.run)
         nursery.start_soon(quotas.run)
         nursery.start_soon(writer.accept, listening, nursery)

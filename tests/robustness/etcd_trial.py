@@ -86,7 +86,7 @@ class NodesClient(Client):
 
 
 class SteadyClient(RandomClient):
-    """Sends requests until it is told to stop, through whatever nodes serve."""
+    """Sends requests until it is stopped, through whatever nodes serve."""
 
     def _do(self, step: Step) -> None:
         try:

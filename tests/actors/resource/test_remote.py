@@ -7,7 +7,9 @@ import pytest
 import trio
 
 from actors.admission.chain import Admission
-from actors.errors import AlreadyExists, NoSuchResource, NotFound
+from actors.admission.plugin import Admitted, AsyncPlugin, rule
+from actors.admission.request import CREATE, AdmissionRequest
+from actors.errors import AlreadyExists, NoSuchResource, NotFound, Resource
 from actors.identity import User
 from actors.message_encoding import BadMessage, Crashed, decode_reply, encode_command
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Written
@@ -120,13 +122,40 @@ def _result(reply: bytes, store: Store) -> Exception:
     return result
 
 
+class Waiting(AsyncPlugin):
+    """Waits for ever, as for a webhook that does not respond."""
+
+    name = "Waiting"
+    validates = (rule(CREATE, of=(Resource("", "configmaps"),)),)
+
+    def __init__(self) -> None:
+        self.began, self.ended = trio.Event(), trio.Event()
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        self.began.set()
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.ended.set()
+
+
 async def test_a_write_whose_caller_is_gone_ends_what_it_waits_for() -> None:
-    """As one that waits for a webhook; one that waits for nothing is carried out."""
-    async with open_store() as store:
+    async with open_store(waiting := Waiting()) as store:
         message = msgpack.packb(("configmaps", True, "u", _encoded(create(store, "a"))))
         replied = trio.Event()
         abandon = begin(store.directory, store.registry, message, lambda _: replied.set())
-        abandon()
+        with trio.fail_after(30):
+            await waiting.began.wait()
+            abandon()
+            await waiting.ended.wait()
+            await replied.wait()
+
+
+async def test_a_write_that_waits_for_nothing_is_carried_out_although_its_caller_is_gone() -> None:
+    async with open_store() as store:
+        message = msgpack.packb(("configmaps", True, "u", _encoded(create(store, "a"))))
+        replied = trio.Event()
+        begin(store.directory, store.registry, message, lambda _: replied.set())()
         with trio.fail_after(30):
             await replied.wait()
         assert (await store.get("configmaps", "a"))["data"] == {"a": "b"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -28,27 +26,8 @@ from actors.etcd.api import (
 )
 from gateway.etcd.client import EtcdClient
 from tests.cases import cases, checking
-from tests.etcd_members import EtcdMembers, etcd_members, running
+from tests.etcd_members import EtcdMembers, running
 from tests.ports import reserve_port
-
-_numbers = count()
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EtcdMembers]:
-    with etcd_members() as members:
-        yield members
-
-
-@pytest.fixture
-async def client(cluster: EtcdMembers) -> AsyncIterator[EtcdClient]:
-    async with cluster.running_client() as client:
-        yield client
-
-
-@pytest.fixture
-def prefix() -> bytes:
-    return b"/test/%d/" % next(_numbers)
 
 
 async def put(client: EtcdClient, key: bytes, value: bytes) -> int:

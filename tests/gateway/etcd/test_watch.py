@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from itertools import count
-
 import pytest
 import trio
 
@@ -18,26 +15,6 @@ from actors.etcd.api import (
     prefix_end,
 )
 from gateway.etcd.client import EtcdClient
-from tests.etcd_members import EtcdMembers, etcd_members
-
-_numbers = count()
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[EtcdMembers]:
-    with etcd_members() as members:
-        yield members
-
-
-@pytest.fixture
-async def client(cluster: EtcdMembers) -> AsyncIterator[EtcdClient]:
-    async with cluster.running_client() as client:
-        yield client
-
-
-@pytest.fixture
-def prefix() -> bytes:
-    return b"/test/%d/" % next(_numbers)
 
 
 async def test_a_transaction_is_one_response(client: EtcdClient, prefix: bytes) -> None:
