@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from actors.golang.quoting import quoted, quoted_start
+from rewound.actors.golang.quoting import quoted, quoted_start
 
 
 class RequestError(Exception):

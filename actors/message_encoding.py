@@ -30,11 +30,11 @@ from typing import Any, Final, NamedTuple, cast
 import msgpack
 import orjson
 
-from actors import errors
-from actors.errors import Cause, RequestError, Resource
-from actors.golang.json import unescaped
-from actors.identity import User
-from actors.messages import (
+from rewound.actors import errors
+from rewound.actors.errors import Cause, RequestError, Resource
+from rewound.actors.golang.json import unescaped
+from rewound.actors.identity import User
+from rewound.actors.messages import (
     Command,
     Create,
     Delete,
@@ -47,9 +47,9 @@ from actors.messages import (
     WriteContext,
     Written,
 )
-from actors.runtime.large_work import TooMuchLargeWork
-from actors.runtime.time_limit import TookTooLong
-from journal.errors import CannotRead, Damaged
+from rewound.actors.runtime.large_work import TooMuchLargeWork
+from rewound.actors.runtime.time_limit import TookTooLong
+from rewound.journal.errors import CannotRead, Damaged
 
 Map = dict[str, Any]
 Restore = Callable[[Any], Any]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from actors.identity import User
+from rewound.actors.identity import User
 
 Object = dict[str, Any]
 

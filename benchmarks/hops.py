@@ -37,9 +37,9 @@ Hops = Counter[tuple[str, str]]  # calls by file and function
 
 def _serve(folder: Path) -> int:
     """The child: serve, and write the recorded calls after each recording."""
-    import gateway
+    import rewound
 
-    root = Path(str(gateway.__file__)).parent.parent
+    root = Path(str(rewound.__file__)).parent
     prefixes = tuple(f"{root / package}{os.sep}" for package in PACKAGES)
     calls: Hops = Counter()
 
@@ -61,7 +61,7 @@ def _serve(folder: Path) -> int:
 
     signal.signal(signal.SIGUSR1, begin)
     signal.signal(signal.SIGUSR2, end)
-    from gateway.cli.main import main as rewound
+    from rewound.gateway.cli.main import main as rewound
 
     return rewound(["serve", "--data-dir", str(folder / "data"), "--secure-port", str(PORT)])
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from actors.selectors.facts import pack_facts
 from benchmarks.loads.plans import PAYLOAD, SHARDS
 from benchmarks.options import Options
 from benchmarks.servers.server_process import fresh_folder
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.selectors.facts import pack_facts
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 BATCH = 1000  # events per commit while building
 OBJECTS = 100_000  # a million events give each of them ten versions

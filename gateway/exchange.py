@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from actors.access.authorize import Attributes, Decision
-from actors.identity import User
-from gateway.message import Request, Response
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.identity import User
+from rewound.gateway.message import Request, Response
 
 # Audit-Ids: the first four groups of a random UUID, and a counter as the fifth. A random UUID for each request would
 # cost as much as the rest of the head of its response.

@@ -10,32 +10,32 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.access.accounts.tokens import Accounts
-from actors.access.authentication.authenticate import Authenticator
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorize import Authorizer
-from actors.admission.plugin import Plugin
-from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.admission.timings import Timings
-from actors.aggregation.api_services import ApiServices
-from actors.certificates.signing import Authorities
-from actors.controllers.loop import Loop
-from actors.controllers.publication import Publication
-from actors.conversion.converter import Converter
-from actors.kinds.registry import Registry
-from actors.names import Names
-from actors.profile import Rules
-from actors.resource.directory import Directory
-from actors.runtime.clock import Clock
-from actors.runtime.supervisor import Supervisor
-from actors.runtime.write_context import WriteContexts
-from actors.store.committer import Commits
-from actors.store.etcd.node import Node
-from actors.store.feed import Feed
-from actors.store.reads import Horizon, Reads
-from gateway.aggregation.on_demand import ServersOnDemand
-from gateway.memory.budget import MemoryBudget
-from journal.log import Journal
+from rewound.actors.access.accounts.tokens import Accounts
+from rewound.actors.access.authentication.authenticate import Authenticator
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorize import Authorizer
+from rewound.actors.admission.plugin import Plugin
+from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
+from rewound.actors.admission.timings import Timings
+from rewound.actors.aggregation.api_services import ApiServices
+from rewound.actors.certificates.signing import Authorities
+from rewound.actors.controllers.loop import Loop
+from rewound.actors.controllers.publication import Publication
+from rewound.actors.conversion.converter import Converter
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.names import Names
+from rewound.actors.profile import Rules
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.runtime.write_context import WriteContexts
+from rewound.actors.store.committer import Commits
+from rewound.actors.store.etcd.node import Node
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.reads import Horizon, Reads
+from rewound.gateway.aggregation.on_demand import ServersOnDemand
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.journal.log import Journal
 
 Task = tuple[str, Callable[[], Awaitable[None]]]  # what runs while the server runs, with its name
 

@@ -8,10 +8,10 @@ it, and commands that need none start faster.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from journal.log import Journal
-    from journal.records import Event, Row
-    from journal.state import Page
-    from journal.view import View
+    from rewound.journal.log import Journal
+    from rewound.journal.records import Event, Row
+    from rewound.journal.state import Page
+    from rewound.journal.view import View
 
 __all__ = ["Event", "Journal", "Page", "Row", "View"]
 

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
-from journal import keys, records
-from journal.copy import Position, check_header
-from journal.errors import (
+from rewound.journal import keys, records
+from rewound.journal.copy import Position, check_header
+from rewound.journal.errors import (
     BadName,
     Damaged,
     JournalError,
@@ -34,13 +34,13 @@ from journal.errors import (
     NewerLayout,
     StorageFailed,
 )
-from journal.files.identity import sync_folder
-from journal.frames import BadFrame, FrameChain, FrameParser
-from journal.log import Journal
-from journal.records import Event
-from journal.stream import Commit, Header, Message, Stored, Types, decode_message, encode_message
-from journal.timelines import Timelines, branch, encode_timelines
-from journal.transfer import temporary_folder
+from rewound.journal.files.identity import sync_folder
+from rewound.journal.frames import BadFrame, FrameChain, FrameParser
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.stream import Commit, Header, Message, Stored, Types, decode_message, encode_message
+from rewound.journal.timelines import Timelines, branch, encode_timelines
+from rewound.journal.transfer import temporary_folder
 
 MAGIC = b"rewound backup 1"
 READ = 1 << 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from journal import keys, records, state
-from journal.environment import Databases
-from journal.records import Event
+from rewound.journal import keys, records, state
+from rewound.journal.environment import Databases
+from rewound.journal.records import Event
 
 
 class Batch:

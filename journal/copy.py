@@ -15,15 +15,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from journal import keys, records
-from journal.batch import Batch
-from journal.errors import BadName, CannotFollow, Damaged, Diverged, JournalError, NameTooLong, NoJournal
-from journal.files import identity
-from journal.files.opening import is_new
-from journal.log import Journal, OnPut
-from journal.records import Event
-from journal.stream import Header, Stored, check_of
-from journal.timelines import Timeline, Timelines, before, branch, encode_timelines
+from rewound.journal import keys, records
+from rewound.journal.batch import Batch
+from rewound.journal.errors import (
+    BadName,
+    CannotFollow,
+    Damaged,
+    Diverged,
+    JournalError,
+    NameTooLong,
+    NoJournal,
+)
+from rewound.journal.files import identity
+from rewound.journal.files.opening import is_new
+from rewound.journal.log import Journal, OnPut
+from rewound.journal.records import Event
+from rewound.journal.stream import Header, Stored, check_of
+from rewound.journal.timelines import Timeline, Timelines, before, branch, encode_timelines
 
 
 @dataclass(frozen=True, slots=True)

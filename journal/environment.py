@@ -29,7 +29,7 @@ from zlib import crc32
 
 import lmdb
 
-from journal.errors import (
+from rewound.journal.errors import (
     AlreadyOpen,
     CannotGrow,
     CannotRead,
@@ -41,12 +41,12 @@ from journal.errors import (
     StorageFull,
     WritesStopped,
 )
-from journal.files import identity
-from journal.files.data_file import DATA, DataFile, lock_folder
-from journal.files.identity import Identity, IdentityFile
-from journal.files.meta_pages import MetaPages, is_of
-from journal.files.opening import check, check_beside_writer, create_journal, is_new
-from journal.files.structure import check_structure
+from rewound.journal.files import identity
+from rewound.journal.files.data_file import DATA, DataFile, lock_folder
+from rewound.journal.files.identity import Identity, IdentityFile
+from rewound.journal.files.meta_pages import MetaPages, is_of
+from rewound.journal.files.opening import check, check_beside_writer, create_journal, is_new
+from rewound.journal.files.structure import check_structure
 
 Result = TypeVar("Result")
 

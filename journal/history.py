@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from journal import keys, records, state
-from journal.errors import Damaged
-from journal.records import Event, Link
-from journal.transaction import ReadTransaction
+from rewound.journal import keys, records, state
+from rewound.journal.errors import Damaged
+from rewound.journal.records import Event, Link
+from rewound.journal.transaction import ReadTransaction
 
 
 @dataclass(frozen=True, slots=True)

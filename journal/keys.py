@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from journal.errors import BadName, NameTooLong
+from rewound.journal.errors import BadName, NameTooLong
 
 Buffer = bytes | memoryview
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from journal import failpoints, keys, records, state
-from journal.batch import Batch
-from journal.environment import MAP_SIZE, Environment, NewJournal, PageError
-from journal.errors import (
+from rewound.journal import failpoints, keys, records, state
+from rewound.journal.batch import Batch
+from rewound.journal.environment import MAP_SIZE, Environment, NewJournal, PageError
+from rewound.journal.errors import (
     Damaged,
     IncompleteFolder,
     LostCommits,
@@ -27,13 +27,13 @@ from journal.errors import (
     WrongDialect,
     WrongIdentity,
 )
-from journal.files import identity
-from journal.files.identity import Identity
-from journal.records import Event, decode_row
-from journal.replay import Versions
-from journal.state import CheckedRows
-from journal.tail import check_tail
-from journal.view import View
+from rewound.journal.files import identity
+from rewound.journal.files.identity import Identity
+from rewound.journal.records import Event, decode_row
+from rewound.journal.replay import Versions
+from rewound.journal.state import CheckedRows
+from rewound.journal.tail import check_tail
+from rewound.journal.view import View
 
 OnPut = Callable[[], None]
 LAYOUT = 1  # of the databases and their keys

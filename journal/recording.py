@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from journal import history, keys, records, state
-from journal.environment import Environment
-from journal.errors import NotWritable
-from journal.log import Journal, OnPut
-from journal.records import Event, Row
-from journal.replay import PastView, Versions
-from journal.state import Entry
-from journal.view import View
+from rewound.journal import history, keys, records, state
+from rewound.journal.environment import Environment
+from rewound.journal.errors import NotWritable
+from rewound.journal.log import Journal, OnPut
+from rewound.journal.records import Event, Row
+from rewound.journal.replay import PastView, Versions
+from rewound.journal.state import Entry
+from rewound.journal.view import View
 
 
 class Recording(Journal):

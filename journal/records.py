@@ -32,10 +32,10 @@ from zlib import crc32
 
 import msgpack
 
-from journal import keys
-from journal.errors import Damaged, NewerLayout
-from journal.escapes import escaped
-from journal.keys import Buffer, pack_offset
+from rewound.journal import keys
+from rewound.journal.errors import Damaged, NewerLayout
+from rewound.journal.escapes import escaped
+from rewound.journal.keys import Buffer, pack_offset
 
 
 class Event(NamedTuple):

@@ -27,11 +27,11 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from journal import history, keys, records, snapshots, state
-from journal.errors import Compacted, Damaged, FutureVersion
-from journal.records import Link, Row
-from journal.state import Entry, ScopedReads, Stop
-from journal.transaction import ReadTransaction
+from rewound.journal import history, keys, records, snapshots, state
+from rewound.journal.errors import Compacted, Damaged, FutureVersion
+from rewound.journal.records import Link, Row
+from rewound.journal.state import Entry, ScopedReads, Stop
+from rewound.journal.transaction import ReadTransaction
 
 
 class PastView(ScopedReads):

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from journal import keys, records
-from journal.environment import Databases
-from journal.log import Journal
-from journal.records import Event
+from rewound.journal import keys, records
+from rewound.journal.environment import Databases
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 # Three deletions each: a batch delays other writes by five milliseconds at most.
 BATCH = 256

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from journal import keys, snapshots
-from journal.errors import Compacted
-from journal.log import Journal
-from journal.snapshots import HEADER, LAYOUT, chunk_key
+from rewound.journal import keys, snapshots
+from rewound.journal.errors import Compacted
+from rewound.journal.log import Journal
+from rewound.journal.snapshots import HEADER, LAYOUT, chunk_key
 
 # About 20 KiB compressed, and two milliseconds of reading, after which other tasks may run.
 CHUNK_ROWS = 1000

@@ -22,10 +22,10 @@ from typing import Any
 
 import msgpack
 
-from journal import keys
-from journal.environment import Databases
-from journal.errors import Damaged, NewerLayout
-from journal.transaction import ReadTransaction
+from rewound.journal import keys
+from rewound.journal.environment import Databases
+from rewound.journal.errors import Damaged, NewerLayout
+from rewound.journal.transaction import ReadTransaction
 
 LAYOUT = 1
 HEADER = 0xFFFFFFFF

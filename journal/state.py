@@ -17,10 +17,18 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from journal import keys
-from journal.environment import Databases
-from journal.errors import Damaged
-from journal.records import Row, decode_count, decode_link, decode_row, printable, row_identity, row_offset
+from rewound.journal import keys
+from rewound.journal.environment import Databases
+from rewound.journal.errors import Damaged
+from rewound.journal.records import (
+    Row,
+    decode_count,
+    decode_link,
+    decode_row,
+    printable,
+    row_identity,
+    row_offset,
+)
 
 Match = Callable[[bytes], bool]
 Stop = Callable[[], bool]  # whether a scan has taken its share of time and should stop

@@ -29,14 +29,14 @@ from zlib import crc32
 
 import msgpack
 
-from journal import history, keys, records
-from journal.errors import Compacted, Damaged
-from journal.frames import BadFrame, FrameChain, FrameParser
-from journal.log import Journal
-from journal.records import Event
-from journal.timelines import Timeline, Timelines
-from journal.transaction import ReadTransaction
-from journal.view import View
+from rewound.journal import history, keys, records
+from rewound.journal.errors import Compacted, Damaged
+from rewound.journal.frames import BadFrame, FrameChain, FrameParser
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.timelines import Timeline, Timelines
+from rewound.journal.transaction import ReadTransaction
+from rewound.journal.view import View
 
 MAGIC = b"rewound stream 1"
 # Of one part: small enough that other requests do not wait, and that a connection that breaks again and again brings

@@ -9,11 +9,11 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from journal import keys, records, state
-from journal.environment import PageError
-from journal.errors import Damaged, DamagedTail
-from journal.records import Event, Link, decode_event, printable
-from journal.transaction import ReadTransaction
+from rewound.journal import keys, records, state
+from rewound.journal.environment import PageError
+from rewound.journal.errors import Damaged, DamagedTail
+from rewound.journal.records import Event, Link, decode_event, printable
+from rewound.journal.transaction import ReadTransaction
 
 TAIL = 512  # events
 

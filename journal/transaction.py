@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
-from journal import keys, state
-from journal.environment import Databases, Environment, PageError
-from journal.errors import Damaged
-from journal.records import (
+from rewound.journal import keys, state
+from rewound.journal.environment import Databases, Environment, PageError
+from rewound.journal.errors import Damaged
+from rewound.journal.records import (
     Event,
     decode_event,
     decode_events,
     printable,
 )
-from journal.timelines import Timelines, decode_timelines
+from rewound.journal.timelines import Timelines, decode_timelines
 
 
 class ReadTransaction:

@@ -34,13 +34,21 @@ from zlib import crc32
 
 import msgpack
 
-from journal import keys, records
-from journal.errors import BadName, Compacted, Damaged, DamagedFile, JournalExists, NameTooLong, NewerLayout
-from journal.frames import LEAD, MAX_FRAME, FrameChain
-from journal.log import Journal
-from journal.records import Event
-from journal.transaction import ReadTransaction
-from journal.view import View
+from rewound.journal import keys, records
+from rewound.journal.errors import (
+    BadName,
+    Compacted,
+    Damaged,
+    DamagedFile,
+    JournalExists,
+    NameTooLong,
+    NewerLayout,
+)
+from rewound.journal.frames import LEAD, MAX_FRAME, FrameChain
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.transaction import ReadTransaction
+from rewound.journal.view import View
 
 MAGIC = b"rewound journal\n"
 VERSION = 1

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from journal import history, keys, state
-from journal.environment import Environment
-from journal.errors import Compacted
-from journal.records import Event, Row, decode_event, decode_events, decode_row
-from journal.replay import PastView, Versions
-from journal.transaction import ReadTransaction
+from rewound.journal import history, keys, state
+from rewound.journal.environment import Environment
+from rewound.journal.errors import Compacted
+from rewound.journal.records import Event, Row, decode_event, decode_events, decode_row
+from rewound.journal.replay import PastView, Versions
+from rewound.journal.transaction import ReadTransaction
 
 
 class View(ReadTransaction, state.ScopedReads):

@@ -16,7 +16,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.store import committer
+from rewound.actors.store import committer
 from tests.current_folder import EmptyFolder
 from tests.examples import register_profiles
 from tests.fewer_reports import send_fewer_reports
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     send_fewer_reports(config)
     config.pluginmanager.register(TimeLimit())
     if not config.pluginmanager.has_plugin("rewound"):
-        from gateway.cli.fixture import plugin
+        from rewound.gateway.cli.fixture import plugin
 
         config.pluginmanager.register(plugin, "rewound")
 
@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     if any(item.nodeid.startswith(WITH_SERVERS) for item in session.items):
         # A server imports it in a thread with the first HTTP/2 connection, and a clock that jumps waits for no thread.
-        import gateway.connections.http2.connection  # noqa: F401
+        import rewound.gateway.connections.http2.connection  # noqa: F401
         from tests.gateway.api import prepare_initial_data
 
         prepare_initial_data()

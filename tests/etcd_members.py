@@ -28,8 +28,8 @@ import orjson
 import pytest
 import trio
 
-from actors.certificates.trust import verifying
-from gateway.etcd.client import EtcdClient
+from rewound.actors.certificates.trust import verifying
+from rewound.gateway.etcd.client import EtcdClient
 from tests.issuers import CLIENT, SERVER, issuer
 from tests.ports import reserve_port
 

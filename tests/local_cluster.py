@@ -29,8 +29,8 @@ INSTALL = (
 # The command `rewound` with another clock.
 _PROGRAM = """
 import sys
-from actors.runtime.clock import WallClock
-from gateway.cli.main import main
+from rewound.actors.runtime.clock import WallClock
+from rewound.gateway.cli.main import main
 now = WallClock.now
 if {seconds}:
     WallClock.now = lambda clock: now(clock) + round({seconds} * 1_000_000)

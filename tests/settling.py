@@ -21,7 +21,7 @@ from trio.testing import (
     wait_all_threads_completed,
 )
 
-from gateway.connections.limits import DRAIN_TICK
+from rewound.gateway.connections.limits import DRAIN_TICK
 
 # Of tasks that wake each other without end. The longest chain of a test is some hundred.
 _MAX_ROUNDS = 10_000

@@ -6,11 +6,11 @@ adds a group gets catalogs of its own.
 
 from __future__ import annotations
 
-from actors.kinds import built_in as module
-from actors.kinds.catalog import Catalog
-from actors.kinds.enablement import DEFAULT, Enablement
-from actors.names import Names
-from actors.profile import Rules, default_rules
+from rewound.actors.kinds import built_in as module
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.enablement import DEFAULT, Enablement
+from rewound.actors.names import Names
+from rewound.actors.profile import Rules, default_rules
 
 _declare = module.built_in
 _catalogs: dict[tuple[object, ...], Catalog] = {}

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.release import RELEASE
+from rewound.gateway.release import RELEASE
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

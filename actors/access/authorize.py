@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from actors.errors import AuthorizationFailed, Forbidden, Resource
-from actors.golang.quoting import quoted_start
-from actors.identity import User
+from rewound.actors.errors import AuthorizationFailed, Forbidden, Resource
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.identity import User
 
 
 class Attributes(NamedTuple):

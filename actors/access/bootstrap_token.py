@@ -11,9 +11,9 @@ import base64
 import re
 from dataclasses import dataclass, field
 
-from actors.kinds.values.times import micros_of
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 SECRET_PREFIX = "bootstrap-token-"
 GROUP = "system:bootstrappers"

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from actors.access.authorize import Attributes, Authorizer, Decision, refusal
-from actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
-from actors.kinds.validation import dns_label, dns_subdomain
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
+from rewound.actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
+from rewound.actors.kinds.validation import dns_label, dns_subdomain
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
 
 ACCOUNT_PREFIX = "system:serviceaccount:"
 _VERB = "impersonate"

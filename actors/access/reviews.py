@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
-from actors.access.authentication.authenticate import Authenticated, Authenticator
-from actors.access.authorize import (
+from rewound.actors.access.authentication.authenticate import Authenticated, Authenticator
+from rewound.actors.access.authorize import (
     Attributes,
     Authorizer,
     Decision,
@@ -21,11 +21,11 @@ from actors.access.authorize import (
     Verdict,
     join_errors,
 )
-from actors.errors import BadRequest, Invalid, Unauthorized
-from actors.identity import User
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation import collect
-from actors.messages import Object
+from rewound.actors.errors import BadRequest, Invalid, Unauthorized
+from rewound.actors.identity import User
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.validation import collect
+from rewound.actors.messages import Object
 
 RULES_AT_ONCE: Final = 500  # of a rules review that are converted on the event loop: more take a millisecond
 # What webhooks see as the status of a review, which has none yet.

@@ -8,52 +8,57 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from actors.access.authorize import Authorizer
-from actors.access.remote.calls import Calls
-from actors.admission.caches import Namespaces
-from actors.admission.completions import CertificateLibrary, SchemaLibrary, ServiceAllocation, SigningRequests
-from actors.admission.configuration import PluginConfiguration
-from actors.admission.context import PluginContext
-from actors.admission.plugin import Plugin
-from actors.admission.plugins.always import AlwaysAdmit, AlwaysDeny
-from actors.admission.plugins.always_pull_images import AlwaysPullImages
-from actors.admission.plugins.certificate_signers import CertificateApproval, CertificateSigning
-from actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
-from actors.admission.plugins.default_ingress_class import DefaultIngressClass
-from actors.admission.plugins.default_storage_class import DefaultStorageClass
-from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
-from actors.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
-from actors.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
-from actors.admission.plugins.limit_pod_hard_anti_affinity_topology import (
+from rewound.actors.access.authorize import Authorizer
+from rewound.actors.access.remote.calls import Calls
+from rewound.actors.admission.caches import Namespaces
+from rewound.actors.admission.completions import (
+    CertificateLibrary,
+    SchemaLibrary,
+    ServiceAllocation,
+    SigningRequests,
+)
+from rewound.actors.admission.configuration import PluginConfiguration
+from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.plugin import Plugin
+from rewound.actors.admission.plugins.always import AlwaysAdmit, AlwaysDeny
+from rewound.actors.admission.plugins.always_pull_images import AlwaysPullImages
+from rewound.actors.admission.plugins.certificate_signers import CertificateApproval, CertificateSigning
+from rewound.actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
+from rewound.actors.admission.plugins.default_ingress_class import DefaultIngressClass
+from rewound.actors.admission.plugins.default_storage_class import DefaultStorageClass
+from rewound.actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from rewound.actors.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
+from rewound.actors.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
+from rewound.actors.admission.plugins.limit_pod_hard_anti_affinity_topology import (
     LimitPodHardAntiAffinityTopology,
 )
-from actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges
-from actors.admission.plugins.namespace_auto_provision import (
+from rewound.actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges
+from rewound.actors.admission.plugins.namespace_auto_provision import (
     NamespaceAutoProvision,
 )
-from actors.admission.plugins.namespace_exists import NamespaceExists
-from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
-from actors.admission.plugins.node_restriction import NodeRestriction
-from actors.admission.plugins.owner_references_permission_enforcement import (
+from rewound.actors.admission.plugins.namespace_exists import NamespaceExists
+from rewound.actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from rewound.actors.admission.plugins.node_restriction import NodeRestriction
+from rewound.actors.admission.plugins.owner_references_permission_enforcement import (
     OwnerReferencesPermissionEnforcement,
 )
-from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
-from actors.admission.plugins.pod_security.plugins import pod_security
-from actors.admission.plugins.priority import Priority, PriorityClasses
-from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.admission.plugins.quota.resource_quota import ResourceQuota, parse_limited
-from actors.admission.plugins.role_escalation import RoleEscalation
-from actors.admission.plugins.runtime_class import RuntimeClass
-from actors.admission.plugins.security_context_deny import SecurityContextDeny
-from actors.admission.plugins.service_account import Accounts, ServiceAccount
-from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
-from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
-from actors.admission.webhooks.plugins import webhook_plugins
-from actors.allocation.allocated import AllocatedItems
-from actors.kinds.features import RECOVER_EXPANSION
-from actors.names import Names
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from rewound.actors.admission.plugins.pod_security.plugins import pod_security
+from rewound.actors.admission.plugins.priority import Priority, PriorityClasses
+from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
+from rewound.actors.admission.plugins.quota.resource_quota import ResourceQuota, parse_limited
+from rewound.actors.admission.plugins.role_escalation import RoleEscalation
+from rewound.actors.admission.plugins.runtime_class import RuntimeClass
+from rewound.actors.admission.plugins.security_context_deny import SecurityContextDeny
+from rewound.actors.admission.plugins.service_account import Accounts, ServiceAccount
+from rewound.actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
+from rewound.actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from rewound.actors.admission.webhooks.plugins import webhook_plugins
+from rewound.actors.allocation.allocated import AllocatedItems
+from rewound.actors.kinds.features import RECOVER_EXPANSION
+from rewound.actors.names import Names
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 _Configured = Callable[[str], PluginConfiguration | None]  # by the name of the plugin
 
@@ -113,7 +118,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
 
 
 def _image_policy_webhook(names: Names, of: _Configured, calls: Calls) -> Iterable[Plugin]:
-    from actors.admission.plugins.image_policy_webhook import ImagePolicyWebhook, parse_image_policy
+    from rewound.actors.admission.plugins.image_policy_webhook import ImagePolicyWebhook, parse_image_policy
 
     return (ImagePolicyWebhook(names, parse_image_policy(of("ImagePolicyWebhook")), calls),)
 
@@ -121,19 +126,19 @@ def _image_policy_webhook(names: Names, of: _Configured, calls: Calls) -> Iterab
 def _pod_security_policy(
     names: Names, journal: Journal, feed: Feed, authorizer: Authorizer
 ) -> Iterable[Plugin]:
-    from actors.admission.plugins.pod_security_policy import pod_security_policy
+    from rewound.actors.admission.plugins.pod_security_policy import pod_security_policy
 
     return pod_security_policy(names, journal, feed, authorizer)
 
 
 def _pod_node_selector(names: Names, journal: Journal, feed: Feed, of: _Configured) -> Iterable[Plugin]:
-    from actors.admission.plugins.pod_node_selector import PodNodeSelector, parse_selectors
+    from rewound.actors.admission.plugins.pod_node_selector import PodNodeSelector, parse_selectors
 
     return (PodNodeSelector(names, journal, feed, parse_selectors(of("PodNodeSelector"))),)
 
 
 def _pod_tolerations(names: Names, journal: Journal, feed: Feed, of: _Configured) -> Iterable[Plugin]:
-    from actors.admission.plugins.pod_toleration_restriction import (
+    from rewound.actors.admission.plugins.pod_toleration_restriction import (
         PodTolerationRestriction,
         parse_tolerations,
     )
@@ -143,12 +148,12 @@ def _pod_tolerations(names: Names, journal: Journal, feed: Feed, of: _Configured
 
 
 def _event_rate_limit(names: Names, of: _Configured) -> Iterable[Plugin]:
-    from actors.admission.plugins.event_rate_limit import EventRateLimit, parse_limits
+    from rewound.actors.admission.plugins.event_rate_limit import EventRateLimit, parse_limits
 
     return (EventRateLimit(parse_limits(names, of("EventRateLimit"))),)
 
 
 def _persistent_volume_label(names: Names, of: _Configured) -> Iterable[Plugin]:
-    from actors.admission.plugins.persistent_volume_label import PersistentVolumeLabel, parse_location
+    from rewound.actors.admission.plugins.persistent_volume_label import PersistentVolumeLabel, parse_location
 
     return (PersistentVolumeLabel(names, parse_location(of("PersistentVolumeLabel"))),)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from actors.errors import NotFound, Resource
-from actors.messages import Object
-from actors.store.document import decode, is_being_deleted
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.errors import NotFound, Resource
+from rewound.actors.messages import Object
+from rewound.actors.store.document import decode, is_being_deleted
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 
 class Namespaces:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import trio
 
-from actors.access.remote.deadlines import TooSlow
-from actors.admission.plugin import Admitted, AsyncPlugin, Queue
-from actors.admission.request import AdmissionRequest, Queued
-from actors.errors import Overloaded
-from actors.runtime.turns import SharedTurns
+from rewound.actors.access.remote.deadlines import TooSlow
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Queue
+from rewound.actors.admission.request import AdmissionRequest, Queued
+from rewound.actors.errors import Overloaded
+from rewound.actors.runtime.turns import SharedTurns
 
 # As many as a mailbox holds: each waiting write takes some kilobytes.
 MAX_CALLS = 4096

@@ -22,12 +22,12 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import trio
 
-from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Rule
-from actors.admission.request import CONNECT, AdmissionRequest, working_copy
-from actors.admission.timings import ADMIT, VALIDATE, Skipped, StepTiming, Timings
-from actors.errors import WriteTimedOut
-from actors.kinds.declaration.definition import Definition
-from actors.messages import LONGEST_WRITE, Object
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Rule
+from rewound.actors.admission.request import CONNECT, AdmissionRequest, working_copy
+from rewound.actors.admission.timings import ADMIT, VALIDATE, Skipped, StepTiming, Timings
+from rewound.actors.errors import WriteTimedOut
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import LONGEST_WRITE, Object
 
 Change = Callable[[AdmissionRequest], Object | None]
 T = TypeVar("T")

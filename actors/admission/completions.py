@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import trio
 
-from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.allocation.allocated import AllocatedItems
-from actors.allocation.ranges import ServiceRanges
-from actors.allocation.services import Allocated, AllocationError, ServicePools, allocate
-from actors.errors import Invalid, Overloaded, Resource
-from actors.kinds.apiextensions import SCHEMA_MODULES
-from actors.kinds.certificates import CONDITION, SPEC
-from actors.kinds.values.times import seconds_text
-from actors.messages import Object, WriteContext
-from actors.names import Names
-from actors.runtime.background_import import imported
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.allocation.allocated import AllocatedItems
+from rewound.actors.allocation.ranges import ServiceRanges
+from rewound.actors.allocation.services import Allocated, AllocationError, ServicePools, allocate
+from rewound.actors.errors import Invalid, Overloaded, Resource
+from rewound.actors.kinds.apiextensions import SCHEMA_MODULES
+from rewound.actors.kinds.certificates import CONDITION, SPEC
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object, WriteContext
+from rewound.actors.names import Names
+from rewound.actors.runtime.background_import import imported
 
 SERVICES = Resource("", "services")
 # Of a thread to reserve what it chose. Each failure means that another service got one of the values.

@@ -24,9 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from actors.access.remote.yaml_file import NotYaml, load_yaml
-from actors.admission.selection import AVAILABLE
-from actors.names import Names
+from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
+from rewound.actors.admission.selection import AVAILABLE
+from rewound.actors.names import Names
 
 _FIELDS: Final = ("apiVersion", "kind", "plugins")
 _PLUGIN_FIELDS: Final = ("name", "path", "configuration")

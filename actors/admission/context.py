@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass
 
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorize import Authorizer
-from actors.access.remote.calls import NO_CALLS, Calls
-from actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration
-from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
-from actors.conversion.converter import Converter
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorize import Authorizer
+from rewound.actors.access.remote.calls import NO_CALLS, Calls
+from rewound.actors.admission.configuration import NO_CONFIGURATION, AdmissionConfiguration
+from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
+from rewound.actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
+from rewound.actors.conversion.converter import Converter
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 
 async def _create_no_namespace(name: str) -> None:

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from actors.access.remote.slots import Slots
-from actors.admission.request import AdmissionRequest, Reinvocation
-from actors.errors import Forbidden, Resource
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
+from rewound.actors.access.remote.slots import Slots
+from rewound.actors.admission.request import AdmissionRequest, Reinvocation
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
 
 
 class Rule(NamedTuple):

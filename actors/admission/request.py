@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-from actors.kinds.declaration.definition import Definition
-from actors.messages import DeleteOptions, Object, WriteContext
-from actors.store.proposal import Proposal
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import DeleteOptions, Object, WriteContext
+from rewound.actors.store.proposal import Proposal
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.profile import Rules
+from rewound.actors.profile import Rules
 
 ON_BY_DEFAULT: Final = (
     "CertificateApproval",

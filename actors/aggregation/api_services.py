@@ -11,21 +11,21 @@ import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from actors.access.remote.address import ServiceAddress
-from actors.aggregation.priorities import (
+from rewound.actors.access.remote.address import ServiceAddress
+from rewound.actors.aggregation.priorities import (
     CUSTOM,
     Priority,
     api_services_group,
     api_services_type,
     built_in_priorities,
 )
-from actors.kinds.catalog import preference
-from actors.messages import Object
-from actors.names import REWIND_GROUP, Names
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.kinds.catalog import preference
+from rewound.actors.messages import Object
+from rewound.actors.names import REWIND_GROUP, Names
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 AVAILABLE: Final = "Available"
 _DEFAULT_PORT: Final = 443

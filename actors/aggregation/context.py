@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from actors.aggregation.api_services import ApiService, ApiServices
-from actors.aggregation.content import RemoteContent
-from actors.identity import User
+from rewound.actors.aggregation.api_services import ApiService, ApiServices
+from rewound.actors.aggregation.content import RemoteContent
+from rewound.actors.identity import User
 
 
 @dataclass(frozen=True, slots=True)

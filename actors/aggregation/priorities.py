@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 MANAGED_ON_START: Final = "onstart"  # created at the start, for built-in groups
 MANAGED: Final = "true"  # exists as long as a custom kind of the group version does

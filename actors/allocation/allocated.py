@@ -11,13 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from actors.kinds.core.service import HEADLESS, node_ports
-from actors.kinds.validation import Address, parse_ip
-from actors.messages import Object
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.kinds.core.service import HEADLESS, node_ports
+from rewound.actors.kinds.validation import Address, parse_ip
+from rewound.actors.messages import Object
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 Key = tuple[str, str]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from actors.allocation.allocated import AddressPool, AllocatedItems, NotInRange, PortPool, items_of
-from actors.allocation.ranges import ServiceRanges
-from actors.errors import Exhausted
-from actors.kinds.core.service import (
+from rewound.actors.allocation.allocated import AddressPool, AllocatedItems, NotInRange, PortPool, items_of
+from rewound.actors.allocation.ranges import ServiceRanges
+from rewound.actors.errors import Exhausted
+from rewound.actors.kinds.core.service import (
     HEADLESS,
     PORT,
     SPEC,
@@ -25,9 +25,9 @@ from actors.kinds.core.service import (
     node_ports,
     same,
 )
-from actors.kinds.validation import FieldError, FieldErrors, collect, invalid
-from actors.messages import Object
-from actors.runtime.time_limit import check_time
+from rewound.actors.kinds.validation import FieldError, FieldErrors, collect, invalid
+from rewound.actors.messages import Object
+from rewound.actors.runtime.time_limit import check_time
 
 ADDRESS_TAKEN = "provided IP is already allocated"
 PORT_TAKEN = "provided port is already allocated"

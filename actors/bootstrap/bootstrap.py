@@ -16,9 +16,9 @@ from typing import Final
 
 import trio
 
-from actors.access.authorization.rbac.roles import autoupdate_key, uncovered
-from actors.allocation.ranges import ServiceRanges
-from actors.bootstrap.objects import (
+from rewound.actors.access.authorization.rbac.roles import autoupdate_key, uncovered
+from rewound.actors.allocation.ranges import ServiceRanges
+from rewound.actors.bootstrap.objects import (
     InitialObject,
     ServingAddress,
     api_service,
@@ -29,17 +29,17 @@ from actors.bootstrap.objects import (
     priority_classes,
     roles,
 )
-from actors.controllers.client import BATCH, Client, run_concurrently
-from actors.errors import AlreadyExists, Conflict, RequestError
-from actors.golang.json import dumps
-from actors.kinds.catalog import Catalog
-from actors.kinds.registry import Registry
-from actors.messages import DeleteOptions, Object
-from actors.names import Names
-from actors.resource.directory import Directory
-from actors.runtime.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
-from actors.store.document import decode
-from journal.log import Journal
+from rewound.actors.controllers.client import BATCH, Client, run_concurrently
+from rewound.actors.errors import AlreadyExists, Conflict, RequestError
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.names import Names
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
+from rewound.actors.store.document import decode
+from rewound.journal.log import Journal
 
 _log = logging.getLogger(__name__)
 

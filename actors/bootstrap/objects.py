@@ -14,15 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from actors.access.authorization.rbac.roles import aggregate_label, aggregated_rules, autoupdate_key
-from actors.aggregation.priorities import api_services_type, built_in_priorities, local_api_service
-from actors.allocation.ranges import ServiceRanges, first_address
-from actors.certificates.names import address_of
-from actors.flowcontrol.initial_objects import initial_object, initial_specs
-from actors.kinds.catalog import Catalog
-from actors.kinds.scheduling import SYSTEM
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.access.authorization.rbac.roles import aggregate_label, aggregated_rules, autoupdate_key
+from rewound.actors.aggregation.priorities import api_services_type, built_in_priorities, local_api_service
+from rewound.actors.allocation.ranges import ServiceRanges, first_address
+from rewound.actors.certificates.names import address_of
+from rewound.actors.flowcontrol.initial_objects import initial_object, initial_specs
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.scheduling import SYSTEM
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 _DESCRIPTIONS = {
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, "

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.cel.costs import COST, Cells
-from actors.cel.data import DataObject
-from actors.cel.values import (
+from rewound.actors.cel.costs import COST, Cells
+from rewound.actors.cel.data import DataObject
+from rewound.actors.cel.values import (
     BadData,
     EvaluationError,
     ListValue,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.cel.declarations import (
+from rewound.actors.cel.declarations import (
     IDENTIFIERS,
     MESSAGE_FIELDS,
     MIXED_COMPARISONS,
@@ -18,7 +18,7 @@ from actors.cel.declarations import (
     Overload,
     functions,
 )
-from actors.cel.syntax import (
+from rewound.actors.cel.syntax import (
     NOWHERE,
     Call,
     Comprehension,
@@ -34,7 +34,7 @@ from actors.cel.syntax import (
     Select,
     Source,
 )
-from actors.cel.types import (
+from rewound.actors.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -57,7 +57,7 @@ from actors.cel.types import (
     kind_of,
     signature,
 )
-from actors.cel.values import Uint
+from rewound.actors.cel.values import Uint
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from actors.cel.checker import Checked
-from actors.cel.macros import ACCUMULATOR
-from actors.cel.syntax import (
+from rewound.actors.cel.checker import Checked
+from rewound.actors.cel.macros import ACCUMULATOR
+from rewound.actors.cel.syntax import (
     Call,
     Comprehension,
     Constant,
@@ -35,7 +35,7 @@ from actors.cel.syntax import (
     Node,
     Select,
 )
-from actors.cel.types import DYN, Type, kind_of
+from rewound.actors.cel.types import DYN, Type, kind_of
 
 MOST: Final = 2**64 - 1
 

@@ -13,8 +13,15 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from actors.cel.go_regexp import may_take_long
-from actors.cel.values import CostExceeded, EvaluationError, EvaluationStopped, ListValue, MapLike, list_items
+from rewound.actors.cel.go_regexp import may_take_long
+from rewound.actors.cel.values import (
+    CostExceeded,
+    EvaluationError,
+    EvaluationStopped,
+    ListValue,
+    MapLike,
+    list_items,
+)
 
 Cells = list[Any]
 

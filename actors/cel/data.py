@@ -18,10 +18,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from actors.cel import times
-from actors.cel.lexer import RESERVED
-from actors.cel.operations import same
-from actors.cel.values import (
+from rewound.actors.cel import times
+from rewound.actors.cel.lexer import RESERVED
+from rewound.actors.cel.operations import same
+from rewound.actors.cel.values import (
     MAX_INT,
     MIN_INT,
     BadData,

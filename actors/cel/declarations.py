@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from actors.cel.types import (
+from rewound.actors.cel.types import (
     ANY,
     BOOL,
     BYTES,

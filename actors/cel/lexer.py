@@ -11,7 +11,7 @@ import math
 import re
 from typing import Final, NamedTuple
 
-from actors.cel.values import Uint
+from rewound.actors.cel.values import Uint
 
 LONGEST_EXPRESSION: Final = 100_000  # code points
 MOST_VISITS: Final = 250  # nested steps of the walk over the parse tree

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from actors.cel import times, urls
-from actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
-from actors.cel.operations import COMPARABLE, add, compare, same
-from actors.cel.values import (
+from rewound.actors.cel import times, urls
+from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
+from rewound.actors.cel.operations import COMPARABLE, add, compare, same
+from rewound.actors.cel.values import (
     Duration,
     EvaluationError,
     EvaluationStopped,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.cel.syntax import Call, Comprehension, Constant, Identifier, ListLiteral, Node, Select
+from rewound.actors.cel.syntax import Call, Comprehension, Constant, Identifier, ListLiteral, Node, Select
 
 ACCUMULATOR: Final = "__result__"
 

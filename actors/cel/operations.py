@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from actors.cel import times
-from actors.cel.values import (
+from rewound.actors.cel import times
+from rewound.actors.cel.values import (
     MAX_INT,
     MAX_UINT,
     MIN_INT,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from actors.cel import operations
-from actors.cel.attributes import Attribute, Choice, Fixed, Operation, Qualifier, Run, Step, branch
-from actors.cel.costs import (
+from rewound.actors.cel import operations
+from rewound.actors.cel.attributes import Attribute, Choice, Fixed, Operation, Qualifier, Run, Step, branch
+from rewound.actors.cel.costs import (
     COST,
     Cells,
     Charge,
@@ -24,8 +24,8 @@ from actors.cel.costs import (
     take_room,
     tenth,
 )
-from actors.cel.go_regexp import InvalidExpression
-from actors.cel.library import (
+from rewound.actors.cel.go_regexp import InvalidExpression
+from rewound.actors.cel.library import (
     FUNCTIONS,
     RESULT_SIZES,
     Expression,
@@ -34,8 +34,8 @@ from actors.cel.library import (
     compile_expression,
     expression_of_object,
 )
-from actors.cel.operations import CONVERSIONS, equal, list_contains
-from actors.cel.values import (
+from rewound.actors.cel.operations import CONVERSIONS, equal, list_contains
+from rewound.actors.cel.values import (
     MAX_INT,
     CannotCompile,
     EvaluationError,

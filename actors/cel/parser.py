@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from actors.cel import recovery
-from actors.cel.lexer import (
+from rewound.actors.cel import recovery
+from rewound.actors.cel.lexer import (
     BYTES,
     END,
     FLOAT,
@@ -32,8 +32,8 @@ from actors.cel.lexer import (
     tokenize,
     uint_of,
 )
-from actors.cel.macros import Builder, MacroError
-from actors.cel.syntax import (
+from rewound.actors.cel.macros import Builder, MacroError
+from rewound.actors.cel.syntax import (
     NOWHERE,
     Constant,
     Expression,

@@ -18,9 +18,9 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from actors.cel import operations, operators, times
-from actors.cel.attributes import Attribute, Fixed, Operation, Qualifier, Run, Step, branch
-from actors.cel.costs import (
+from rewound.actors.cel import operations, operators, times
+from rewound.actors.cel.attributes import Attribute, Fixed, Operation, Qualifier, Run, Step, branch
+from rewound.actors.cel.costs import (
     COST,
     FIRST_VARIABLE,
     LIST_COST,
@@ -30,9 +30,9 @@ from actors.cel.costs import (
     Cells,
     pause,
 )
-from actors.cel.operations import to_string
-from actors.cel.operators import plan_call
-from actors.cel.syntax import (
+from rewound.actors.cel.operations import to_string
+from rewound.actors.cel.operators import plan_call
+from rewound.actors.cel.syntax import (
     Call,
     Comprehension,
     Constant,
@@ -43,8 +43,8 @@ from actors.cel.syntax import (
     Node,
     Select,
 )
-from actors.cel.types import BOOL, Type
-from actors.cel.values import (
+from rewound.actors.cel.types import BOOL, Type
+from rewound.actors.cel.values import (
     Building,
     CannotCompile,
     Duration,

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from actors.cel.costs import LIMIT, MOST_ROOM, STRIDE, Cells, exceeded
-from actors.cel.planner import Checked, Planner
-from actors.cel.syntax import Expression
-from actors.cel.values import EvaluationError, EvaluationStopped
+from rewound.actors.cel.costs import LIMIT, MOST_ROOM, STRIDE, Cells, exceeded
+from rewound.actors.cel.planner import Checked, Planner
+from rewound.actors.cel.syntax import Expression
+from rewound.actors.cel.values import EvaluationError, EvaluationStopped
 
 
 class Evaluation(NamedTuple):

@@ -39,7 +39,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
-from actors.cel.lexer import (
+from rewound.actors.cel.lexer import (
     BYTES,
     DEEPEST_RULE,
     END,
@@ -60,8 +60,8 @@ from actors.cel.lexer import (
     tokenize,
     uint_of,
 )
-from actors.cel.macros import Builder, MacroError
-from actors.cel.syntax import NOWHERE, Identifier, Node, Problems, Select, Source
+from rewound.actors.cel.macros import Builder, MacroError
+from rewound.actors.cel.syntax import NOWHERE, Identifier, Node, Problems, Select, Source
 
 # In a set of tokens: the rule may end here, so whatever follows the rule can stand here too.
 RULE_END: Final = ""

@@ -6,8 +6,8 @@ import functools
 import re
 from typing import Any, Final, NamedTuple
 
-from actors.cel.values import MAX_INT, MIN_INT, Duration, EvaluationError, Timestamp, print_seconds
-from actors.golang.quoting import quoted_start
+from rewound.actors.cel.values import MAX_INT, MIN_INT, Duration, EvaluationError, Timestamp, print_seconds
+from rewound.actors.golang.quoting import quoted_start
 
 SECOND: Final = 1_000_000_000
 MIN_SECONDS: Final = -62135596800  # 0001-01-01T00:00:00Z

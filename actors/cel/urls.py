@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from actors.cel.values import EvaluationError, MapValue, no_such_overload
+from rewound.actors.cel.values import EvaluationError, MapValue, no_such_overload
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _REMEMBERED: Final = 512  # characters; loops read the same few texts again and again

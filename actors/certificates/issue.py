@@ -1,8 +1,8 @@
 """Makes and checks certificates: ECDSA P-256 keys, a CA valid for ten years, the others for one.
 
-`issuing_process` runs this as a child process (`python -m actors.certificates.issue`, JSON in and out), which keeps the
-certificate library out of the server's memory. `renew` depends only on its arguments and on randomness. It keeps valid
-certificates, because a new CA has to be distributed to every client.
+`issuing_process` runs this as a child process (`python -m rewound.actors.certificates.issue`, JSON in and out), which
+keeps the certificate library out of the server's memory. `renew` depends only on its arguments and on randomness. It
+keeps valid certificates, because a new CA has to be distributed to every client.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from actors.certificates.names import PROXY_NAME, address_of
-from actors.identity import MASTERS
+from rewound.actors.certificates.names import PROXY_NAME, address_of
+from rewound.actors.identity import MASTERS
 
 _YEAR = 365 * 86400
 # A client whose clock is behind must not see a new certificate as not yet valid.

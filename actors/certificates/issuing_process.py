@@ -63,5 +63,5 @@ def _begin() -> Popen[bytes]:
 
     # The child imports from where this process does, and never from the current folder.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-P", "-m", "actors.certificates.issue"]
+    command = [sys.executable, "-P", "-m", "rewound.actors.certificates.issue"]
     return Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from actors.certificates.names import address_of
-from actors.certificates.pki import Certificates, write_atomically
+from rewound.actors.certificates.names import address_of
+from rewound.actors.certificates.pki import Certificates, write_atomically
 
 _TEMPLATE = """\
 apiVersion: v1

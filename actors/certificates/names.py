@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from actors.names import Names
+from rewound.actors.names import Names
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from actors.certificates.issuing_process import IssuingFailed, make_certificates
+from rewound.actors.certificates.issuing_process import IssuingFailed, make_certificates
 
 NAMES = ("ca", "server", "admin", "proxy-ca", "proxy")
 _PROXY = frozenset({"proxy-ca", "proxy"})

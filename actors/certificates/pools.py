@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.certificates.pki import CertificateError
+from rewound.actors.certificates.pki import CertificateError
 
 # A resumed TLS session has no verified chain: it has the roles of the session that it continues. OpenSSL remembers no
 # more sessions than these without tickets, and the context of a server with pools issues no tickets.

@@ -34,10 +34,10 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from actors.certificates.pki import CertificateError, Certificates
-from actors.kinds.values.pem import blocks_of
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
+from rewound.actors.certificates.pki import CertificateError, Certificates
+from rewound.actors.kinds.values.pem import blocks_of
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
 
 if TYPE_CHECKING:
     from cryptography import x509

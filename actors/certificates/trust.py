@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ssl
 
-from actors.kinds.values.pem import blocks_of
+from rewound.actors.kinds.values.pem import blocks_of
 
 
 class InvalidBundle(ValueError):

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import trio
 
-from actors.access.remote.address import ServiceAddress
-from actors.aggregation.api_services import AVAILABLE, ApiService, parse_api_service
-from actors.aggregation.context import AggregationContext
-from actors.aggregation.priorities import (
+from rewound.actors.access.remote.address import ServiceAddress
+from rewound.actors.aggregation.api_services import AVAILABLE, ApiService, parse_api_service
+from rewound.actors.aggregation.context import AggregationContext
+from rewound.actors.aggregation.priorities import (
     MANAGED,
     MANAGED_ON_START,
     api_services_group,
@@ -21,20 +21,20 @@ from actors.aggregation.priorities import (
     built_in_priorities,
     local_api_service,
 )
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.controllers.loop import RetryLater
-from actors.controllers.stored_objects import Position, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import AlreadyExists, Conflict, NotFound
-from actors.golang.quoting import quoted_start
-from actors.kinds.catalog import Catalog
-from actors.kinds.values.times import seconds_text
-from actors.messages import DeleteOptions, Object
-from actors.names import REWIND_GROUP
-from actors.runtime.write_context import SERVER_MANAGER, SERVER_USER
-from actors.store.document import decode
-from journal.records import Event
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import AlreadyExists, Conflict, NotFound
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.names import REWIND_GROUP
+from rewound.actors.runtime.write_context import SERVER_MANAGER, SERVER_USER
+from rewound.actors.store.document import decode
+from rewound.journal.records import Event
 
 
 class RegistrationController:

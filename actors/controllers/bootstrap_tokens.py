@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from actors.access.bootstrap_token import (
+from rewound.actors.access.bootstrap_token import (
     SECRET_PREFIX,
     BootstrapToken,
     expiration,
@@ -19,17 +19,17 @@ from actors.access.bootstrap_token import (
     secret_type,
     token_of,
 )
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.controllers.loop import RetryLater
-from actors.controllers.stored_objects import Position, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import Conflict, NotFound
-from actors.messages import DeleteOptions
-from actors.profile import Rules
-from actors.store.document import decode, is_being_deleted
-from journal.records import Event
-from journal.view import View
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import Conflict, NotFound
+from rewound.actors.messages import DeleteOptions
+from rewound.actors.profile import Rules
+from rewound.actors.store.document import decode, is_being_deleted
+from rewound.journal.records import Event
+from rewound.journal.view import View
 
 CONFIG_MAP: Final = "cluster-info"
 CONTENT: Final = "kubeconfig"

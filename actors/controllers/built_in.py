@@ -9,33 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.controllers.api_services import (
+from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
+from rewound.actors.controllers.api_services import (
     AvailabilityController,
     DescriptionController,
     RegistrationController,
     TrustPublisher,
 )
-from actors.controllers.bootstrap_tokens import BootstrapSigner, TokenCleaner
-from actors.controllers.certificates import CertificateApproving, CertificateCleaning, CertificateSigning
-from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
-from actors.controllers.context import ControllerContext
-from actors.controllers.custom_resources import CustomResourceController
-from actors.controllers.endpoints import EndpointsController
-from actors.controllers.event_expiry import EventExpiry
-from actors.controllers.flow_control import FlowControlController
-from actors.controllers.garbage_collector import GarbageCollector
-from actors.controllers.loop import Controller, Loop
-from actors.controllers.namespaces import NamespaceController
-from actors.controllers.orphaned_pods import PodGarbageCollector
-from actors.controllers.publication import Publication
-from actors.controllers.quota import ResourceQuotaController
-from actors.controllers.service_accounts import (
+from rewound.actors.controllers.bootstrap_tokens import BootstrapSigner, TokenCleaner
+from rewound.actors.controllers.certificates import (
+    CertificateApproving,
+    CertificateCleaning,
+    CertificateSigning,
+)
+from rewound.actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.custom_resources import CustomResourceController
+from rewound.actors.controllers.endpoints import EndpointsController
+from rewound.actors.controllers.event_expiry import EventExpiry
+from rewound.actors.controllers.flow_control import FlowControlController
+from rewound.actors.controllers.garbage_collector import GarbageCollector
+from rewound.actors.controllers.loop import Controller, Loop
+from rewound.actors.controllers.namespaces import NamespaceController
+from rewound.actors.controllers.orphaned_pods import PodGarbageCollector
+from rewound.actors.controllers.publication import Publication
+from rewound.actors.controllers.quota import ResourceQuotaController
+from rewound.actors.controllers.service_accounts import (
     RootCertificatePublisher,
     ServiceAccountController,
     TokenSecretController,
 )
-from actors.controllers.storage import ClaimProtection, EphemeralVolumeController, VolumeProtection
+from rewound.actors.controllers.storage import ClaimProtection, EphemeralVolumeController, VolumeProtection
 
 
 def controllers(context: ControllerContext, publication: Publication | None = None) -> tuple[Loop[Any], ...]:

@@ -10,9 +10,9 @@ from typing import ClassVar, Final, NamedTuple
 
 import trio
 
-from actors.access.authorize import Attributes, Decision
-from actors.certificates.pki import CertificateError
-from actors.certificates.signing import (
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.certificates.pki import CertificateError
+from rewound.actors.certificates.signing import (
     CLIENT_USAGES,
     Authority,
     RequestFacts,
@@ -24,19 +24,19 @@ from actors.certificates.signing import (
     node_client_refusal,
     signer_rules,
 )
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.controllers.loop import RetryLater
-from actors.controllers.stored_objects import Position, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import Conflict, NotFound
-from actors.identity import User
-from actors.kinds.certificates import CONDITION, STATUS
-from actors.kinds.values.times import micros_of
-from actors.messages import DeleteOptions, Object
-from actors.runtime.background_import import imported
-from actors.store.document import decode, is_being_deleted
-from journal.records import Event
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import Conflict, NotFound
+from rewound.actors.identity import User
+from rewound.actors.kinds.certificates import CONDITION, STATUS
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.background_import import imported
+from rewound.actors.store.document import decode, is_being_deleted
+from rewound.journal.records import Event
 
 # A request may wait for a right for a day, and there may be many of them.
 LONGEST_PAUSE: Final = 600.0

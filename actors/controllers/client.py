@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import trio
 
-from actors.errors import RequestError
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace
-from actors.names import Names
-from actors.resource.directory import Directory
-from actors.runtime.write_context import WriteContexts
+from rewound.actors.errors import RequestError
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace
+from rewound.actors.names import Names
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.write_context import WriteContexts
 
 MANAGER = "controller-manager"
 _PATCHED = ("uid", "resourceVersion", "ownerReferences", "finalizers")

@@ -14,17 +14,17 @@ from collections.abc import Sequence
 
 import trio
 
-from actors.access.authorization.rbac.roles import aggregated_rules, selects
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.controllers.stored_objects import PAGE_SIZE, Position, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import NotFound
-from actors.messages import Object
-from actors.runtime.large_work import LARGE_BYTES
-from actors.selectors.facts import unpack_labels
-from actors.store.document import decode
-from journal.records import Event
+from rewound.actors.access.authorization.rbac.roles import aggregated_rules, selects
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.stored_objects import PAGE_SIZE, Position, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import NotFound
+from rewound.actors.messages import Object
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.selectors.facts import unpack_labels
+from rewound.actors.store.document import decode
+from rewound.journal.records import Event
 
 MANAGER = "clusterrole-aggregation-controller"
 

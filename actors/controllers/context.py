@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.access.accounts.tokens import TokenIssuer
-from actors.access.authorize import Authorizer
-from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.aggregation.context import AggregationContext
-from actors.certificates.signing import Authorities
-from actors.kinds.registry import Registry
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
-from actors.resource.directory import Directory
-from actors.runtime.clock import Clock
-from actors.runtime.write_context import WriteContexts
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.access.accounts.tokens import TokenIssuer
+from rewound.actors.access.authorize import Authorizer
+from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
+from rewound.actors.aggregation.context import AggregationContext
+from rewound.actors.certificates.signing import Authorities
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.write_context import WriteContexts
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ from typing import Any
 
 import trio
 
-from actors.controllers.client import Client, run_concurrently
-from actors.controllers.context import ControllerContext
-from actors.controllers.loop import RetryLater
-from actors.controllers.publication import Publication, outline
-from actors.controllers.stored_objects import Position, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import Conflict, NotFound, RequestError
-from actors.golang.quoting import quoted_start
-from actors.kinds.apiextensions import APPROVED as APPROVED
-from actors.kinds.apiextensions import (
+from rewound.actors.controllers.client import Client, run_concurrently
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.controllers.publication import Publication, outline
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import Conflict, NotFound, RequestError
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.apiextensions import APPROVED as APPROVED
+from rewound.actors.kinds.apiextensions import (
     ESTABLISHED,
     NAMES_ACCEPTED,
     SCHEMA_MODULES,
@@ -34,13 +34,13 @@ from actors.kinds.apiextensions import (
     is_true,
     with_condition,
 )
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.values.times import seconds_text
-from actors.messages import DeleteOptions, Object
-from actors.runtime.background_import import imported
-from actors.runtime.write_context import SERVER_MANAGER, SERVER_USER
-from actors.store.document import is_being_deleted
-from journal.records import Event
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.background_import import imported
+from rewound.actors.runtime.write_context import SERVER_MANAGER, SERVER_USER
+from rewound.actors.store.document import is_being_deleted
+from rewound.journal.records import Event
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 # Objects are often removed together: one check is enough for all that are removed within this time.

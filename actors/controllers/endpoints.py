@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import Conflict, NotFound
-from actors.messages import DeleteOptions
-from journal.records import Event
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import Conflict, NotFound
+from rewound.actors.messages import DeleteOptions
+from rewound.journal.records import Event
 
 DeletedService = tuple[str, str, int]  # namespace, name, and the offset of the delete
 

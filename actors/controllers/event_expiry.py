@@ -12,16 +12,16 @@ from itertools import islice
 
 import trio
 
-from actors.controllers.client import BATCH, Client, run_concurrently
-from actors.controllers.context import ControllerContext
-from actors.controllers.stored_objects import Position, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import Conflict, NotFound
-from actors.messages import DeleteOptions
-from actors.runtime.write_context import SERVER_USER
-from actors.store.document import is_being_deleted
-from journal.records import Event
-from journal.view import View
+from rewound.actors.controllers.client import BATCH, Client, run_concurrently
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import Conflict, NotFound
+from rewound.actors.messages import DeleteOptions
+from rewound.actors.runtime.write_context import SERVER_USER
+from rewound.actors.store.document import is_being_deleted
+from rewound.journal.records import Event
+from rewound.journal.view import View
 
 SECOND = 1_000_000
 Version = tuple[str, str, int]  # namespace, name, and the offset of the write that set the time

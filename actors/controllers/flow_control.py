@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 import trio
 
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.controllers.stored_objects import Position, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import AlreadyExists, NotFound
-from actors.flowcontrol.initial_objects import (
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import AlreadyExists, NotFound
+from rewound.actors.flowcontrol.initial_objects import (
     MANDATORY,
     autoupdate_key,
     flow_schema_type,
@@ -26,11 +26,11 @@ from actors.flowcontrol.initial_objects import (
     initial_specs,
     priority_level_type,
 )
-from actors.kinds.values.times import seconds_text
-from actors.messages import DeleteOptions, Object
-from actors.runtime.write_context import SERVER_USER
-from actors.store.document import decode
-from journal.records import Event
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.write_context import SERVER_USER
+from rewound.actors.store.document import decode
+from rewound.journal.records import Event
 
 MANAGER = "api-priority-and-fairness-config-producer-v1"
 DANGLING = "Dangling"

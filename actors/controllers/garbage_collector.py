@@ -22,10 +22,10 @@ from sys import intern
 
 import trio
 
-from actors.controllers.client import Client, run_concurrently
-from actors.controllers.context import ControllerContext
-from actors.controllers.loop import RetryLater
-from actors.controllers.stored_objects import (
+from rewound.actors.controllers.client import Client, run_concurrently
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.controllers.stored_objects import (
     PAGE_SIZE,
     Position,
     StoredTypes,
@@ -34,17 +34,17 @@ from actors.controllers.stored_objects import (
     needs_garbage_collector,
     next_page,
 )
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import NotFound
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
-from actors.messages import DeleteOptions, Object
-from actors.runtime.turns import Turn
-from actors.selectors.facts import has_owners, unpack_uids
-from actors.store.document import decode
-from journal.records import Event, Row
-from journal.view import View
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import NotFound
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.selectors.facts import has_owners, unpack_uids
+from rewound.actors.store.document import decode
+from rewound.journal.records import Event, Row
+from rewound.journal.view import View
 
 
 @dataclass(slots=True)

@@ -18,10 +18,10 @@ from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from actors.controllers.work_queue import WorkQueue, WorkQueueStatistics
-from actors.errors import RequestError
-from actors.store.feed import Feed
-from journal.records import Event
+from rewound.actors.controllers.work_queue import WorkQueue, WorkQueueStatistics
+from rewound.actors.errors import RequestError
+from rewound.actors.store.feed import Feed
+from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
 

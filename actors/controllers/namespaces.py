@@ -18,23 +18,23 @@ from functools import partial
 
 import trio
 
-from actors.aggregation.api_services import ApiService
-from actors.aggregation.content import Undiscovered
-from actors.aggregation.context import AggregationContext
-from actors.controllers.client import Client, run_concurrently
-from actors.controllers.context import ControllerContext
-from actors.controllers.loop import RetryLater
-from actors.controllers.stored_objects import Position, StoredTypes, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import NotFound
-from actors.identity import AUTHENTICATED, User
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.meta import NAMESPACE_FINALIZER
-from actors.kinds.values.times import seconds_text
-from actors.messages import DeleteOptions, Object
-from actors.names import Names
-from actors.store.document import decode, is_being_deleted
-from journal.records import Event
+from rewound.actors.aggregation.api_services import ApiService
+from rewound.actors.aggregation.content import Undiscovered
+from rewound.actors.aggregation.context import AggregationContext
+from rewound.actors.controllers.client import Client, run_concurrently
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.controllers.stored_objects import Position, StoredTypes, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import NotFound
+from rewound.actors.identity import AUTHENTICATED, User
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.meta import NAMESPACE_FINALIZER
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.names import Names
+from rewound.actors.store.document import decode, is_being_deleted
+from rewound.journal.records import Event
 
 NAMESPACES = "namespaces"
 # Objects of one namespace are often removed together: one check is enough for all that are removed within this time.

@@ -12,14 +12,14 @@ from typing import Final
 
 import trio
 
-from actors.controllers.client import Client, run_concurrently
-from actors.controllers.context import ControllerContext
-from actors.controllers.stored_objects import Position, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import Conflict, NotFound
-from actors.messages import DeleteOptions
-from actors.store.document import decode
-from journal.records import Event
+from rewound.actors.controllers.client import Client, run_concurrently
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import Conflict, NotFound
+from rewound.actors.messages import DeleteOptions
+from rewound.actors.store.document import decode
+from rewound.journal.records import Event
 
 QUARANTINE: Final = 40.0  # seconds
 # A match may be in another place of the body: it leads to a check, never to a deletion.

@@ -17,17 +17,24 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.apiextensions import ADDED_BY_RECORDER, ESTABLISHED, definition_type, is_true
-from actors.kinds.custom import TERMINATING, CustomDefinition, DeclaredKind, definitions_of, is_served, parsed
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from actors.messages import Object
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
-from actors.runtime.large_work import LARGE_BYTES
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.kinds.apiextensions import ADDED_BY_RECORDER, ESTABLISHED, definition_type, is_true
+from rewound.actors.kinds.custom import (
+    TERMINATING,
+    CustomDefinition,
+    DeclaredKind,
+    definitions_of,
+    is_served,
+    parsed,
+)
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
 

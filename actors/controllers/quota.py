@@ -14,19 +14,19 @@ from functools import partial
 
 import trio
 
-from actors.admission.plugins.quota.accounts import QuotaAccounts, QuotaKey
-from actors.admission.plugins.quota.usage import texts_of
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.controllers.loop import RetryLater
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import Conflict, NoSuchResource, NotFound, ShuttingDown
-from actors.kinds.registry import Registry
-from actors.messages import Object, Outcome, Patch
-from actors.resource.directory import Directory
-from actors.runtime.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
-from actors.store.document import decode
-from journal.records import Event
+from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts, QuotaKey
+from rewound.actors.admission.plugins.quota.usage import texts_of
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import Conflict, NoSuchResource, NotFound, ShuttingDown
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import Object, Outcome, Patch
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
+from rewound.actors.store.document import decode
+from rewound.journal.records import Event
 
 
 class ResourceQuotaController:

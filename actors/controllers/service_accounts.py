@@ -12,18 +12,18 @@ from collections.abc import Sequence
 
 import trio
 
-from actors.access.accounts.claims import Reference
-from actors.access.accounts.tokens import TokenIssuer
-from actors.certificates.pki import CertificateError
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.controllers.stored_objects import Position, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import AlreadyExists, Conflict, NotFound
-from actors.messages import DeleteOptions, Object
-from actors.selectors.facts import field_bytes, unpack_uids
-from actors.store.document import decode, is_being_deleted
-from journal.records import Event, Row
+from rewound.actors.access.accounts.claims import Reference
+from rewound.actors.access.accounts.tokens import TokenIssuer
+from rewound.actors.certificates.pki import CertificateError
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import AlreadyExists, Conflict, NotFound
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.selectors.facts import field_bytes, unpack_uids
+from rewound.actors.store.document import decode, is_being_deleted
+from rewound.journal.records import Event, Row
 
 DEFAULT = "default"
 

@@ -7,16 +7,16 @@ from typing import Final
 
 import trio
 
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.controllers.loop import RetryLater
-from actors.controllers.stored_objects import Position, deletion_waits_for, next_page
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import AlreadyExists, Conflict, NotFound
-from actors.kinds.values.times import seconds_text
-from actors.messages import Object
-from actors.store.document import decode, is_being_deleted
-from journal.records import Event, Row
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.controllers.stored_objects import Position, deletion_waits_for, next_page
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import AlreadyExists, Conflict, NotFound
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object
+from rewound.actors.store.document import decode, is_being_deleted
+from rewound.journal.records import Event, Row
 
 Key = tuple[str, str]  # namespace and name
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
-from actors.kinds.registry import Registry
-from actors.messages import Object
-from actors.store.document import decode
-from journal.log import Journal
-from journal.records import Row
-from journal.view import View
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import Object
+from rewound.actors.store.document import decode
+from rewound.journal.log import Journal
+from rewound.journal.records import Row
+from rewound.journal.view import View
 
 # About two milliseconds of reading, and the size of the first batch that the journal reads.
 PAGE_SIZE = 128

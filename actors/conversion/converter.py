@@ -24,20 +24,20 @@ from typing import Any, Final, NamedTuple, Protocol
 import orjson
 import trio
 
-from actors.access.remote.address import ServiceAddress, WebhookAddress
-from actors.access.remote.calls import WebhookError
-from actors.errors import ConversionFailed, Overloaded, TooLarge
-from actors.golang.json import dumps, unescaped
-from actors.kinds.declaration.definition import Versions
-from actors.kinds.declaration.meta import annotation_rules, label_rules
-from actors.kinds.validation import FieldErrors, collect
-from actors.messages import Object
-from actors.names import Names
-from actors.patch.transform import MAX_BYTES
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.value_count import MAX_VALUES, check_values
-from actors.runtime.write_context import new_uid
-from actors.store.document import api_version_of, in_usual_order, kind_prefix, typed
+from rewound.actors.access.remote.address import ServiceAddress, WebhookAddress
+from rewound.actors.access.remote.calls import WebhookError
+from rewound.actors.errors import ConversionFailed, Overloaded, TooLarge
+from rewound.actors.golang.json import dumps, unescaped
+from rewound.actors.kinds.declaration.definition import Versions
+from rewound.actors.kinds.declaration.meta import annotation_rules, label_rules
+from rewound.actors.kinds.validation import FieldErrors, collect
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.patch.transform import MAX_BYTES
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.value_count import MAX_VALUES, check_values
+from rewound.actors.runtime.write_context import new_uid
+from rewound.actors.store.document import api_version_of, in_usual_order, kind_prefix, typed
 
 SECONDS: Final = 30
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")

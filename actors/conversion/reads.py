@@ -12,11 +12,11 @@ from typing import Final
 
 import trio
 
-from actors.conversion.converter import Converter
-from actors.golang.json import dumps
-from actors.kinds.declaration.definition import Definition, Versions
-from actors.runtime.turns import Turn
-from actors.store.document import api_version_of, decode, version_of, with_api_version
+from rewound.actors.conversion.converter import Converter
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.declaration.definition import Definition, Versions
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.store.document import api_version_of, decode, version_of, with_api_version
 
 CACHED_BYTES: Final = 8 << 20
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.access.authorize import Attributes
-from actors.flowcontrol.initial_objects import CATCH_ALL, MANDATORY
-from actors.identity import User
-from actors.kinds import flowcontrol
-from actors.messages import Object
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.flowcontrol.initial_objects import CATCH_ALL, MANDATORY
+from rewound.actors.identity import User
+from rewound.actors.kinds import flowcontrol
+from rewound.actors.messages import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from sys import maxsize
 
-from actors.access.authorize import Attributes
-from actors.flowcontrol.configuration import LevelSettings
-from actors.flowcontrol.leases import Holder
-from actors.flowcontrol.priority_and_fairness import LONG_RUNNING
-from actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
-from actors.identity import MASTERS
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.flowcontrol.configuration import LevelSettings
+from rewound.actors.flowcontrol.leases import Holder
+from rewound.actors.flowcontrol.priority_and_fairness import LONG_RUNNING
+from rewound.actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
+from rewound.actors.identity import MASTERS
 
 READ_ONLY, MUTATING = "readOnly", "mutating"
 _READ_VERBS = frozenset({"get", "list"})

@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from actors.identity import AUTHENTICATED, UNAUTHENTICATED
-from actors.kinds import flowcontrol
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.identity import AUTHENTICATED, UNAUTHENTICATED
+from rewound.actors.kinds import flowcontrol
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 EXEMPT, CATCH_ALL = "exempt", "catch-all"
 MANDATORY = (EXEMPT, CATCH_ALL)

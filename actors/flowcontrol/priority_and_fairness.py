@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
-from actors.access.authorize import Attributes
-from actors.flowcontrol.configuration import Configuration, LevelSettings, SchemaSettings, configure
-from actors.flowcontrol.initial_objects import flow_schema_type, priority_level_type
-from actors.flowcontrol.leases import Holder
-from actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
-from actors.messages import Object
-from actors.names import Names
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.flowcontrol.configuration import Configuration, LevelSettings, SchemaSettings, configure
+from rewound.actors.flowcontrol.initial_objects import flow_schema_type, priority_level_type
+from rewound.actors.flowcontrol.leases import Holder
+from rewound.actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 # The cache is cleared when it is full; long paths are not cached.
 _MAX_FLOWS: Final = 4096

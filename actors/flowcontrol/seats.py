@@ -33,9 +33,9 @@ from typing import Any, Final
 
 import trio
 
-from actors.errors import RequestError
-from actors.flowcontrol.configuration import LevelSettings
-from actors.flowcontrol.leases import Holder
+from rewound.actors.errors import RequestError
+from rewound.actors.flowcontrol.configuration import LevelSettings
+from rewound.actors.flowcontrol.leases import Holder
 
 # A get takes about 0.1 ms, so that a turn takes a few milliseconds.
 TURN: Final = 32

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.quoting import LONGEST, joined, quoted_list, quoted_start
+from rewound.actors.golang.quoting import LONGEST, joined, quoted_list, quoted_start
 
 _SELECTOR: Final = frozenset(("matchLabels", "matchExpressions"))
 

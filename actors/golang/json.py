@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from journal.escapes import escaped
+from rewound.journal.escapes import escaped
 
 # Levels of a document. Go's decoder stops at 10,000; no real document is known to have hundreds. orjson reads 1,024.
 DEEPEST: Final = 600

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, size_of
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -19,10 +19,15 @@ from actors.kinds.declaration.definition import (
     Table,
     bump_generation,
 )
-from actors.kinds.declaration.meta import LABEL_SELECTOR, METADATA, label_selector_rules, metadata_rules
-from actors.kinds.declaration.webhook_client import service_rules, url_rules
-from actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.meta import (
+    LABEL_SELECTOR,
+    METADATA,
+    label_selector_rules,
+    metadata_rules,
+)
+from rewound.actors.kinds.declaration.webhook_client import service_rules, url_rules
+from rewound.actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_1035_label,
     dns_subdomain,
@@ -32,8 +37,8 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")

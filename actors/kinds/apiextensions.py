@@ -25,8 +25,8 @@ from functools import cache, partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from actors.golang.quoting import quoted_start
-from actors.kinds.declaration.definition import (
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -37,9 +37,9 @@ from actors.kinds.declaration.definition import (
     keep_spec,
     keep_status,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.webhook_client import service_rules, url_rules
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.declaration.webhook_client import service_rules, url_rules
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -57,7 +57,7 @@ from actors.kinds.schema.fields import (
     Type,
     zero_struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_1035_label,
     dns_subdomain,
@@ -70,10 +70,10 @@ from actors.kinds.validation import (
     too_many,
     unchanged,
 )
-from actors.messages import Object
-from actors.names import Names
-from actors.runtime.background_import import is_imported
-from actors.runtime.time_limit import need_thread
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.runtime.background_import import is_imported
+from rewound.actors.runtime.time_limit import need_thread
 
 NAMES_ACCEPTED: Final = "NamesAccepted"
 ESTABLISHED: Final = "Established"
@@ -657,9 +657,9 @@ def _schema_rules(
 ) -> None:
     if schema is not None:
         # Imported with the first definition that is written, together with CEL: some tenths of a second.
-        if not is_imported("actors.kinds.structural.definition_checks", "check_schema"):
+        if not is_imported("rewound.actors.kinds.structural.definition_checks", "check_schema"):
             need_thread()
-        from actors.kinds.structural.definition_checks import check_schema
+        from rewound.actors.kinds.structural.definition_checks import check_schema
 
         check_schema(errors, f"{field}.openAPIV3Schema", schema, names=names, has_status=has_status)
 
@@ -725,7 +725,10 @@ def _has_status(version: Object) -> bool:
 
 PLURAL = "customresourcedefinitions"
 # What validates schemas and compiles them. Imported with the first definition, because most servers have none.
-SCHEMA_MODULES = ("actors.kinds.structural.definition_checks", "actors.kinds.structural.compile")
+SCHEMA_MODULES = (
+    "rewound.actors.kinds.structural.definition_checks",
+    "rewound.actors.kinds.structural.compile",
+)
 # On definitions that `rewound record` adds for kinds of a server that has them by itself.
 ADDED_BY_RECORDER = "record.rewound.cluster.io/added"
 PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"

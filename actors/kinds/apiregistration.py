@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.config_map import decoded_size
-from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import (
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.config_map import decoded_size
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     DiscoveryNames,
     Strategy,
@@ -20,9 +20,9 @@ from actors.kinds.declaration.definition import (
     keep_status,
     status_subresource,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
     CheckName,
     FieldErrors,
     dns_1035_label,
@@ -33,8 +33,8 @@ from actors.kinds.validation import (
     port_number,
     required,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 MAX_GROUP_PRIORITY: Final = 20000
 MAX_VERSION_PRIORITY: Final = 1000

@@ -23,11 +23,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.errors import Resource
-from actors.golang import format as go_format
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.persistent_volumes import CLAIM_STATUS, set_claim_defaults
-from actors.kinds.core.pod_template import (
+from rewound.actors.errors import Resource
+from rewound.actors.golang import format as go_format
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.persistent_volumes import CLAIM_STATUS, set_claim_defaults
+from rewound.actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     pod_template_rules,
     set_template_defaults,
@@ -36,9 +36,9 @@ from actors.kinds.core.pod_template import (
     template_warnings,
     without_disabled_template_fields,
 )
-from actors.kinds.core.volumes import PERSISTENT_VOLUME_CLAIM_SPEC, shared_disk_rules
-from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.core.volumes import PERSISTENT_VOLUME_CLAIM_SPEC, shared_disk_rules
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     DiscoveryNames,
     Storage,
@@ -49,7 +49,7 @@ from actors.kinds.declaration.definition import (
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.meta import (
     LABEL_SELECTOR,
     METADATA,
     OBJECT_META,
@@ -58,8 +58,8 @@ from actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from actors.kinds.declaration.scale import scale
-from actors.kinds.declaration.workloads import (
+from rewound.actors.kinds.declaration.scale import scale
+from rewound.actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     SELECTOR,
@@ -80,9 +80,9 @@ from actors.kinds.declaration.workloads import (
     selector_of,
     selector_rules,
 )
-from actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
-from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     INT32,
@@ -94,7 +94,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
     forbidden,
@@ -104,9 +104,9 @@ from actors.kinds.validation import (
     required,
     unchanged,
 )
-from actors.messages import Object
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
 
 
 def selected_template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:

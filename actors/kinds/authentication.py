@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.declaration.definition import Definition, Storage, Strategy
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, TIME, Field, MapOf, Struct
-from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.declaration.definition import Definition, Storage, Strategy
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, TIME, Field, MapOf, Struct
+from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 MIN_EXPIRATION, MAX_EXPIRATION, DEFAULT_EXPIRATION = 600, 2**32, 3600  # seconds
 

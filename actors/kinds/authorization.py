@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.kinds.declaration.definition import Definition, Storage, Strategy, no_validation
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, MapOf, Struct
-from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.declaration.definition import Definition, Storage, Strategy, no_validation
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, MapOf, Struct
+from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 RESOURCE_ATTRIBUTES = Struct(
     "authorization.v1.ResourceAttributes",

@@ -23,10 +23,10 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.json import dumps
-from actors.kinds.core.resources import container_name_rules
-from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import (
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.core.resources import container_name_rules
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column
+from rewound.actors.kinds.declaration.definition import (
     Conversion,
     Definition,
     DiscoveryNames,
@@ -38,12 +38,22 @@ from actors.kinds.declaration.definition import (
     keep_spec,
     keep_status,
 )
-from actors.kinds.declaration.meta import LABEL_SELECTOR, METADATA, OBJECT_META, metadata_update_rules
-from actors.kinds.declaration.workloads import condition_struct, count_cell, not_negative
-from actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
-from actors.kinds.schema.exact_decoder import ExactDecoder
-from actors.kinds.schema.fields import INT32, INT64, QUANTITY, STRING, TIME, Field, ListOf, Struct, Type
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.meta import LABEL_SELECTOR, METADATA, OBJECT_META, metadata_update_rules
+from rewound.actors.kinds.declaration.workloads import condition_struct, count_cell, not_negative
+from rewound.actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
+from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
+from rewound.actors.kinds.schema.fields import (
+    INT32,
+    INT64,
+    QUANTITY,
+    STRING,
+    TIME,
+    Field,
+    ListOf,
+    Struct,
+    Type,
+)
+from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_label,
     forbidden,
@@ -53,9 +63,9 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.kinds.values.quantity import nanos_of
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.values.quantity import nanos_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 MAX_PERIOD_SECONDS: Final = 1800
 MAX_STABILIZATION_WINDOW_SECONDS: Final = 3600

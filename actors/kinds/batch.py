@@ -19,9 +19,9 @@ from collections.abc import Set
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
-from actors.golang.format import format_labels
-from actors.golang.quoting import cut, quoted_start
-from actors.kinds.core.pod_template import (
+from rewound.actors.golang.format import format_labels
+from rewound.actors.golang.quoting import cut, quoted_start
+from rewound.actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     pod_template_rules,
     set_template_defaults,
@@ -29,9 +29,18 @@ from actors.kinds.core.pod_template import (
     template_warnings,
     without_disabled_template_fields,
 )
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.columns import AGE, NAME, NONE, SECOND, Column, at, human_duration, since
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.core.references import OBJECT_REFERENCE
+from rewound.actors.kinds.declaration.columns import (
+    AGE,
+    NAME,
+    NONE,
+    SECOND,
+    Column,
+    at,
+    human_duration,
+    since,
+)
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -43,7 +52,7 @@ from actors.kinds.declaration.definition import (
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.meta import (
     LABEL_SELECTOR,
     METADATA,
     OBJECT_META,
@@ -53,7 +62,7 @@ from actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from actors.kinds.declaration.workloads import (
+from rewound.actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     SELECTOR,
@@ -62,9 +71,19 @@ from actors.kinds.declaration.workloads import (
     selector_matches_rules,
     selector_or_none,
 )
-from actors.kinds.features import FAILURE_POLICY
-from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.features import FAILURE_POLICY
+from rewound.actors.kinds.schema.fields import (
+    BOOL,
+    INT32,
+    INT64,
+    STRING,
+    STRINGS,
+    TIME,
+    Field,
+    ListOf,
+    Struct,
+)
+from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
     at_most,
@@ -80,9 +99,9 @@ from actors.kinds.validation import (
     too_many,
     unchanged,
 )
-from actors.kinds.values.times import duration_error, micros_of
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.values.times import duration_error, micros_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 MAX_RULES: Final = 20
 MAX_EXIT_CODES: Final = 255

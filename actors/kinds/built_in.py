@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from actors.kinds import (
+from rewound.actors.kinds import (
     admissionregistration,
     apiextensions,
     apiregistration,
@@ -28,11 +28,11 @@ from actors.kinds import (
     scheduling,
     storage,
 )
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.enablement import DEFAULT, Enablement
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules, default_rules
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.enablement import DEFAULT, Enablement
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules, default_rules
 
 # In the order in which discovery has always listed them.
 _GROUPS = (

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.definition import Definition
 
 T = TypeVar("T")
 Address = tuple[str, str, str]  # group, version, plural

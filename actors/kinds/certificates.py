@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
-from actors.golang.quoting import quoted_start
-from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
-from actors.kinds.declaration.definition import (
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     DiscoveryNames,
     Selection,
@@ -24,8 +24,8 @@ from actors.kinds.declaration.definition import (
     clear_status,
     keep_spec,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.schema.fields import (
     BYTES,
     INT32,
     STRING,
@@ -36,7 +36,7 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_label,
     dns_subdomain,
@@ -49,9 +49,9 @@ from actors.kinds.validation import (
     size,
     too_long,
 )
-from actors.kinds.values.pem import InvalidPEM, check_certificates, check_request
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.values.pem import InvalidPEM, check_certificates, check_request
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 MIN_EXPIRATION: Final = 600
 LONGEST_DOMAIN: Final = 253

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table
-from actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, Field, Struct
-from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
+from rewound.actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_update_rules
+from rewound.actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, Field, Struct
+from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 SPEC = Struct(
     "coordination.v1.LeaseSpec",

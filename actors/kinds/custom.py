@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from actors.errors import BadRequest, NoReplicas
-from actors.golang.format import float_text
-from actors.golang.json import unescaped
-from actors.kinds.apiextensions import ESTABLISHED, NAMES_ACCEPTED, is_true
-from actors.kinds.catalog import preference
-from actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, Column, since
-from actors.kinds.declaration.definition import (
+from rewound.actors.errors import BadRequest, NoReplicas
+from rewound.actors.golang.format import float_text
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.apiextensions import ESTABLISHED, NAMES_ACCEPTED, is_true
+from rewound.actors.kinds.catalog import preference
+from rewound.actors.kinds.declaration.columns import DEFAULT_COLUMNS, NAME, Column, since
+from rewound.actors.kinds.declaration.definition import (
     Conversion,
     CustomKind,
     Definition,
@@ -47,21 +47,21 @@ from actors.kinds.declaration.definition import (
     Versions,
     VersionSchema,
 )
-from actors.kinds.declaration.lazy_property import lazy_property
-from actors.kinds.declaration.meta import metadata_update_rules
-from actors.kinds.declaration.scale import COLUMNS, SCALE
-from actors.kinds.json_path import JsonPath, NotAPath
-from actors.kinds.schema.decoder import Schema
-from actors.kinds.schema.fields import CustomStruct, Struct
-from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
-from actors.kinds.values.times import canonical_seconds
-from actors.messages import Object
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
-from actors.runtime.background_import import is_imported
+from rewound.actors.kinds.declaration.lazy_property import lazy_property
+from rewound.actors.kinds.declaration.meta import metadata_update_rules
+from rewound.actors.kinds.declaration.scale import COLUMNS, SCALE
+from rewound.actors.kinds.json_path import JsonPath, NotAPath
+from rewound.actors.kinds.schema.decoder import Schema
+from rewound.actors.kinds.schema.fields import CustomStruct, Struct
+from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain
+from rewound.actors.kinds.values.times import canonical_seconds
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.runtime.background_import import is_imported
 
 if TYPE_CHECKING:
-    from actors.kinds.structural.compile import Compiled
+    from rewound.actors.kinds.structural.compile import Compiled
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class LazySchema:
 
     @lazy_property
     def compiled(self) -> Compiled:
-        from actors.kinds.structural.compile import compile_schema
+        from rewound.actors.kinds.structural.compile import compile_schema
 
         source = self.source
         return compile_schema(
@@ -109,7 +109,7 @@ class LazySchema:
         if "compiled" in self.__dict__:
             return True
         return len(self.source.body) <= _SMALL and is_imported(
-            "actors.kinds.structural.compile", "compile_schema"
+            "rewound.actors.kinds.structural.compile", "compile_schema"
         )
 
     def load(self) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.endpoints import of_api_service
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Storage, Strategy, Table, bump_generation
-from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.core.endpoints import of_api_service
+from rewound.actors.kinds.core.references import OBJECT_REFERENCE
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
+from rewound.actors.kinds.declaration.definition import Definition, Storage, Strategy, Table, bump_generation
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules
+from rewound.actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
     Address,
     FieldErrors,
     dns_label,
@@ -28,8 +28,8 @@ from actors.kinds.validation import (
     too_many,
     unchanged,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from actors.names import REWIND_GROUP, Names
+from rewound.actors.names import REWIND_GROUP, Names
 
 if TYPE_CHECKING:  # flags are read before anything about kinds is loaded
-    from actors.kinds.declaration.definition import Definition
+    from rewound.actors.kinds.declaration.definition import Definition
 
 ALL, LEGACY = "api/all", "api/legacy"
 STAGES: Final = {

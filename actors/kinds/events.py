@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.event import COLUMNS, EVENT, SELECTABLE, SOURCE, legacy_rules
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.core.event import COLUMNS, EVENT, SELECTABLE, SOURCE, legacy_rules
+from rewound.actors.kinds.core.references import OBJECT_REFERENCE
+from rewound.actors.kinds.declaration.definition import (
     Conversion,
     Definition,
     Deletion,
@@ -21,12 +21,12 @@ from actors.kinds.declaration.definition import (
     Strategy,
     Table,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.schema.exact_decoder import ExactDecoder
-from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
-from actors.kinds.validation import FieldErrors, invalid, name_is_subdomain, required, unchanged
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
+from rewound.actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
+from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_subdomain, required, unchanged
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 SERIES = Struct(
     "events.v1.EventSeries",

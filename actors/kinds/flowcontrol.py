@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from actors.golang.format import format_value
-from actors.golang.quoting import quoted_list, quoted_start
-from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.declaration.definition import (
+from rewound.actors.golang.format import format_value
+from rewound.actors.golang.quoting import quoted_list, quoted_start
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
+from rewound.actors.kinds.declaration.definition import (
     Conversion,
     Definition,
     Storage,
@@ -26,9 +26,9 @@ from actors.kinds.declaration.definition import (
     reset_status_and_generation,
     status_subresource,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, TIME, Field, ListOf, Struct, Type
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules
+from rewound.actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, TIME, Field, ListOf, Struct, Type
+from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
     dns_label,
@@ -40,8 +40,8 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 
 def status_of(kind: str) -> Struct:

@@ -14,11 +14,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.golang.quoting import quoted_list
-from actors.kinds.core.service import LOAD_BALANCER_STATUS, load_balancer_addresses, load_balancer_rules
-from actors.kinds.core.volumes import TYPED_LOCAL_OBJECT_REFERENCE
-from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.declaration.definition import (
+from rewound.actors.golang.quoting import quoted_list
+from rewound.actors.kinds.core.service import (
+    LOAD_BALANCER_STATUS,
+    load_balancer_addresses,
+    load_balancer_rules,
+)
+from rewound.actors.kinds.core.volumes import TYPED_LOCAL_OBJECT_REFERENCE
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     DiscoveryNames,
     Storage,
@@ -31,7 +35,7 @@ from actors.kinds.declaration.definition import (
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.meta import (
     CONDITION,
     LABEL_SELECTOR,
     METADATA,
@@ -40,10 +44,10 @@ from actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from actors.kinds.declaration.workloads import selector_or_none
-from actors.kinds.features import POLICY_STATUS
-from actors.kinds.schema.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.workloads import selector_or_none
+from rewound.actors.kinds.features import POLICY_STATUS
+from rewound.actors.kinds.schema.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
     Network,
@@ -67,8 +71,8 @@ from actors.kinds.validation import (
     unchanged,
     wildcard_subdomain,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 BACKEND_SERVICE_PORT = Struct(
     "networking.v1.ServiceBackendPort", Field("name", STRING, 1), Field("number", INT32, 2)

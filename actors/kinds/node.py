@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.kinds.core.node_selector import DeprecatedLabels, deprecated_labels, label_warnings
-from actors.kinds.core.pod_spec import TOLERATION, toleration_rules
-from actors.kinds.core.resources import requirement_rules
-from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table
-from actors.kinds.declaration.meta import METADATA, label_rules, metadata_rules, metadata_update_rules
-from actors.kinds.schema.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
-from actors.kinds.validation import FieldErrors, dns_label, duplicate, name_is_subdomain, unchanged
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.core.node_selector import DeprecatedLabels, deprecated_labels, label_warnings
+from rewound.actors.kinds.core.pod_spec import TOLERATION, toleration_rules
+from rewound.actors.kinds.core.resources import requirement_rules
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
+from rewound.actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table
+from rewound.actors.kinds.declaration.meta import METADATA, label_rules, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.schema.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
+from rewound.actors.kinds.validation import FieldErrors, dns_label, duplicate, name_is_subdomain, unchanged
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 OVERHEAD = Struct("node.v1.Overhead", Field("podFixed", QUANTITIES, 1))
 SCHEDULING = Struct(

@@ -15,17 +15,17 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.pod_template import is_apparmor_profile
-from actors.kinds.core.security_context import (
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.pod_template import is_apparmor_profile
+from rewound.actors.kinds.core.security_context import (
     LONGEST_SYSCTL,
     SE_LINUX_OPTIONS,
     SYSCTL_PART,
     annotated_profile_rules,
 )
-from actors.kinds.core.volume_sources import driver_name_rules
-from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.core.volume_sources import driver_name_rules
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -37,7 +37,7 @@ from actors.kinds.declaration.definition import (
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.meta import (
     CONDITION,
     LABEL_SELECTOR,
     METADATA,
@@ -46,14 +46,14 @@ from actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from actors.kinds.declaration.workloads import (
+from rewound.actors.kinds.declaration.workloads import (
     at_most_100_percent,
     count_cell,
     int_or_percent_rules,
     not_negative,
 )
-from actors.kinds.features import PROC_MOUNT
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.features import PROC_MOUNT
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
@@ -66,7 +66,7 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_subdomain,
     duplicate,
@@ -77,9 +77,9 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.messages import Object
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
 
 BUDGET_SPEC = Struct(
     "policy.v1.PodDisruptionBudgetSpec",

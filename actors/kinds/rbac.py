@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from actors.kinds.declaration.columns import AGE, DEFAULT_COLUMNS, NAME, Column
-from actors.kinds.declaration.definition import Definition, Strategy, Table
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.columns import AGE, DEFAULT_COLUMNS, NAME, Column
+from rewound.actors.kinds.declaration.definition import Definition, Strategy, Table
+from rewound.actors.kinds.declaration.meta import (
     LABEL_SELECTOR,
     METADATA,
     label_selector_compiles,
@@ -21,8 +21,8 @@ from actors.kinds.declaration.meta import (
     metadata_rules,
     metadata_update_rules,
 )
-from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
     CheckName,
     FieldErrors,
     invalid,
@@ -31,9 +31,9 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.messages import Object
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
 
 SUBJECT_KINDS: Final = ("ServiceAccount", "User", "Group")
 

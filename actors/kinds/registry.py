@@ -13,8 +13,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
 
 logger = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Strategy, Table
-from actors.kinds.declaration.meta import METADATA, metadata_update_rules
-from actors.kinds.schema.fields import BOOL, INT32, STRING, Field, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
+from rewound.actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Strategy, Table
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_update_rules
+from rewound.actors.kinds.schema.fields import BOOL, INT32, STRING, Field, Struct
+from rewound.actors.kinds.validation import (
     FieldErrors,
     forbidden,
     name_is_subdomain,
@@ -16,8 +16,8 @@ from actors.kinds.validation import (
     required,
     unchanged,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 MAX_USER_PRIORITY: Final = 1_000_000_000
 SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}

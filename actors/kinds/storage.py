@@ -15,17 +15,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.node_selector import (
+from rewound.actors.kinds.core.node_selector import (
     DeprecatedLabels,
     deprecated_labels,
     label_warnings,
     requirement_warnings,
 )
-from actors.kinds.core.persistent_volumes import VOLUME_SPEC as PERSISTENT_VOLUME_SPEC
-from actors.kinds.core.persistent_volumes import VolumeRules
-from actors.kinds.core.volume_sources import driver_name_rules
-from actors.kinds.declaration.columns import AGE, NAME, NONE, Cell, Column, at
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.core.persistent_volumes import VOLUME_SPEC as PERSISTENT_VOLUME_SPEC
+from rewound.actors.kinds.core.persistent_volumes import VolumeRules
+from rewound.actors.kinds.core.volume_sources import driver_name_rules
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Cell, Column, at
+from rewound.actors.kinds.declaration.definition import (
     Conversion,
     Definition,
     Deletion,
@@ -37,15 +37,15 @@ from actors.kinds.declaration.definition import (
     keep_status,
     status_subresource,
 )
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.meta import (
     LABEL_SELECTOR,
     METADATA,
     label_selector_rules,
     metadata_rules,
     metadata_update_rules,
 )
-from actors.kinds.features import SE_LINUX_MOUNT
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.features import SE_LINUX_MOUNT
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
@@ -58,7 +58,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     IMMUTABLE,
     NEGATIVE,
     FieldErrors,
@@ -74,8 +74,8 @@ from actors.kinds.validation import (
     too_long,
     unchanged,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")

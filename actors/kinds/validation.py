@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
-from actors.errors import MAX_COUNTED, Cause
-from actors.golang.format import format_value
-from actors.golang.quoting import cut, quoted_list, quoted_start
-from actors.messages import Object
+from rewound.actors.errors import MAX_COUNTED, Cause
+from rewound.actors.golang.format import format_value
+from rewound.actors.golang.quoting import cut, quoted_list, quoted_start
+from rewound.actors.messages import Object
 
 MOST: Final = MAX_COUNTED
 LONGEST_PATH: Final = 1024

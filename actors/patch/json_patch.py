@@ -19,9 +19,9 @@ from typing import Any
 
 import orjson
 
-from actors.golang.json import unescaped
-from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
-from actors.runtime.time_limit import check_time
+from rewound.actors.golang.json import unescaped
+from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from rewound.actors.runtime.time_limit import check_time
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED = 3 << 20

@@ -30,12 +30,12 @@ import reprlib
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from actors.golang.format import printed
-from actors.golang.json import DEEPEST, unescaped
-from actors.golang.quoting import LONGEST
-from actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
-from actors.patch.errors import MalformedPatch, PatchDoesNotFit
-from actors.runtime.time_limit import check_time
+from rewound.actors.golang.format import printed
+from rewound.actors.golang.json import DEEPEST, unescaped
+from rewound.actors.golang.quoting import LONGEST
+from rewound.actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
+from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit
+from rewound.actors.runtime.time_limit import check_time
 
 
 def identity(entry: Any, merge_key: str) -> Hashable:

@@ -15,16 +15,16 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final
 
-from actors.golang.json import is_too_deep, unescaped
-from actors.golang.quoting import quoted_start
-from actors.kinds.schema.exact_decoder import Problems
-from actors.kinds.schema.fields import Struct
-from actors.kinds.schema.json_tree import Members, NotJson, parse_tree, parse_values
-from actors.patch.errors import MalformedPatch, PatchTooLarge
-from actors.patch.json_patch import apply_json_patch, parse_json_patch
-from actors.patch.strategic import apply_strategic_patch
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.value_count import MAX_STORED_VALUES, check_values
+from rewound.actors.golang.json import is_too_deep, unescaped
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.schema.exact_decoder import Problems
+from rewound.actors.kinds.schema.fields import Struct
+from rewound.actors.kinds.schema.json_tree import Members, NotJson, parse_tree, parse_values
+from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
+from rewound.actors.patch.json_patch import apply_json_patch, parse_json_patch
+from rewound.actors.patch.strategic import apply_strategic_patch
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.value_count import MAX_STORED_VALUES, check_values
 
 # Twice the limit of a body, because entries for many small fields are as large as the fields, and some more.
 MAX_BYTES: Final = 8 << 20

@@ -25,28 +25,28 @@ from weakref import WeakSet
 
 import trio
 
-from actors.admission.calls import AdmissionCalls
-from actors.admission.chain import Admission
-from actors.admission.request import AdmissionRequest
-from actors.conversion.converter import Converts
-from actors.errors import NoSuchResource, RequestError, ShuttingDown, WriteTimedOut
-from actors.kinds.catalog import StoredType
-from actors.messages import Command, Create, Outcome
-from actors.resource.current import CurrentObjects, Key
-from actors.resource.decide import Attempt, Decider, Moved, Outside
-from actors.resource.object_size import UNLIMITED, ObjectSizes
-from actors.resource.proposing import Proposer
-from actors.resource.rules import Decided
-from actors.resource.turns import ObjectTurns
-from actors.resource.write import CallbackWrite, CommitCallback, Write, leave_actor
-from actors.runtime.large_work import LargeWork, in_event_loop
-from actors.runtime.mailbox import Mailbox, MailboxStatistics
-from actors.runtime.time_limit import NeedsThread
-from actors.runtime.write_context import LeaderContext
-from actors.store.committer import Commits, Condition, Overtaken
-from actors.store.proposal import Proposal
-from journal.log import Journal
-from journal.view import View
+from rewound.actors.admission.calls import AdmissionCalls
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.conversion.converter import Converts
+from rewound.actors.errors import NoSuchResource, RequestError, ShuttingDown, WriteTimedOut
+from rewound.actors.kinds.catalog import StoredType
+from rewound.actors.messages import Command, Create, Outcome
+from rewound.actors.resource.current import CurrentObjects, Key
+from rewound.actors.resource.decide import Attempt, Decider, Moved, Outside
+from rewound.actors.resource.object_size import UNLIMITED, ObjectSizes
+from rewound.actors.resource.proposing import Proposer
+from rewound.actors.resource.rules import Decided
+from rewound.actors.resource.turns import ObjectTurns
+from rewound.actors.resource.write import CallbackWrite, CommitCallback, Write, leave_actor
+from rewound.actors.runtime.large_work import LargeWork, in_event_loop
+from rewound.actors.runtime.mailbox import Mailbox, MailboxStatistics
+from rewound.actors.runtime.time_limit import NeedsThread
+from rewound.actors.runtime.write_context import LeaderContext
+from rewound.actors.store.committer import Commits, Condition, Overtaken
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.log import Journal
+from rewound.journal.view import View
 
 T = TypeVar("T")
 

@@ -8,18 +8,18 @@ manager owns a default that it did not apply.
 
 from __future__ import annotations
 
-from actors.errors import BadRequest, Conflict, TooLarge
-from actors.kinds.declaration.definition import ConvertByWebhook, Definition
-from actors.kinds.values.times import seconds_text
-from actors.messages import Object, Patch
-from actors.patch.errors import PatchTooLarge
-from actors.patch.managed_fields.apply import AmbiguousItems, Applier, apply, refresh_annotation
-from actors.patch.managed_fields.field_view import FieldView, FieldViews
-from actors.patch.managed_fields.ownership import find_mismatch, no_conversion
-from actors.patch.transform import check_bounds
-from actors.resource.rules import Current
-from actors.store.addressing import check_name, check_namespace
-from actors.store.document import decode, encode, null_empty_lists
+from rewound.actors.errors import BadRequest, Conflict, TooLarge
+from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Definition
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object, Patch
+from rewound.actors.patch.errors import PatchTooLarge
+from rewound.actors.patch.managed_fields.apply import AmbiguousItems, Applier, apply, refresh_annotation
+from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
+from rewound.actors.patch.managed_fields.ownership import find_mismatch, no_conversion
+from rewound.actors.patch.transform import check_bounds
+from rewound.actors.resource.rules import Current
+from rewound.actors.store.addressing import check_name, check_namespace
+from rewound.actors.store.document import decode, encode, null_empty_lists
 
 
 async def apply_object(

@@ -17,13 +17,13 @@ from typing import Any
 import orjson
 import trio
 
-from actors.admission.request import DELETE, AdmissionRequest
-from actors.errors import NotFound, RequestError
-from actors.kinds.declaration.definition import Definition
-from actors.messages import COLLECTION, Delete, DeleteOptions, Outcome, WriteContext
-from actors.resource.directory import Directory
-from actors.runtime.turns import Turn
-from actors.store.reads import Listing, ListOptions, Reads
+from rewound.actors.admission.request import DELETE, AdmissionRequest
+from rewound.actors.errors import NotFound, RequestError
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import COLLECTION, Delete, DeleteOptions, Outcome, WriteContext
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.store.reads import Listing, ListOptions, Reads
 
 # Commands sent before waiting for their replies: as many as one commit should carry, far below a mailbox's capacity.
 BATCH = 256

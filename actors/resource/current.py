@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import orjson
 
-from actors.kinds.declaration.definition import Versions
-from actors.messages import Object
-from actors.resource.rules import Current
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.time_limit import NeedsThread, need_thread
-from actors.store.proposal import Proposal
-from journal.log import Journal
-from journal.records import Row
-from journal.view import View
+from rewound.actors.kinds.declaration.definition import Versions
+from rewound.actors.messages import Object
+from rewound.actors.resource.rules import Current
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.time_limit import NeedsThread, need_thread
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.log import Journal
+from rewound.journal.records import Row
+from rewound.journal.view import View
 
 Key = tuple[str, str]
 

@@ -23,12 +23,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from actors.admission.calls import AdmissionCalls
-from actors.admission.chain import EMPTY, Admission, BeginAnew, Chain
-from actors.admission.plugin import Admitted, AsyncPlugin
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, annotated, working_copy
-from actors.conversion.converter import Converts
-from actors.errors import (
+from rewound.actors.admission.calls import AdmissionCalls
+from rewound.actors.admission.chain import EMPTY, Admission, BeginAnew, Chain
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, annotated, working_copy
+from rewound.actors.conversion.converter import Converts
+from rewound.actors.errors import (
     BadRequest,
     ConversionFailed,
     Forbidden,
@@ -37,16 +37,20 @@ from actors.errors import (
     RequestError,
     ShuttingDown,
 )
-from actors.kinds.declaration.definition import Definition, Versions
-from actors.kinds.values.times import seconds_text
-from actors.messages import COLLECTION, Create, Delete, Object, Patch, Replace, Submit
-from actors.patch.managed_fields.field_view import FieldView, FieldViews
-from actors.patch.managed_fields.ownership import Creation, owned_after
-from actors.patch.managed_fields.scale_owners import owned_by_scale, owners_after_apply, owners_after_update
-from actors.resource.applying import apply_object
-from actors.resource.patching import patch_object
-from actors.resource.proposing import Body
-from actors.resource.rules import (
+from rewound.actors.kinds.declaration.definition import Definition, Versions
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import COLLECTION, Create, Delete, Object, Patch, Replace, Submit
+from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
+from rewound.actors.patch.managed_fields.ownership import Creation, owned_after
+from rewound.actors.patch.managed_fields.scale_owners import (
+    owned_by_scale,
+    owners_after_apply,
+    owners_after_update,
+)
+from rewound.actors.resource.applying import apply_object
+from rewound.actors.resource.patching import patch_object
+from rewound.actors.resource.proposing import Body
+from rewound.actors.resource.rules import (
     Current,
     Decided,
     Keep,
@@ -64,11 +68,11 @@ from actors.resource.rules import (
     prepare_create,
     prepare_replace,
 )
-from actors.resource.write import Write
-from actors.store.addressing import not_found
-from actors.store.document import null_empty_lists
-from actors.store.proposal import Proposal
-from journal.view import View
+from rewound.actors.resource.write import Write
+from rewound.actors.store.addressing import not_found
+from rewound.actors.store.document import null_empty_lists
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.view import View
 
 Find = Callable[[View | None, str, str], Current | None]  # (view, namespace, name) -> the current object
 T = TypeVar("T")

@@ -13,16 +13,16 @@ from typing import Any
 
 import trio
 
-from actors.admission.calls import CallStatistics
-from actors.admission.chain import Chain
-from actors.errors import NoSuchResource
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from actors.messages import Command, Outcome
-from actors.resource.actor import ActorContext, ResourceActor
-from actors.runtime.mailbox import MailboxStatistics
-from actors.runtime.supervisor import Supervisor
+from rewound.actors.admission.calls import CallStatistics
+from rewound.actors.admission.chain import Chain
+from rewound.actors.errors import NoSuchResource
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import Command, Outcome
+from rewound.actors.resource.actor import ActorContext, ResourceActor
+from rewound.actors.runtime.mailbox import MailboxStatistics
+from rewound.actors.runtime.supervisor import Supervisor
 
 
 class Directory:

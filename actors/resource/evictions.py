@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.errors import Conflict, EvictionRefused, NotFound
-from actors.kinds.catalog import Catalog
-from actors.kinds.core.pod import RETRY_AFTER, AllowedEviction, may_evict
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.meta import label_selector_matches
-from actors.messages import Delete, DeleteOptions, Object, Replace, WriteContext
-from actors.resource.directory import Directory
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.write_context import SERVER_MANAGER
-from actors.store.document import decode
-from journal.log import Journal
+from rewound.actors.errors import Conflict, EvictionRefused, NotFound
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.core.pod import RETRY_AFTER, AllowedEviction, may_evict
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.messages import Delete, DeleteOptions, Object, Replace, WriteContext
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.write_context import SERVER_MANAGER
+from rewound.actors.store.document import decode
+from rewound.journal.log import Journal
 
 ATTEMPTS = 20  # every Conflict means that another eviction has made progress
 

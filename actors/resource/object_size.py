@@ -14,13 +14,19 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from actors.errors import RequestTooLarge
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Command, Delete, Object, Patch
-from actors.names import NAMES, Names
-from actors.resource.rules import Current
-from actors.store.document import encode_unversioned, kind_prefix, type_prefix, typed, without_empty_version
-from actors.store.proposal import Proposal
+from rewound.actors.errors import RequestTooLarge
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Command, Delete, Object, Patch
+from rewound.actors.names import NAMES, Names
+from rewound.actors.resource.rules import Current
+from rewound.actors.store.document import (
+    encode_unversioned,
+    kind_prefix,
+    type_prefix,
+    typed,
+    without_empty_version,
+)
+from rewound.actors.store.proposal import Proposal
 
 _CLIENT_LIMIT: Final = 2 << 20
 # Of a create with its key twice, and what a change has besides a third key.

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
-from actors.golang.format import printed
-from actors.golang.json import unescaped
-from actors.golang.quoting import quoted
-from actors.kinds.core.secret import REDACTED
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.decoder import Decoded, NotDecodable
-from actors.messages import Object, Patch
-from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
-from actors.patch.transform import transform
-from actors.resource.rules import Current
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.time_limit import NeedsThread
-from actors.store.addressing import check_name, check_namespace
-from actors.store.document import decode, encode, encode_unversioned
+from rewound.actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
+from rewound.actors.golang.format import printed
+from rewound.actors.golang.json import unescaped
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.core.secret import REDACTED
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable
+from rewound.actors.messages import Object, Patch
+from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from rewound.actors.patch.transform import transform
+from rewound.actors.resource.rules import Current
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.time_limit import NeedsThread
+from rewound.actors.store.addressing import check_name, check_namespace
+from rewound.actors.store.document import decode, encode, encode_unversioned
 
 SECRETS = "secrets"
 LONGEST_QUOTE = 4096  # of the patch, in an error message

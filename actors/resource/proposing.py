@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.kinds.declaration.definition import Definition, Versions
-from actors.messages import Command, Delete, Object
-from actors.resource.object_size import ObjectSizes
-from actors.resource.rules import Current, Decided, Keep, Remove, Store, is_unchanged
-from actors.store.document import encode, encode_unversioned, facts_of
-from actors.store.proposal import Proposal
+from rewound.actors.kinds.declaration.definition import Definition, Versions
+from rewound.actors.messages import Command, Delete, Object
+from rewound.actors.resource.object_size import ObjectSizes
+from rewound.actors.resource.rules import Current, Decided, Keep, Remove, Store, is_unchanged
+from rewound.actors.store.document import encode, encode_unversioned, facts_of
+from rewound.actors.store.proposal import Proposal
 
 # The body of a response: complete, that of a proposed event, or without a version and with the event that has it.
 Body = bytes | Proposal | tuple[bytes, Proposal]

@@ -14,17 +14,23 @@ from typing import Any
 import msgpack
 import trio
 
-from actors.errors import NoSuchResource, RequestError
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from actors.message_encoding import BadMessage, decode_command, decode_reply, encode_command, encode_reply
-from actors.messages import Command, Outcome, WriteContext
-from actors.resource.actor import ActorContext
-from actors.resource.directory import Directory
-from actors.resource.write import CallbackWrite
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.supervisor import Supervisor
-from journal.errors import JournalError
+from rewound.actors.errors import NoSuchResource, RequestError
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.message_encoding import (
+    BadMessage,
+    decode_command,
+    decode_reply,
+    encode_command,
+    encode_reply,
+)
+from rewound.actors.messages import Command, Outcome, WriteContext
+from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.directory import Directory
+from rewound.actors.resource.write import CallbackWrite
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.journal.errors import JournalError
 
 logger = logging.getLogger(__name__)
 

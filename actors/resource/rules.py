@@ -14,17 +14,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from actors.admission.request import working_copy
-from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid, Resource
-from actors.golang.quoting import quoted_start
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
-from actors.kinds.validation import FieldError, FieldErrors, TooManyErrors, collect, name_is_path_segment
-from actors.kinds.values.times import micros_of, seconds_text
-from actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace, Submit
-from actors.patch.managed_fields.managers import same_but_for_times
-from actors.store.addressing import not_found
-from actors.store.proposal import Proposal
+from rewound.actors.admission.request import working_copy
+from rewound.actors.errors import (
+    STALE,
+    AlreadyExists,
+    BadRequest,
+    Cause,
+    Conflict,
+    Forbidden,
+    Invalid,
+    Resource,
+)
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
+from rewound.actors.kinds.validation import (
+    FieldError,
+    FieldErrors,
+    TooManyErrors,
+    collect,
+    name_is_path_segment,
+)
+from rewound.actors.kinds.values.times import micros_of, seconds_text
+from rewound.actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace, Submit
+from rewound.actors.patch.managed_fields.managers import same_but_for_times
+from rewound.actors.store.addressing import not_found
+from rewound.actors.store.proposal import Proposal
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones

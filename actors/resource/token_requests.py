@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from actors.access.accounts.claims import ACCOUNTS, PODS, SECRETS, Reference
-from actors.access.accounts.tokens import TokenIssuer
-from actors.admission.chain import admit_ephemeral, validate_ephemeral
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import BadRequest, Conflict, Invalid, Resource
-from actors.golang.json import dumps
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation import collect, invalid
-from actors.kinds.values.times import seconds_text
-from actors.messages import Object, WriteContext
-from actors.patch.managed_fields.ownership import creator_entries
-from actors.resource.directory import Directory
-from actors.resource.rules import drop_system_metadata
-from actors.selectors.facts import unpack_uids
-from actors.store.addressing import not_found
-from actors.store.document import decode
-from journal.log import Journal
-from journal.records import Row
+from rewound.actors.access.accounts.claims import ACCOUNTS, PODS, SECRETS, Reference
+from rewound.actors.access.accounts.tokens import TokenIssuer
+from rewound.actors.admission.chain import admit_ephemeral, validate_ephemeral
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import BadRequest, Conflict, Invalid, Resource
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.validation import collect, invalid
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object, WriteContext
+from rewound.actors.patch.managed_fields.ownership import creator_entries
+from rewound.actors.resource.directory import Directory
+from rewound.actors.resource.rules import drop_system_metadata
+from rewound.actors.selectors.facts import unpack_uids
+from rewound.actors.store.addressing import not_found
+from rewound.actors.store.document import decode
+from rewound.journal.log import Journal
+from rewound.journal.records import Row
 
 SUBRESOURCE = "token"
 NO_STATUS: Object = {"token": "", "expirationTimestamp": None}  # what webhooks see

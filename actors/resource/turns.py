@@ -20,10 +20,10 @@ from typing import Any, Final
 
 import trio
 
-from actors.errors import Overloaded
-from actors.messages import Command, Create, Delete, Patch, Replace, Submit
-from actors.resource.current import Key
-from actors.resource.write import Write
+from rewound.actors.errors import Overloaded
+from rewound.actors.messages import Command, Create, Delete, Patch, Replace, Submit
+from rewound.actors.resource.current import Key
+from rewound.actors.resource.write import Write
 
 # Far longer than most webhooks take, far shorter than a client waits.
 TURN_SECONDS: Final = 1.0

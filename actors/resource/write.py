@@ -18,14 +18,14 @@ from typing import Any
 import trio
 from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 
-from actors.admission.request import AdmissionRequest
-from actors.errors import WriteTimedOut
-from actors.messages import LONGEST_WRITE, Command, Delete, Deleted, Outcome, Written
-from actors.resource.proposing import Body
-from actors.resource.rules import Decided, Remove
-from actors.runtime.mailbox import Reply
-from actors.store.document import at_version
-from actors.store.proposal import Proposal, offset_of
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.errors import WriteTimedOut
+from rewound.actors.messages import LONGEST_WRITE, Command, Delete, Deleted, Outcome, Written
+from rewound.actors.resource.proposing import Body
+from rewound.actors.resource.rules import Decided, Remove
+from rewound.actors.runtime.mailbox import Reply
+from rewound.actors.store.document import at_version
+from rewound.actors.store.proposal import Proposal, offset_of
 
 logger = logging.getLogger(__name__)
 

@@ -23,15 +23,15 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.json import dumps
-from actors.rewind.difference import below, item_path, merge_key, pointer
-from actors.rewind.long_work import LongWork, Piece
-from actors.rewind.versions import LINKS, SLICE, SLICE_BYTES, link_at
-from journal import keys, records
-from journal.errors import Damaged
-from journal.log import Journal
-from journal.records import Event
-from journal.view import View
+from rewound.actors.golang.json import dumps
+from rewound.actors.rewind.difference import below, item_path, merge_key, pointer
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.versions import LINKS, SLICE, SLICE_BYTES, link_at
+from rewound.journal import keys, records
+from rewound.journal.errors import Damaged
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.view import View
 
 BATCH_BYTES = 32 * 1024  # parsed without a pause: about half a millisecond
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.json import unescaped
+from rewound.actors.golang.json import unescaped
 
 # It changes with every write.
 RESOURCE_VERSION: Final = frozenset({"metadata.resourceVersion"})

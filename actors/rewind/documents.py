@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from actors.rewind.blame import Blame
-from actors.rewind.difference import (
+from rewound.actors.rewind.blame import Blame
+from rewound.actors.rewind.difference import (
     MANAGED_FIELDS,
     RESOURCE_VERSION,
     Change,
@@ -20,11 +20,11 @@ from actors.rewind.difference import (
     patch_between,
     shortened,
 )
-from actors.rewind.long_work import LongWork, Piece
-from actors.rewind.moments import rfc3339
-from actors.rewind.versions import Address, Version, read_slice, uid_of
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.moments import rfc3339
+from rewound.actors.rewind.versions import Address, Version, read_slice, uid_of
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 Document = dict[str, Any]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from actors.errors import BadRequest, Expired
-from actors.golang.quoting import quoted
-from journal import history
-from journal.view import View
+from rewound.actors.errors import BadRequest, Expired
+from rewound.actors.golang.quoting import quoted
+from rewound.journal import history
+from rewound.journal.view import View
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)

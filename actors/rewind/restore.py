@@ -18,9 +18,9 @@ from typing import Any
 
 import orjson
 
-from actors.errors import BadRequest
-from actors.golang.json import unescaped
-from actors.golang.quoting import quoted, quoted_start
+from rewound.actors.errors import BadRequest
+from rewound.actors.golang.json import unescaped
+from rewound.actors.golang.quoting import quoted, quoted_start
 
 Object = dict[str, Any]
 

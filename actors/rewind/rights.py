@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.access.authorize import Attributes, Authorizer, Decision, refusal
-from actors.identity import User
-from actors.kinds.declaration.definition import Definition
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
+from rewound.actors.identity import User
+from rewound.actors.kinds.declaration.definition import Definition
 
 SECRETS: Final = "secrets"  # the type whose past needs a right of its own
 REWIND: Final = "rewind"  # the verb of that right

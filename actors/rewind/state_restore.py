@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Versions
-from actors.messages import WriteContext
-from actors.rewind.long_work import LongWork, Piece, run
-from actors.store.document import api_version_of, decode, encode_unversioned, without_version
-from actors.store.proposal import Proposal
-from journal.log import Journal
-from journal.records import Row
-from journal.view import View
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Versions
+from rewound.actors.messages import WriteContext
+from rewound.actors.rewind.long_work import LongWork, Piece, run
+from rewound.actors.store.document import api_version_of, decode, encode_unversioned, without_version
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.log import Journal
+from rewound.journal.records import Row
+from rewound.journal.view import View
 
 Key = tuple[int, str, str]  # type id, namespace, name
 

@@ -15,12 +15,12 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from actors.rewind.long_work import LongWork, Piece
-from actors.rewind.versions import link_at
-from journal import history, keys, records
-from journal.log import Journal
-from journal.records import Event
-from journal.view import View
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.versions import link_at
+from rewound.journal import history, keys, records
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.view import View
 
 MAX_EVENTS: Final = 4_000_000  # 32 MB
 _LINKS: Final = 300  # read per transaction, in about a millisecond

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from actors.rewind.long_work import LongWork, Piece
-from actors.selectors.facts import unpack_uids
-from journal import history, keys, records
-from journal.keys import MAX_OFFSET
-from journal.log import Journal
-from journal.records import Event, Link
-from journal.view import View
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.selectors.facts import unpack_uids
+from rewound.journal import history, keys, records
+from rewound.journal.keys import MAX_OFFSET
+from rewound.journal.log import Journal
+from rewound.journal.records import Event, Link
+from rewound.journal.view import View
 
 # Per transaction: events, their bytes, and events without their contents.
 SLICE, SLICE_BYTES = 64, 1 << 20

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import trio
 
-from actors.errors import Overloaded
-from actors.runtime.time_limit import run_limited
+from rewound.actors.errors import Overloaded
+from rewound.actors.runtime.time_limit import run_limited
 
 # About a millisecond of work, which other requests may wait for.
 LARGE_BYTES: Final = 64 * 1024

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
-from actors.errors import Overloaded
+from rewound.actors.errors import Overloaded
 
 M = TypeVar("M")
 A = TypeVar("A")

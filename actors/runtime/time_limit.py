@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import thread_time
 from typing import Any, Final, TypeVar
 
-from actors.errors import TooLarge
+from rewound.actors.errors import TooLarge
 
 # Ten times what the largest ordinary objects take.
 MAX_SECONDS: Final = 5.0

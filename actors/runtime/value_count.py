@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.errors import TooLarge
-from actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.errors import TooLarge
+from rewound.actors.runtime.large_work import LARGE_BYTES
 
 MAX_VALUES: Final = 100_000
 # Of a stored object, and of a body that replaces one: managedFields has up to one value for each that a client sends.

@@ -6,9 +6,9 @@ import random
 from math import inf
 from os import urandom
 
-from actors.identity import User
-from actors.messages import WriteContext
-from actors.runtime.clock import Clock
+from rewound.actors.identity import User
+from rewound.actors.messages import WriteContext
+from rewound.actors.runtime.clock import Clock
 
 # The user and the field manager under which the server itself writes.
 SERVER_USER, SERVER_MANAGER = "system:apiserver", "apiserver"

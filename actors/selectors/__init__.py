@@ -4,9 +4,9 @@ The gateway parses the query parameters here, actors and reads filter with `matc
 and print in a canonical form, so that watches with equivalent selectors share one group.
 """
 
-from actors.selectors.fields import FieldRequirement, FieldSelector
-from actors.selectors.index import criteria
-from actors.selectors.labels import LabelRequirement, LabelSelector
-from actors.selectors.matcher import matcher
+from rewound.actors.selectors.fields import FieldRequirement, FieldSelector
+from rewound.actors.selectors.index import criteria
+from rewound.actors.selectors.labels import LabelRequirement, LabelSelector
+from rewound.actors.selectors.matcher import matcher
 
 __all__ = ["FieldRequirement", "FieldSelector", "LabelRequirement", "LabelSelector", "criteria", "matcher"]

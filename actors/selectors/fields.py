@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from actors.errors import BadRequest
+from rewound.actors.errors import BadRequest
 
 # Kubernetes has no limit but that of the request's head.
 MAX_TERMS = 3000

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
-from actors.selectors.facts import stored_text, unpack_selectable
-from actors.selectors.fields import FieldSelector
-from actors.selectors.labels import ABSENT, IN, NOT_IN, LabelSelector
+from rewound.actors.selectors.facts import stored_text, unpack_selectable
+from rewound.actors.selectors.fields import FieldSelector
+from rewound.actors.selectors.labels import ABSENT, IN, NOT_IN, LabelSelector
 
 T = TypeVar("T")
 Match = Callable[[bytes], bool]

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from actors.errors import BadRequest
-from actors.golang.quoting import quoted_start
-from actors.kinds.validation import label_value, qualified_name
+from rewound.actors.errors import BadRequest
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.validation import label_value, qualified_name
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 

@@ -16,9 +16,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.selectors.facts import field_bytes, label_bytes, stored_text, unpack_labels, unpack_selectable
-from actors.selectors.fields import FieldRequirement, FieldSelector
-from actors.selectors.labels import ABSENT, EXISTS, GREATER, IN, NOT_IN, LabelRequirement, LabelSelector
+from rewound.actors.selectors.facts import (
+    field_bytes,
+    label_bytes,
+    stored_text,
+    unpack_labels,
+    unpack_selectable,
+)
+from rewound.actors.selectors.fields import FieldRequirement, FieldSelector
+from rewound.actors.selectors.labels import (
+    ABSENT,
+    EXISTS,
+    GREATER,
+    IN,
+    NOT_IN,
+    LabelRequirement,
+    LabelSelector,
+)
 
 Match = Callable[[bytes], bool]
 Values = dict[str, set[str] | None]  # by key; None: any value

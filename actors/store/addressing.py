@@ -5,11 +5,11 @@ A namespace in a cluster-scoped object is removed without an error, because many
 
 from __future__ import annotations
 
-from actors.errors import BadRequest, NotFound, RequestError
-from actors.golang.quoting import quoted_start
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation import name_is_path_segment
-from actors.messages import Object
+from rewound.actors.errors import BadRequest, NotFound, RequestError
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.validation import name_is_path_segment
+from rewound.actors.messages import Object
 
 
 def check_namespace(namespace: str, body: Object) -> None:

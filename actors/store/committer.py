@@ -28,15 +28,15 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 import outcome
 import trio
 
-from actors.errors import StorageRefused
-from actors.runtime.mailbox import Reply
-from actors.runtime.turns import Turn
-from actors.store.feed import Feed
-from actors.store.proposal import Proposal
-from journal.batch import Batch
-from journal.errors import JournalError
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.errors import StorageRefused
+from rewound.actors.runtime.mailbox import Reply
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.batch import Batch
+from rewound.journal.errors import JournalError
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
 

@@ -11,11 +11,11 @@ import re
 
 import orjson
 
-from actors.golang.json import dumps
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.decoder import Schema, member_at, put_at
-from actors.messages import Object
-from actors.selectors.facts import FIELD, LABEL, pack
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.decoder import Schema, member_at, put_at
+from rewound.actors.messages import Object
+from rewound.actors.selectors.facts import FIELD, LABEL, pack
 
 # The members of metadata. Only strings precede the version.
 _USUAL_ORDER = (

@@ -23,8 +23,8 @@ from typing import Protocol
 
 import trio
 
-from journal.records import Event
-from journal.view import View
+from rewound.journal.records import Event
+from rewound.journal.view import View
 
 logger = logging.getLogger(__name__)
 

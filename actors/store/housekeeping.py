@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import trio
 
-from actors.runtime.clock import Clock
-from actors.store.committer import Commits
-from journal import snapshots
-from journal.errors import JournalError
-from journal.log import Journal
-from journal.retention import advance
-from journal.snapshot_writer import prune, take
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.store.committer import Commits
+from rewound.journal import snapshots
+from rewound.journal.errors import JournalError
+from rewound.journal.log import Journal
+from rewound.journal.retention import advance
+from rewound.journal.snapshot_writer import prune, take
 
 logger = logging.getLogger(__name__)
 

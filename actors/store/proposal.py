@@ -6,8 +6,8 @@ The offset, which is also the resourceVersion in the body, is known when the com
 
 from __future__ import annotations
 
-from actors.store.document import at_version
-from journal.records import Event
+from rewound.actors.store.document import at_version
+from rewound.journal.records import Event
 
 
 class Proposal:

@@ -15,22 +15,22 @@ from typing import Protocol
 import orjson
 import trio
 
-from actors.errors import BadRequest, Expired, VersionTooLarge
-from actors.golang.quoting import quoted_start
-from actors.kinds.declaration.definition import Definition
-from actors.profile import DOCUMENTED, Rules
-from actors.runtime.clock import Clock
-from actors.runtime.turns import ProcessorTurn
-from actors.selectors import FieldSelector, LabelSelector, matcher
-from actors.selectors.matcher import Match
-from actors.store.addressing import not_found
-from actors.store.feed import Feed
-from journal.errors import Compacted, FutureVersion
-from journal.log import Journal
-from journal.records import Row
-from journal.replay import PastView
-from journal.state import Page, Stop
-from journal.view import View
+from rewound.actors.errors import BadRequest, Expired, VersionTooLarge
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.turns import ProcessorTurn
+from rewound.actors.selectors import FieldSelector, LabelSelector, matcher
+from rewound.actors.selectors.matcher import Match
+from rewound.actors.store.addressing import not_found
+from rewound.actors.store.feed import Feed
+from rewound.journal.errors import Compacted, FutureVersion
+from rewound.journal.log import Journal
+from rewound.journal.records import Row
+from rewound.journal.replay import PastView
+from rewound.journal.state import Page, Stop
+from rewound.journal.view import View
 
 # How long a read waits for a version that this server has not reached, before it raises VersionTooLarge.
 VERSION_WAIT = 3.0

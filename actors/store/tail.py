@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 AT_ONCE, BYTES_AT_ONCE = 1000, 16 << 20  # events that are in memory together, and their bytes
 

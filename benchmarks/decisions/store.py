@@ -18,28 +18,28 @@ from typing import Any
 import orjson
 import trio
 
-from actors.access.authorization.chain import AlwaysAllow
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.policy import stored_policy
-from actors.admission.built_in import plugins
-from actors.admission.calls import AdmissionCalls
-from actors.admission.chain import Admission
-from actors.admission.context import PluginContext
-from actors.admission.selection import OFF_BY_DEFAULT
-from actors.bootstrap.bootstrap import Bootstrap
-from actors.kinds.registry import Registry
-from actors.messages import Command, Create, Patch
-from actors.names import CLUSTER
-from actors.resource.actor import ActorContext
-from actors.resource.directory import Directory
-from actors.runtime.large_work import LargeWork
-from actors.runtime.supervisor import Supervisor
-from actors.runtime.write_context import WriteContexts
-from actors.store.committer import Committer
-from actors.store.feed import Feed
 from benchmarks.decisions.measure import Effort, show
 from benchmarks.decisions.samples import CATALOG, definition
-from journal.log import Journal
+from rewound.actors.access.authorization.chain import AlwaysAllow
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.rbac.policy import stored_policy
+from rewound.actors.admission.built_in import plugins
+from rewound.actors.admission.calls import AdmissionCalls
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.selection import OFF_BY_DEFAULT
+from rewound.actors.bootstrap.bootstrap import Bootstrap
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import Command, Create, Patch
+from rewound.actors.names import CLUSTER
+from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.large_work import LargeWork
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.runtime.write_context import WriteContexts
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 TOGETHER = 16
 BATCHES = 5

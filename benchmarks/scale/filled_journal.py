@@ -16,12 +16,12 @@ from typing import Any
 
 import msgpack
 
-from actors.selectors.facts import pack
 from benchmarks.loads.client import Client
 from benchmarks.servers.memory import memory
 from benchmarks.servers.server_process import ServerProcess
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.selectors.facts import pack
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 BATCH = 2000  # events per commit
 NAMESPACES = 100

@@ -27,8 +27,8 @@ from benchmarks.servers.server_process import ServerProcess, fresh_folder
 from benchmarks.watchers.background_gets import BackgroundGets
 from benchmarks.watchers.commands import Assignment, Open
 from benchmarks.watchers.watcher_process import WatcherProcess
-from journal import retention, snapshot_writer
-from journal.log import Journal
+from rewound.journal import retention, snapshot_writer
+from rewound.journal.log import Journal
 
 Figures = dict[str, Any]
 CONNECTIONS, READERS, PAGE = 16, 4, 500

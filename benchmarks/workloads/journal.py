@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from benchmarks.large_journal import NAMESPACE, TYPE, Events, LargeJournal
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
-from journal import history, snapshot_writer
-from journal.replay import fold
+from rewound.journal import history, snapshot_writer
+from rewound.journal.replay import fold
 
 BATCH = 16  # what group commit gathers from 16 connections
 PAGE = 100

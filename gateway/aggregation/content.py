@@ -16,11 +16,11 @@ from urllib.parse import quote
 import orjson
 import trio
 
-from actors.aggregation.api_services import ApiService
-from actors.aggregation.content import RemoteContent, Undiscovered
-from actors.identity import User
-from actors.names import Names
-from gateway.aggregation.servers import MAX_DISCOVERY, AggregatedServers, Fetched, FetchFailed
+from rewound.actors.aggregation.api_services import ApiService
+from rewound.actors.aggregation.content import RemoteContent, Undiscovered
+from rewound.actors.identity import User
+from rewound.actors.names import Names
+from rewound.gateway.aggregation.servers import MAX_DISCOVERY, AggregatedServers, Fetched, FetchFailed
 
 SECONDS: Final = 60.0
 REQUEST_SECONDS: Final = 30.0

@@ -12,20 +12,20 @@ from urllib.parse import quote
 
 import trio
 
-from actors.access.authentication.authenticate import RequestHeaders
-from actors.admission.webhooks.services import Unresolved
-from actors.aggregation.api_services import ApiService
-from actors.certificates.trust import InvalidBundle
-from actors.errors import RequestError
-from gateway.aggregation.identity import Field, UnusableIdentity, is_about_user, user_fields
-from gateway.aggregation.servers import AggregatedServers
-from gateway.message import Response
-from gateway.outgoing.response import Head
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import BackendUnavailable
-from gateway.proxy.forward import Adapter, Forward, Transform
-from gateway.proxy.upstream import Target, Upstream
+from rewound.actors.access.authentication.authenticate import RequestHeaders
+from rewound.actors.admission.webhooks.services import Unresolved
+from rewound.actors.aggregation.api_services import ApiService
+from rewound.actors.certificates.trust import InvalidBundle
+from rewound.actors.errors import RequestError
+from rewound.gateway.aggregation.identity import Field, UnusableIdentity, is_about_user, user_fields
+from rewound.gateway.aggregation.servers import AggregatedServers
+from rewound.gateway.message import Response
+from rewound.gateway.outgoing.response import Head
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import BackendUnavailable
+from rewound.gateway.proxy.forward import Adapter, Forward, Transform
+from rewound.gateway.proxy.upstream import Target, Upstream
 
 UNAVAILABLE: Final = "service unavailable"
 REDIRECTED: Final = "the backend attempted to redirect this request, which is not permitted"

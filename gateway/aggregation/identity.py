@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.access.authentication.authenticate import RequestHeaders
-from actors.identity import User
+from rewound.actors.access.authentication.authenticate import RequestHeaders
+from rewound.actors.identity import User
 
 Field = tuple[bytes, bytes]
 

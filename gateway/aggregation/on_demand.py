@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actors.admission.webhooks.services import Services
-from actors.aggregation.api_services import ApiService, ApiServices
-from actors.aggregation.content import RemoteContent
-from actors.certificates.signing import Authorities
-from actors.identity import User
-from actors.names import NAMES
-from actors.runtime.background_import import OnDemand, imported
-from gateway.aggregation.trust import proxy_identity
-from gateway.describe.remote import RemoteDescriptions
-from gateway.settings.settings import Settings
-from journal.log import Journal
+from rewound.actors.admission.webhooks.services import Services
+from rewound.actors.aggregation.api_services import ApiService, ApiServices
+from rewound.actors.aggregation.content import RemoteContent
+from rewound.actors.certificates.signing import Authorities
+from rewound.actors.identity import User
+from rewound.actors.names import NAMES
+from rewound.actors.runtime.background_import import OnDemand, imported
+from rewound.gateway.aggregation.trust import proxy_identity
+from rewound.gateway.describe.remote import RemoteDescriptions
+from rewound.gateway.settings.settings import Settings
+from rewound.journal.log import Journal
 
 if TYPE_CHECKING:
-    from gateway.aggregation.servers import AggregatedServers, Descriptions
+    from rewound.gateway.aggregation.servers import AggregatedServers, Descriptions
 
 
 class ServersOnDemand:
@@ -30,15 +30,15 @@ class ServersOnDemand:
         self._api_services = api_services
         self._journal = journal
         self._authorities = authorities
-        self._servers = OnDemand("gateway.aggregation.servers", self._make)
-        self._downloads = OnDemand("gateway.aggregation.servers", self._make_downloads)
+        self._servers = OnDemand("rewound.gateway.aggregation.servers", self._make)
+        self._downloads = OnDemand("rewound.gateway.aggregation.servers", self._make_downloads)
         self.descriptions = RemoteDescriptions()
 
     async def get(self) -> AggregatedServers:
         return await self._servers.get()
 
     async def _make(self) -> AggregatedServers:
-        from gateway.aggregation.servers import AggregatedServers
+        from rewound.gateway.aggregation.servers import AggregatedServers
 
         return AggregatedServers(
             self._api_services,
@@ -48,7 +48,7 @@ class ServersOnDemand:
         )
 
     async def _make_downloads(self) -> Descriptions:
-        from gateway.aggregation.servers import Descriptions
+        from rewound.gateway.aggregation.servers import Descriptions
 
         return Descriptions(await self.get(), self.descriptions)
 
@@ -66,8 +66,8 @@ class ServersOnDemand:
     async def delete_content(self, one: ApiService, namespace: str, user: User) -> RemoteContent:
         """Delete the objects of a namespace on the server; returns what remains. Undiscovered."""
         servers = await self.get()
-        await imported("gateway.aggregation.content")
-        from gateway.aggregation.content import NamespaceContent
+        await imported("rewound.gateway.aggregation.content")
+        from rewound.gateway.aggregation.content import NamespaceContent
 
         names = NAMES[self._settings.dialect]
         return await NamespaceContent(servers, names, one, namespace, user).delete()

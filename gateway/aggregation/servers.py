@@ -22,17 +22,17 @@ from typing import Any, Final, NamedTuple
 import orjson
 import trio
 
-from actors.admission.webhooks.services import Services, Unresolved
-from actors.aggregation.api_services import ApiService, ApiServices
-from actors.certificates.trust import InvalidBundle, unverifying, verifying
-from actors.errors import RequestError
-from actors.identity import MASTERS, User
-from gateway.aggregation.identity import user_fields
-from gateway.describe.compressed import compress_document
-from gateway.describe.remote import RemoteDescriptions, spec_of
-from gateway.outgoing.connections import Connections
-from gateway.outgoing.response import Field
-from gateway.proxy.upstream import Target, Unreachable, Upstream, UpstreamFailed, connect
+from rewound.actors.admission.webhooks.services import Services, Unresolved
+from rewound.actors.aggregation.api_services import ApiService, ApiServices
+from rewound.actors.certificates.trust import InvalidBundle, unverifying, verifying
+from rewound.actors.errors import RequestError
+from rewound.actors.identity import MASTERS, User
+from rewound.gateway.aggregation.identity import user_fields
+from rewound.gateway.describe.compressed import compress_document
+from rewound.gateway.describe.remote import RemoteDescriptions, spec_of
+from rewound.gateway.outgoing.connections import Connections
+from rewound.gateway.outgoing.response import Field
+from rewound.gateway.proxy.upstream import Target, Unreachable, Upstream, UpstreamFailed, connect
 
 # As whom the server asks for discovery and OpenAPI documents.
 AGGREGATOR: Final = User("system:kube-aggregator", groups=(MASTERS,))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import trio
 
-from actors.certificates.names import PROXY_NAME
-from actors.certificates.pki import CertificateError
-from actors.certificates.signing import Authorities
-from actors.golang.json import dumps
-from gateway.settings.settings import Settings
+from rewound.actors.certificates.names import PROXY_NAME
+from rewound.actors.certificates.pki import CertificateError
+from rewound.actors.certificates.signing import Authorities
+from rewound.actors.golang.json import dumps
+from rewound.gateway.settings.settings import Settings
 
 
 async def proxy_identity(settings: Settings, authorities: Authorities) -> tuple[Path, Path]:

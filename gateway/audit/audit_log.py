@@ -20,12 +20,12 @@ from typing import Any, Protocol
 
 import trio
 
-from actors.runtime.clock import Clock, nanoseconds
-from gateway.audit.backends.bounds import Losses
-from gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, PendingList, Policy
-from gateway.audit.record import AuditRecord, Event, SharedRecord, receiver
-from gateway.exchange import AuditNotStored, ExchangeObserver
-from gateway.message import Request, Response
+from rewound.actors.runtime.clock import Clock, nanoseconds
+from rewound.gateway.audit.backends.bounds import Losses
+from rewound.gateway.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, PendingList, Policy
+from rewound.gateway.audit.record import AuditRecord, Event, SharedRecord, receiver
+from rewound.gateway.exchange import AuditNotStored, ExchangeObserver
+from rewound.gateway.message import Request, Response
 
 Handle = Callable[[Request], Awaitable[Response]]
 

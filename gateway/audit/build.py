@@ -8,20 +8,26 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from actors.access.remote.target import read_target
-from actors.names import Names
-from actors.runtime.clock import Clock
-from gateway.audit.audit_log import Attached, AuditLog
-from gateway.audit.backends.bounds import Throttle
-from gateway.audit.backends.lines import Lines, Truncation
-from gateway.audit.backends.log_backend import LogBackend, Output
-from gateway.audit.backends.remote import AuditCalls, AuditWriter, RemoteOutput, RemoteWebhook, patience
-from gateway.audit.backends.rotated_file import Compression, RotatedFile, StandardOutput
-from gateway.audit.backends.webhook_backend import Sender, WebhookBackend
-from gateway.audit.policy import read_policy
-from gateway.outgoing.webhook import HttpsWebhook
-from gateway.settings.checks import SettingsError, check_parsed
-from gateway.settings.settings import STANDARD_OUTPUT, AuditSettings, BackendSettings
+from rewound.actors.access.remote.target import read_target
+from rewound.actors.names import Names
+from rewound.actors.runtime.clock import Clock
+from rewound.gateway.audit.audit_log import Attached, AuditLog
+from rewound.gateway.audit.backends.bounds import Throttle
+from rewound.gateway.audit.backends.lines import Lines, Truncation
+from rewound.gateway.audit.backends.log_backend import LogBackend, Output
+from rewound.gateway.audit.backends.remote import (
+    AuditCalls,
+    AuditWriter,
+    RemoteOutput,
+    RemoteWebhook,
+    patience,
+)
+from rewound.gateway.audit.backends.rotated_file import Compression, RotatedFile, StandardOutput
+from rewound.gateway.audit.backends.webhook_backend import Sender, WebhookBackend
+from rewound.gateway.audit.policy import read_policy
+from rewound.gateway.outgoing.webhook import HttpsWebhook
+from rewound.gateway.settings.checks import SettingsError, check_parsed
+from rewound.gateway.settings.settings import STANDARD_OUTPUT, AuditSettings, BackendSettings
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import ipaddress
 from functools import lru_cache
 from json.encoder import encode_basestring as quote
 
-from actors.identity import User
-from gateway.audit.record import Target
+from rewound.actors.identity import User
+from rewound.gateway.audit.record import Target
 
 MAX_AGENT = 1024
 _MAX_ADDRESSES = 64  # a client can claim any number of proxies

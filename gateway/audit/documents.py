@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.json import dumps
-from gateway.message import Response
+from rewound.actors.golang.json import dumps
+from rewound.gateway.message import Response
 
 MAX_OBJECT: Final = 512 * 1024
 

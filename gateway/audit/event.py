@@ -12,16 +12,16 @@ from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring as quote
 from typing import Any, Final, NamedTuple, TypeVar
 
-from actors.access.authorize import Attributes, Decision, Verdict
-from actors.golang.json import dumps
-from actors.identity import User
-from actors.names import Names
-from gateway.audit.client_json import origin_json, user_json
-from gateway.audit.documents import embedded, name_in, parsed
-from gateway.audit.policy import LEVEL_NAMES, PANIC, REQUEST_RECEIVED, RESPONSE_COMPLETE, Level
-from gateway.audit.record import AuditRecord, ClientFields, Event, Pending, Target
-from gateway.exchange import AUDIT_BASE, SentNames
-from journal.escapes import escaped
+from rewound.actors.access.authorize import Attributes, Decision, Verdict
+from rewound.actors.golang.json import dumps
+from rewound.actors.identity import User
+from rewound.actors.names import Names
+from rewound.gateway.audit.client_json import origin_json, user_json
+from rewound.gateway.audit.documents import embedded, name_in, parsed
+from rewound.gateway.audit.policy import LEVEL_NAMES, PANIC, REQUEST_RECEIVED, RESPONSE_COMPLETE, Level
+from rewound.gateway.audit.record import AuditRecord, ClientFields, Event, Pending, Target
+from rewound.gateway.exchange import AUDIT_BASE, SentNames
+from rewound.journal.escapes import escaped
 
 _ALLOW: Final = Verdict.ALLOW
 _METADATA: Final = Level.METADATA

@@ -21,12 +21,12 @@ from pathlib import Path
 from time import time_ns
 from typing import Any, Final, TypeVar
 
-from actors.access.authorize import Attributes
-from actors.kinds.validation import dns_subdomain
-from actors.names import REWIND_GROUP, Names
-from actors.rewind.versions import looks_like_uid
-from gateway.pipeline.route import TIMELINE_PATH
-from gateway.wire import yaml
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.kinds.validation import dns_subdomain
+from rewound.actors.names import REWIND_GROUP, Names
+from rewound.actors.rewind.versions import looks_like_uid
+from rewound.gateway.pipeline.route import TIMELINE_PATH
+from rewound.gateway.wire import yaml
 
 
 class Level(IntEnum):

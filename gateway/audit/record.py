@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Protocol, Union
 
-from actors.access.authorize import Attributes, Decision
-from actors.identity import User
-from gateway.audit.documents import MAX_OBJECT, is_document, plain_body
-from gateway.audit.policy import (
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.identity import User
+from rewound.gateway.audit.documents import MAX_OBJECT, is_document, plain_body
+from rewound.gateway.audit.policy import (
     PANIC,
     REQUEST_RECEIVED,
     RESPONSE_COMPLETE,
@@ -25,16 +25,16 @@ from gateway.audit.policy import (
     Level,
     RequestPolicy,
 )
-from gateway.exchange import (
+from rewound.gateway.exchange import (
     Counter,
     Exchange,
     OptionalAttribute,
     next_audit_number,
     numbered_id,
 )
-from gateway.message import Request, Response
-from gateway.pipeline.parameters import parse
-from gateway.pipeline.route import find_route
+from rewound.gateway.message import Request, Response
+from rewound.gateway.pipeline.parameters import parse
+from rewound.gateway.pipeline.route import find_route
 
 _UNKNOWN = Attributes(User(""), "")
 _METADATA = Level.METADATA

@@ -15,11 +15,11 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.cli.access.flags import Options, Parser, UsageError, add_connection
-from gateway.cli.command import run_command
-from gateway.cli.record import EscapingFormatter, cancel_on_signal, only_error
-from gateway.client.errors import ClientError
-from journal.errors import JournalError
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError, add_connection
+from rewound.gateway.cli.command import run_command
+from rewound.gateway.cli.record import EscapingFormatter, cancel_on_signal, only_error
+from rewound.gateway.client.errors import ClientError
+from rewound.journal.errors import JournalError
 
 
 def backup(arguments: Sequence[str]) -> int:
@@ -43,11 +43,11 @@ def backup(arguments: Sequence[str]) -> int:
 def _backup(options: Options) -> int:
     import trio
 
-    from gateway.client.kubeconfig import Overrides, load_target
-    from gateway.client.streaming import StreamingSession
-    from gateway.standby.follower import Follower
-    from gateway.standby.sinks import BackupSink
-    from journal.backup import BackupFile
+    from rewound.gateway.client.kubeconfig import Overrides, load_target
+    from rewound.gateway.client.streaming import StreamingSession
+    from rewound.gateway.standby.follower import Follower
+    from rewound.gateway.standby.sinks import BackupSink
+    from rewound.journal.backup import BackupFile
 
     if options.namespace:
         raise UsageError("--namespace: a backup has all namespaces; leave it out")
@@ -56,7 +56,7 @@ def _backup(options: Options) -> int:
     handler = logging.StreamHandler()
     handler.setFormatter(EscapingFormatter("rewound: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.getLogger("gateway.standby").setLevel(logging.INFO)
+    logging.getLogger("rewound.gateway.standby").setLevel(logging.INFO)
     target = load_target(
         Overrides(
             kubeconfig=options.kubeconfig,

@@ -1,6 +1,8 @@
 """A process that the parent of `rewound serve --workers` starts: the writer process, or a worker.
 
-python -m gateway.cli.child ROLE FLAG...     the role is JSON (`gateway.workers.roles`), the flags are those of serve
+    python -m rewound.gateway.cli.child ROLE FLAG...
+
+The role is JSON (`gateway.workers.roles`), the flags are those of `serve`.
 """
 
 from __future__ import annotations
@@ -10,15 +12,15 @@ import sys
 
 import trio
 
-from actors.kinds.schema import pydantic_decoder
-from gateway.cli.flags.parser import parse_flags
-from gateway.cli.process import raise_file_limit
-from gateway.cli.serve import print_error, run_configured
-from gateway.composition.background_imports import import_used_later
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import Settings
-from gateway.workers.parent_link import ParentLink
-from gateway.workers.roles import WRITER, Role
+from rewound.actors.kinds.schema import pydantic_decoder
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.cli.process import raise_file_limit
+from rewound.gateway.cli.serve import print_error, run_configured
+from rewound.gateway.composition.background_imports import import_used_later
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import Settings
+from rewound.gateway.workers.parent_link import ParentLink
+from rewound.gateway.workers.roles import WRITER, Role
 
 
 def main() -> int:
@@ -51,11 +53,11 @@ async def _run(settings: Settings, role: Role) -> None:
                 nursery.start_soon(import_used_later)
 
             if role.name == WRITER:
-                from gateway.workers.writer import run_writer
+                from rewound.gateway.workers.writer import run_writer
 
                 await run_writer(settings, role, ready, stop)
             else:
-                from gateway.workers.worker import run_worker
+                from rewound.gateway.workers.worker import run_worker
 
                 await run_worker(settings, role, ready, stop)
             nursery.cancel_scope.cancel()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from actors.rewind.difference import escaped
+from rewound.actors.rewind.difference import escaped
 
 Failures = Sequence[
     tuple[type[Exception] | tuple[type[Exception], ...], int]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gateway.cli.fixture.rewound import Rewound
+    from rewound.gateway.cli.fixture.rewound import Rewound
 
 _EXAMPLES = """\
 The command finds the server in KUBECONFIG and REWOUND_URL. Its exit code is that of rewound dev; when it is not 0, the
@@ -95,7 +95,7 @@ def _faults(path: Path | None, seed: int | None) -> dict[str, Any] | None:
     """The document of a faults file, JSON or YAML. ValueError, with what is wrong in it."""
     if path is None:
         return None
-    from gateway.faults.parsing import faults_of, read_faults
+    from rewound.gateway.faults.parsing import faults_of, read_faults
 
     read = read_faults(path)
     document = {"seed": read.seed if seed is None else seed, "rules": list(read.documents)}
@@ -104,10 +104,10 @@ def _faults(path: Path | None, seed: int | None) -> dict[str, Any] | None:
 
 
 def _run(options: argparse.Namespace, command: list[str], faults: dict[str, Any] | None) -> int:
-    from gateway.cli.fixture.processes import ProcessServers
-    from gateway.cli.fixture.rewound import Rewound, ended
-    from gateway.cli.fixture.running import NotStarted
-    from gateway.cli.fixture.templates import scratch_folder
+    from rewound.gateway.cli.fixture.processes import ProcessServers
+    from rewound.gateway.cli.fixture.rewound import Rewound, ended
+    from rewound.gateway.cli.fixture.running import NotStarted
+    from rewound.gateway.cli.fixture.templates import scratch_folder
 
     try:
         with closing(ProcessServers()) as servers:

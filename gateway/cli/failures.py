@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import errno
 
-from actors.access.accounts.keys import AccountKeyError
-from actors.certificates.pki import CertificateError
-from actors.etcd.api import EtcdError
-from actors.store.etcd.records import UnknownLayout
-from gateway.connections.listen import QUIC, CannotListen
-from gateway.settings.checks import SettingsError
-from gateway.settings.server import Address, host_and_port
-from gateway.settings.settings import Settings
-from journal.errors import JournalError
+from rewound.actors.access.accounts.keys import AccountKeyError
+from rewound.actors.certificates.pki import CertificateError
+from rewound.actors.etcd.api import EtcdError
+from rewound.actors.store.etcd.records import UnknownLayout
+from rewound.gateway.connections.listen import QUIC, CannotListen
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.server import Address, host_and_port
+from rewound.gateway.settings.settings import Settings
+from rewound.journal.errors import JournalError
 
 _KNOWN = (SettingsError, AccountKeyError, CertificateError, JournalError, UnknownLayout)
 _ADVICE = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from gateway.settings.settings import Settings
+from rewound.gateway.settings.settings import Settings
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _STANDARD_ERROR = "-"

@@ -38,43 +38,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command == "serve":
         return _serve(rest)
     if command == "journal":
-        from gateway.cli.journal.commands import journal
+        from rewound.gateway.cli.journal.commands import journal
 
         return journal(rest)
     if command == "dev":
-        from gateway.cli.dev import dev
+        from rewound.gateway.cli.dev import dev
 
         return dev(rest)
     if command == "backup":
-        from gateway.cli.backup import backup
+        from rewound.gateway.cli.backup import backup
 
         return backup(rest)
     if command == "restore":
-        from gateway.cli.restore import restore
+        from rewound.gateway.cli.restore import restore
 
         return restore(rest)
     if command == "promote":
-        from gateway.cli.promote import promote
+        from rewound.gateway.cli.promote import promote
 
         return promote(rest)
     if command == "record":
-        from gateway.cli.record import record
+        from rewound.gateway.cli.record import record
 
         return record(rest)
     if command in REWIND_COMMANDS:
-        from gateway.cli.rewind.commands import run as run_rewind
+        from rewound.gateway.cli.rewind.commands import run as run_rewind
 
         return run_rewind(command, rest)
     if command == "replay":
-        from gateway.cli.replay.command import run as run_replay
+        from rewound.gateway.cli.replay.command import run as run_replay
 
         return run_replay(rest)
     if command in ACCESS_COMMANDS:
-        from gateway.cli.access.commands import run
+        from rewound.gateway.cli.access.commands import run
 
         return run(command, rest)
     if command in ("--version", "version"):
-        from gateway.release import RELEASE
+        from rewound.gateway.release import RELEASE
 
         print(f"rewound {RELEASE}")
         return 0
@@ -93,7 +93,7 @@ def _serve(arguments: Sequence[str]) -> int:
     """
     gc.disable()
     try:
-        from gateway.cli.serve import serve
+        from rewound.gateway.cli.serve import serve
 
         return serve(arguments)
     finally:

@@ -9,12 +9,12 @@ import signal
 
 import trio
 
-from actors.kinds.schema import pydantic_decoder
-from actors.runtime.clock import Clock
-from actors.store.etcd.follower import CopyOutdated
-from gateway.composition.background_imports import import_used_later
-from gateway.composition.run import Announce, run
-from gateway.settings.settings import Addresses, Settings
+from rewound.actors.kinds.schema import pydantic_decoder
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.store.etcd.follower import CopyOutdated
+from rewound.gateway.composition.background_imports import import_used_later
+from rewound.gateway.composition.run import Announce, run
+from rewound.gateway.settings.settings import Addresses, Settings
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.cli.access.flags import Options, Parser, UsageError
-from gateway.cli.command import run_command
-from journal.errors import JournalError
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError
+from rewound.gateway.cli.command import run_command
+from rewound.journal.errors import JournalError
 
 
 def promote(arguments: Sequence[str]) -> int:
@@ -35,7 +35,7 @@ def promote(arguments: Sequence[str]) -> int:
 
 
 def _promote(options: Options) -> int:
-    from journal.copy import promote as begin_timeline
+    from rewound.journal.copy import promote as begin_timeline
 
     folder: Path = options.data_dir
     timeline = begin_timeline(folder / "journal")

@@ -21,15 +21,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.rewind.difference import escaped
-from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, duration
-from gateway.cli.command import Failure
-from gateway.client.errors import ClientError
-from journal.errors import JournalError
+from rewound.actors.rewind.difference import escaped
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError, add_connection, duration
+from rewound.gateway.cli.command import Failure
+from rewound.gateway.client.errors import ClientError
+from rewound.journal.errors import JournalError
 
 if TYPE_CHECKING:
-    from gateway.record.recorder import Progress, RecordOptions
-    from gateway.record.writer import RecordingWriter
+    from rewound.gateway.record.recorder import Progress, RecordOptions
+    from rewound.gateway.record.writer import RecordingWriter
 
 FILES = (".journal", ".journal.gz")
 UNFINISHED = ".recording"  # what the folder of a file is called while it is recorded
@@ -66,14 +66,14 @@ def record(arguments: Sequence[str]) -> int:
 
 
 def _record(options: Options) -> int:
-    from gateway.client.kubeconfig import Overrides, load_target
-    from gateway.client.streaming import StreamingSession
-    from gateway.record.recorder import RecordOptions
+    from rewound.gateway.client.kubeconfig import Overrides, load_target
+    from rewound.gateway.client.streaming import StreamingSession
+    from rewound.gateway.record.recorder import RecordOptions
 
     handler = logging.StreamHandler()
     handler.setFormatter(EscapingFormatter("rewound: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    logging.getLogger("gateway.record").setLevel(logging.INFO)
+    logging.getLogger("rewound.gateway.record").setLevel(logging.INFO)
     out: Path = options.out
     as_file = out.name.endswith(FILES)
     if as_file and out.exists():
@@ -100,7 +100,7 @@ def _record(options: Options) -> int:
     )
     session = StreamingSession
     if options.websocket:
-        from gateway.client.websocket import WebSocketSession
+        from rewound.gateway.client.websocket import WebSocketSession
 
         session = WebSocketSession
     writer = _run(session(target), folder, chosen)
@@ -123,8 +123,8 @@ def _kinds(text: str | None) -> tuple[str, ...]:
 def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
     import trio
 
-    from gateway.record.kinds import UnknownKind
-    from gateway.record.recorder import Recorder, TooMuch
+    from rewound.gateway.record.kinds import UnknownKind
+    from rewound.gateway.record.recorder import Recorder, TooMuch
 
     line = ProgressLine()
     recorder = Recorder(session, folder, options, lambda: time.time_ns() // 1000, line)
@@ -213,7 +213,7 @@ def _print_summary(writer: RecordingWriter, out: Path) -> None:
 
 def _export(folder: Path, out: Path) -> None:
     """Make the file, and remove the folder, which has the same content."""
-    from gateway.cli.journal.commands import journal
+    from rewound.gateway.cli.journal.commands import journal
 
     code = journal(["export", "--data-dir", str(folder), str(out)])
     if code:

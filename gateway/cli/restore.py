@@ -16,11 +16,11 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.cli.access.flags import Options, Parser, UsageError
-from gateway.cli.command import exit_on_sigterm, run_command
-from gateway.cli.journal.printing import Progress
-from gateway.cli.journal.query.moments import Moment, exact, parse_moment
-from journal.errors import JournalError
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError
+from rewound.gateway.cli.command import exit_on_sigterm, run_command
+from rewound.gateway.cli.journal.printing import Progress
+from rewound.gateway.cli.journal.query.moments import Moment, exact, parse_moment
+from rewound.journal.errors import JournalError
 
 
 def restore(arguments: Sequence[str]) -> int:
@@ -50,7 +50,7 @@ def _moment(text: str) -> Moment:
 
 
 def _restore(options: Options) -> int:
-    from journal.backup import restore_backup
+    from rewound.journal.backup import restore_backup
 
     folder: Path = options.data_dir
     with exit_on_sigterm(), Progress("restore", 0) as progress:

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from actors.certificates.issuing_process import begin_early
-from actors.profile import parse_assignments, profile_of
-from gateway.cli.flags.parser import parse_flags
-from gateway.release import RELEASE
-from gateway.settings.checks import SettingsError
-from gateway.settings.server import Address, host_and_port
-from gateway.settings.settings import Addresses, Settings
+from rewound.actors.certificates.issuing_process import begin_early
+from rewound.actors.profile import parse_assignments, profile_of
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.release import RELEASE
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.server import Address, host_and_port
+from rewound.gateway.settings.settings import Addresses, Settings
 
 # Seconds after which a thread that computes gives the interpreter lock to the event loop: a tenth of Python's default,
 # because every system call of the event loop releases the lock.
@@ -37,7 +37,7 @@ def serve(arguments: Sequence[str]) -> int:
     needs_certificates = bool(settings.secure_binds) and not (settings.pki / "ca.crt").exists()
     with begin_early(wanted=needs_certificates and settings.workers == 1):
         # The modules of a server are imported only now: reporting a wrong flag should not take as long as a start.
-        from gateway.cli.process import write_pid_file
+        from rewound.gateway.cli.process import write_pid_file
 
         try:
             write_pid_file(settings)
@@ -51,10 +51,10 @@ def serve(arguments: Sequence[str]) -> int:
 
 def run_configured(settings: Settings, run: Callable[[], int]) -> int:
     """Configure this process for a server, and call `run`, which returns the exit code; reports why it failed."""
-    from gateway.cli.failures import explain
-    from gateway.cli.logs import configure_logging
-    from gateway.cli.memory_faults import explain_memory_faults
-    from gateway.cli.process import configure_malloc
+    from rewound.gateway.cli.failures import explain
+    from rewound.gateway.cli.logs import configure_logging
+    from rewound.gateway.cli.memory_faults import explain_memory_faults
+    from rewound.gateway.cli.process import configure_malloc
 
     configure_malloc()
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -80,7 +80,7 @@ def run_configured(settings: Settings, run: Callable[[], int]) -> int:
 def _serve(settings: Settings) -> int:
     import trio
 
-    from gateway.cli.process import serve_until_signal
+    from rewound.gateway.cli.process import serve_until_signal
 
     def announce(addresses: Addresses) -> None:
         gc.freeze()
@@ -88,7 +88,7 @@ def _serve(settings: Settings) -> int:
         print(banner(_as_followed(settings), addresses), flush=True)
 
     if settings.enable_test_controls:
-        from gateway.testing.clock import AdvancingClock
+        from rewound.gateway.testing.clock import AdvancingClock
 
         clock = AdvancingClock()
         trio.run(serve_until_signal, settings, announce, clock, clock=clock.deadlines)
@@ -100,14 +100,14 @@ def _serve(settings: Settings) -> int:
 def _serve_with_workers(settings: Settings, arguments: Sequence[str]) -> int:
     import trio
 
-    from gateway.workers.parent import Parent
-    from gateway.workers.roles import Role
+    from rewound.gateway.workers.parent import Parent
+    from rewound.gateway.workers.roles import Role
 
     def announce(addresses: Addresses) -> None:
         print(banner(settings, addresses), flush=True)
 
     def command(role: Role) -> list[str]:
-        return [sys.executable, "-P", "-m", "gateway.cli.child", role.encode(), *arguments]
+        return [sys.executable, "-P", "-m", "rewound.gateway.cli.child", role.encode(), *arguments]
 
     gc.enable()
     return trio.run(Parent(settings, command).run, announce)
@@ -117,7 +117,7 @@ def _as_followed(settings: Settings) -> Settings:
     """A standby has the dialect of its leader, which is known when it has a journal."""
     if not settings.standby.follow:
         return settings
-    from journal.copy import dialect_of
+    from rewound.journal.copy import dialect_of
 
     return replace(settings, dialect=dialect_of(settings.journal))
 
@@ -162,7 +162,7 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
     if settings.standby.follow:
-        from gateway.client.target import without_credentials
+        from rewound.gateway.client.target import without_credentials
 
         yield (
             "standby",

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from gateway.client.credentials import KeyPair
-from gateway.client.errors import ClientError
+from rewound.gateway.client.credentials import KeyPair
+from rewound.gateway.client.errors import ClientError
 
 # A server whose clock is behind must not see a new certificate as not yet valid.
 _CLOCK_SKEW = datetime.timedelta(minutes=5)

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from actors.access.bootstrap_token import parse_token
-from actors.access.remote.kubeconfig_file import Cluster, KubeconfigError, parse_kubeconfig
-from actors.names import NAMES
-from gateway.client.credentials import ANONYMOUS, FixedCredential
-from gateway.client.errors import ClientError, StatusError
-from gateway.client.session import Session
-from gateway.client.target import Target, with_url_credentials, without_credentials
+from rewound.actors.access.bootstrap_token import parse_token
+from rewound.actors.access.remote.kubeconfig_file import Cluster, KubeconfigError, parse_kubeconfig
+from rewound.actors.names import NAMES
+from rewound.gateway.client.credentials import ANONYMOUS, FixedCredential
+from rewound.gateway.client.errors import ClientError, StatusError
+from rewound.gateway.client.session import Session
+from rewound.gateway.client.target import Target, with_url_credentials, without_credentials
 
 NAME = "cluster-info"
 _ALGORITHM = "HS256"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from gateway.client.errors import ClientError, CredentialError
+from rewound.gateway.client.errors import ClientError, CredentialError
 
 
 @dataclass(frozen=True, slots=True)

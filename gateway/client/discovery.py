@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.names import NAMES, Names
-from gateway.client.errors import ClientError, StatusError
-from gateway.client.session import Session
+from rewound.actors.names import NAMES, Names
+from rewound.gateway.client.errors import ClientError, StatusError
+from rewound.gateway.client.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from actors.access.remote.yaml_file import NotYaml, load_yaml
-from actors.kinds.values.times import micros_of
-from actors.names import NAMES, Names
-from gateway.client.credentials import Credential, KeyPair, bearer
-from gateway.client.errors import ConfigError, CredentialError
+from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.names import NAMES, Names
+from rewound.gateway.client.credentials import Credential, KeyPair, bearer
+from rewound.gateway.client.errors import ConfigError, CredentialError
 
 _RUNNING = "REWOUND_EXEC_PLUGINS"  # in the environment of a plugin
 

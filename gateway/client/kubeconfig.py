@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from actors.access.remote.kubeconfig_file import (
+from rewound.actors.access.remote.kubeconfig_file import (
     Cluster,
     Context,
     Kubeconfig,
@@ -23,8 +23,8 @@ from actors.access.remote.kubeconfig_file import (
     read_kubeconfig,
     read_pem,
 )
-from actors.names import Names
-from gateway.client.credentials import (
+from rewound.actors.names import Names
+from rewound.gateway.client.credentials import (
     ANONYMOUS,
     Credential,
     CredentialSource,
@@ -35,10 +35,16 @@ from gateway.client.credentials import (
     basic,
     bearer,
 )
-from gateway.client.errors import ConfigError
-from gateway.client.exec import ExecPlugin, parse_exec
-from gateway.client.oidc import OidcTokens
-from gateway.client.target import Target, check_pair, checked_url, with_url_credentials, without_credentials
+from rewound.gateway.client.errors import ConfigError
+from rewound.gateway.client.exec import ExecPlugin, parse_exec
+from rewound.gateway.client.oidc import OidcTokens
+from rewound.gateway.client.target import (
+    Target,
+    check_pair,
+    checked_url,
+    with_url_credentials,
+    without_credentials,
+)
 
 DATA_FOLDER_FILE = Path("rewound-data", "admin.kubeconfig")
 _HINT = "name one with --kubeconfig, or the server with --server"

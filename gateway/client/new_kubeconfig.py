@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from actors.certificates.pki import write_atomically
-from gateway.client.credentials import KeyPair
-from gateway.client.errors import ClientError
-from gateway.client.target import Target
+from rewound.actors.certificates.pki import write_atomically
+from rewound.gateway.client.credentials import KeyPair
+from rewound.gateway.client.errors import ClientError
+from rewound.gateway.client.target import Target
 
 NAME = "rewound"  # of the cluster and the context
 

@@ -26,11 +26,11 @@ from urllib.parse import quote_plus, urlsplit
 import httpx
 import yaml
 
-from actors.access.remote.kubeconfig_file import KubeconfigError, User, read_kubeconfig
-from actors.certificates.pki import write_atomically
-from gateway.client.credentials import Credential, KeyPair, basic, bearer
-from gateway.client.errors import ConfigError, CredentialError
-from gateway.client.target import client_context, environment_proxy
+from rewound.actors.access.remote.kubeconfig_file import KubeconfigError, User, read_kubeconfig
+from rewound.actors.certificates.pki import write_atomically
+from rewound.gateway.client.credentials import Credential, KeyPair, basic, bearer
+from rewound.gateway.client.errors import ConfigError, CredentialError
+from rewound.gateway.client.target import client_context, environment_proxy
 
 # A token that expires on the way to the server is of no use.
 _LEEWAY_SECONDS = 10

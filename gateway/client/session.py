@@ -21,11 +21,11 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from actors.rewind.difference import escaped
-from gateway.client.credentials import Credential, KeyPair
-from gateway.client.errors import ClientError, CredentialError, StatusError, print_warnings
-from gateway.client.target import Target, client_context, environment_proxy
-from gateway.release import RELEASE
+from rewound.actors.rewind.difference import escaped
+from rewound.gateway.client.credentials import Credential, KeyPair
+from rewound.gateway.client.errors import ClientError, CredentialError, StatusError, print_warnings
+from rewound.gateway.client.target import Target, client_context, environment_proxy
+from rewound.gateway.release import RELEASE
 
 _SECONDS = 60
 _RETRIES = 10

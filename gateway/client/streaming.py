@@ -14,10 +14,10 @@ import httpx
 import orjson
 import trio
 
-from gateway.client.credentials import Credential, FixedCredential, KeyPair
-from gateway.client.errors import ClientError
-from gateway.client.session import Document, Session
-from gateway.client.target import Target, client_context, environment_proxy, is_local
+from rewound.gateway.client.credentials import Credential, FixedCredential, KeyPair
+from rewound.gateway.client.errors import ClientError
+from rewound.gateway.client.session import Document, Session
+from rewound.gateway.client.target import Target, client_context, environment_proxy, is_local
 
 CONNECT_SECONDS = 30.0
 READ_SECONDS = 60.0

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from actors.certificates.trust import InvalidBundle, unverifying, verifying
-from gateway.client.credentials import Credential, CredentialSource, KeyPair, basic
-from gateway.client.errors import ConfigError, CredentialError
+from rewound.actors.certificates.trust import InvalidBundle, unverifying, verifying
+from rewound.gateway.client.credentials import Credential, CredentialSource, KeyPair, basic
+from rewound.gateway.client.errors import ConfigError, CredentialError
 
 
 @dataclass(frozen=True, slots=True)

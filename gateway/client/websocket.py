@@ -16,12 +16,12 @@ import httpx
 import trio
 import trio_websocket
 
-from actors.certificates.trust import verifying
-from gateway.client import streaming
-from gateway.client.credentials import Credential
-from gateway.client.errors import ClientError
-from gateway.client.streaming import CONNECT_SECONDS, MAX_REFUSAL, StreamingSession
-from gateway.client.target import environment_proxy
+from rewound.actors.certificates.trust import verifying
+from rewound.gateway.client import streaming
+from rewound.gateway.client.credentials import Credential
+from rewound.gateway.client.errors import ClientError
+from rewound.gateway.client.streaming import CONNECT_SECONDS, MAX_REFUSAL, StreamingSession
+from rewound.gateway.client.target import environment_proxy
 
 _RECEIVED = 1 << 16  # bytes at once
 _PROXY_HEAD = 1 << 16  # bytes, at most

@@ -11,29 +11,29 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from actors.access.accounts.keys import KeyFiles
-from actors.access.accounts.tokens import build_accounts
-from actors.access.authentication.authenticate import Authenticator, TokenMethod
-from actors.access.authorization.chain import AlwaysAllow, AlwaysDeny
-from actors.access.authorization.modes import authorizer
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.policy import stored_policy
-from actors.access.authorize import Authorizer
-from actors.identity import User
-from actors.names import Names
-from actors.profile import Rules
-from actors.runtime.clock import Clock
-from actors.store.feed import Feed
-from gateway.composition.extensions import Extensions
-from gateway.settings.access import AuthorizationSettings, OidcSettings, TokenWebhookSettings
-from gateway.settings.checks import check_parsed
-from gateway.settings.settings import Settings
-from gateway.store import Access, Task
-from journal.log import Journal
+from rewound.actors.access.accounts.keys import KeyFiles
+from rewound.actors.access.accounts.tokens import build_accounts
+from rewound.actors.access.authentication.authenticate import Authenticator, TokenMethod
+from rewound.actors.access.authorization.chain import AlwaysAllow, AlwaysDeny
+from rewound.actors.access.authorization.modes import authorizer
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.rbac.policy import stored_policy
+from rewound.actors.access.authorize import Authorizer
+from rewound.actors.identity import User
+from rewound.actors.names import Names
+from rewound.actors.profile import Rules
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.store.feed import Feed
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.settings.access import AuthorizationSettings, OidcSettings, TokenWebhookSettings
+from rewound.gateway.settings.checks import check_parsed
+from rewound.gateway.settings.settings import Settings
+from rewound.gateway.store import Access, Task
+from rewound.journal.log import Journal
 
 if TYPE_CHECKING:
-    from actors.access.authorization.node import NodeGraph
-    from actors.access.remote.calls import Webhook
+    from rewound.actors.access.authorization.node import NodeGraph
+    from rewound.actors.access.remote.calls import Webhook
 
 
 def build_access(
@@ -61,7 +61,7 @@ def build_access(
 def _listed_tokens(path: Path | None) -> dict[str, User]:
     if path is None:
         return {}
-    from actors.access.authentication.token_file import read_tokens
+    from rewound.actors.access.authentication.token_file import read_tokens
 
     return check_parsed("--token-auth-file", lambda: read_tokens(path))
 
@@ -71,7 +71,7 @@ def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Cl
     own_audiences = settings.service_accounts.options(names).audiences
     methods: list[TokenMethod] = []
     if settings.controllers.enable_bootstrap_token_auth:
-        from actors.access.authentication.bootstrap_tokens import BootstrapTokens
+        from rewound.actors.access.authentication.bootstrap_tokens import BootstrapTokens
 
         methods.append(BootstrapTokens(names, journal, clock, own_audiences))
     if settings.oidc.oidc_issuer_url:
@@ -80,8 +80,8 @@ def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Cl
 
 
 def _oidc(settings: OidcSettings, rules: Rules, clock: Clock, api_audiences: Sequence[str]) -> TokenMethod:
-    from actors.access.authentication.oidc import OidcTokens, Provider
-    from gateway.outgoing.webhook import HttpsCalls
+    from rewound.actors.access.authentication.oidc import OidcTokens, Provider
+    from rewound.gateway.outgoing.webhook import HttpsCalls
 
     provider = Provider(settings.oidc_issuer_url, settings.oidc_ca_file, HttpsCalls())
     return OidcTokens(settings.claim_rules(rules), provider, settings.algorithms, clock, api_audiences)
@@ -94,7 +94,7 @@ def _token_webhook(
     path = settings.authentication_token_webhook_config_file
     if path is None:
         return []
-    from actors.access.authentication.token_webhook import TokenWebhook
+    from rewound.actors.access.authentication.token_webhook import TokenWebhook
 
     webhook = _webhook("--authentication-token-webhook-config-file", path, tasks)
     api_version = f"{names.group('authentication')}/{settings.authentication_token_webhook_version}"
@@ -102,8 +102,8 @@ def _token_webhook(
 
 
 def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
-    from actors.access.remote.target import read_target
-    from gateway.outgoing.webhook import HttpsWebhook
+    from rewound.actors.access.remote.target import read_target
+    from rewound.gateway.outgoing.webhook import HttpsWebhook
 
     webhook = HttpsWebhook(check_parsed(flag, lambda: read_target(path)))
     tasks.append(("webhook connections", webhook.run))
@@ -111,7 +111,7 @@ def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
 
 
 def _node_graph(names: Names, journal: Journal, feed: Feed, tasks: list[Task]) -> NodeGraph:
-    from actors.access.authorization.node import NodeGraph
+    from rewound.actors.access.authorization.node import NodeGraph
 
     graph = NodeGraph(names, journal, feed)
     tasks.append(("node graph", graph.run))
@@ -119,7 +119,7 @@ def _node_graph(names: Names, journal: Journal, feed: Feed, tasks: list[Task]) -
 
 
 def _node_authorizer(names: Names, graph: NodeGraph) -> Authorizer:
-    from actors.access.authorization.node import NodeAuthorizer
+    from rewound.actors.access.authorization.node import NodeAuthorizer
 
     return NodeAuthorizer(names, graph)
 
@@ -146,7 +146,7 @@ def _authorizer(
 
 
 def _webhook_authorizer(settings: AuthorizationSettings, names: Names, tasks: list[Task]) -> Authorizer:
-    from actors.access.authorization.webhook import WebhookAuthorizer
+    from rewound.actors.access.authorization.webhook import WebhookAuthorizer
 
     path = settings.authorization_webhook_config_file
     assert path is not None, "the settings refuse the mode without a file"
@@ -160,7 +160,7 @@ def _webhook_authorizer(settings: AuthorizationSettings, names: Names, tasks: li
 
 
 def _abac(path: Path | None) -> Authorizer:
-    from actors.access.authorization.abac import Abac, read_policies
+    from rewound.actors.access.authorization.abac import Abac, read_policies
 
     assert path is not None, "the settings refuse ABAC without a file"
     return Abac(check_parsed("--authorization-policy-file", lambda: read_policies(path)))

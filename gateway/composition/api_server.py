@@ -12,62 +12,62 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.access.accounts.keys import is_discoverable
-from actors.aggregation.api_services import ApiService
-from actors.certificates.names import reachable_addresses
-from actors.flowcontrol.in_flight import InFlightLimits
-from actors.flowcontrol.leases import Holder
-from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.features import LIST_CHUNKING
-from actors.runtime.background_import import OnDemand
-from gateway.composition.extensions import AddControls, Extensions
-from gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
-from gateway.connections.config import server_config
-from gateway.connections.limits import ConnectionLease, Limits, affordable_connections
-from gateway.connections.listen import Listener
-from gateway.connections.responder import Handle
-from gateway.connections.server import Server
-from gateway.connections.server_state import AnyServer, MakeServer
-from gateway.describe.discovery import Discovery
-from gateway.describe.openapi.handler import OpenApi
-from gateway.exchange import ExchangeObserver, both
-from gateway.handlers.dispatch import Dispatch
-from gateway.handlers.encoders import Encoders
-from gateway.handlers.lists import ListHandler
-from gateway.handlers.paths import Paths, Serve, level_rows
-from gateway.message import Request, Response
-from gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
-from gateway.ops.health import Health
-from gateway.ops.loop_watchdog import LoopWatchdog
-from gateway.ops.meters import meter_all, meter_audit
-from gateway.ops.metrics import Metrics
-from gateway.ops.operations import Operations
-from gateway.ops.request_series import RequestSeries, ServedRoutes
-from gateway.pipeline.aggregated import aggregated_at
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import plain_failure
-from gateway.pipeline.flow_control import Limits as RequestLimits
-from gateway.pipeline.flow_control import flow_fields
-from gateway.pipeline.pipeline import Pipeline
-from gateway.pipeline.route import is_forwarded_path
-from gateway.pipeline.services import InjectFault, PipelineServices, Resources
-from gateway.rewind.handler import RewindHandler
-from gateway.rewind.past_reads import PastReads
-from gateway.settings.server import Address, host_and_port
-from gateway.settings.settings import Addresses, Settings
-from gateway.store import Store
-from gateway.watch.hub import Hub
-from gateway.wire.json import dump_line
-from gateway.wire.protobuf.objects import ProtobufEncoder
+from rewound.actors.access.accounts.keys import is_discoverable
+from rewound.actors.aggregation.api_services import ApiService
+from rewound.actors.certificates.names import reachable_addresses
+from rewound.actors.flowcontrol.in_flight import InFlightLimits
+from rewound.actors.flowcontrol.leases import Holder
+from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.features import LIST_CHUNKING
+from rewound.actors.runtime.background_import import OnDemand
+from rewound.gateway.composition.extensions import AddControls, Extensions
+from rewound.gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
+from rewound.gateway.connections.config import server_config
+from rewound.gateway.connections.limits import ConnectionLease, Limits, affordable_connections
+from rewound.gateway.connections.listen import Listener
+from rewound.gateway.connections.responder import Handle
+from rewound.gateway.connections.server import Server
+from rewound.gateway.connections.server_state import AnyServer, MakeServer
+from rewound.gateway.describe.discovery import Discovery
+from rewound.gateway.describe.openapi.handler import OpenApi
+from rewound.gateway.exchange import ExchangeObserver, both
+from rewound.gateway.handlers.dispatch import Dispatch
+from rewound.gateway.handlers.encoders import Encoders
+from rewound.gateway.handlers.lists import ListHandler
+from rewound.gateway.handlers.paths import Paths, Serve, level_rows
+from rewound.gateway.message import Request, Response
+from rewound.gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
+from rewound.gateway.ops.health import Health
+from rewound.gateway.ops.loop_watchdog import LoopWatchdog
+from rewound.gateway.ops.meters import meter_all, meter_audit
+from rewound.gateway.ops.metrics import Metrics
+from rewound.gateway.ops.operations import Operations
+from rewound.gateway.ops.request_series import RequestSeries, ServedRoutes
+from rewound.gateway.pipeline.aggregated import aggregated_at
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import plain_failure
+from rewound.gateway.pipeline.flow_control import Limits as RequestLimits
+from rewound.gateway.pipeline.flow_control import flow_fields
+from rewound.gateway.pipeline.pipeline import Pipeline
+from rewound.gateway.pipeline.route import is_forwarded_path
+from rewound.gateway.pipeline.services import InjectFault, PipelineServices, Resources
+from rewound.gateway.rewind.handler import RewindHandler
+from rewound.gateway.rewind.past_reads import PastReads
+from rewound.gateway.settings.server import Address, host_and_port
+from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.gateway.store import Store
+from rewound.gateway.watch.hub import Hub
+from rewound.gateway.wire.json import dump_line
+from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 if TYPE_CHECKING:
-    from gateway.aggregation.handler import AggregationHandler
-    from gateway.faults.switch import FaultSwitch
-    from gateway.page.handler import JournalPage
-    from gateway.proxy.connects import Connects
-    from gateway.standby.feed import JournalFeed
+    from rewound.gateway.aggregation.handler import AggregationHandler
+    from rewound.gateway.faults.switch import FaultSwitch
+    from rewound.gateway.page.handler import JournalPage
+    from rewound.gateway.proxy.connects import Connects
+    from rewound.gateway.standby.feed import JournalFeed
 
 
 class ApiServer:
@@ -84,9 +84,9 @@ class ApiServer:
         self._store = store
         self._addresses: Addresses = predecessor._addresses if predecessor else Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
-        self._connects = OnDemand("gateway.proxy.connects", self._make_connects)
-        self._aggregation = OnDemand("gateway.aggregation.handler", self._make_aggregation)
-        self._journal_feed = OnDemand("gateway.standby.feed", self._make_journal_feed)
+        self._connects = OnDemand("rewound.gateway.proxy.connects", self._make_connects)
+        self._aggregation = OnDemand("rewound.gateway.aggregation.handler", self._make_aggregation)
+        self._journal_feed = OnDemand("rewound.gateway.standby.feed", self._make_journal_feed)
         names = CHECK_NAMES[store.rules.health]
         self.health = Health(trio.current_time, settings.livez_grace_period, names.format)
         shared = self._shared = extensions.shared
@@ -205,8 +205,8 @@ class ApiServer:
         """What sets fault rules; None in a server that never has any."""
         if self._settings.faults is None and not self._settings.enable_test_controls:
             return None
-        from gateway.faults.older_versions import OlderVersions
-        from gateway.faults.switch import FaultSwitch
+        from rewound.gateway.faults.older_versions import OlderVersions
+        from rewound.gateway.faults.switch import FaultSwitch
 
         store = self._store
         older = OlderVersions(store.journal, store.horizon.floor, store.write_contexts.now)
@@ -219,7 +219,7 @@ class ApiServer:
         """What records requests; SettingsError."""
         if not self._settings.audit.given:
             return None
-        from gateway.audit.build import build_audit
+        from rewound.gateway.audit.build import build_audit
 
         calls = None if self._shared is None else self._shared.audit
         audit = build_audit(self._settings.audit, self._store.names, self._store.clock, calls)
@@ -233,7 +233,7 @@ class ApiServer:
         enabled = self._settings.enable_test_controls
         if not enabled and more is None:
             return None
-        from gateway.testing.build import build_controls
+        from rewound.gateway.testing.build import build_controls
 
         add = [one for one in (faults.add_controls if faults else None, more) if one is not None]
         return build_controls(self._store if enabled else None, add)
@@ -245,7 +245,7 @@ class ApiServer:
         return await (await self._connects.get()).serve(context, definition, subresource)
 
     async def _make_connects(self) -> Connects:
-        from gateway.proxy.connects import Connects
+        from rewound.gateway.proxy.connects import Connects
 
         store, proxy = self._store, self._settings.proxy
         return Connects(store.registry, store.reads, store.directory, store.write_contexts, proxy, self._stop)
@@ -260,7 +260,7 @@ class ApiServer:
         return await (await self._aggregation.get()).serve(context, one)
 
     async def _make_aggregation(self) -> AggregationHandler:
-        from gateway.aggregation.handler import AggregationHandler
+        from rewound.gateway.aggregation.handler import AggregationHandler
 
         servers = await self._store.aggregated.get()
         return AggregationHandler(servers, self._settings.request_headers.headers, self._stop)
@@ -271,11 +271,11 @@ class ApiServer:
             return None
 
         async def make() -> JournalPage:
-            from gateway.page.handler import JournalPage
+            from rewound.gateway.page.handler import JournalPage
 
             return JournalPage(self._store, self._stop, replays=extensions.add_controls is not None)
 
-        page = OnDemand("gateway.page.handler", make)
+        page = OnDemand("rewound.gateway.page.handler", make)
 
         async def serve(context: RequestContext) -> Response:
             return await (await page.get())(context)
@@ -287,7 +287,7 @@ class ApiServer:
         return await (await self._journal_feed.get())(context)
 
     async def _make_journal_feed(self) -> JournalFeed:
-        from gateway.standby.feed import JournalFeed
+        from rewound.gateway.standby.feed import JournalFeed
 
         return JournalFeed(self._store, self._stop)
 
@@ -368,7 +368,7 @@ class ApiServer:
 
 
 def _read_only(resources: Dispatch, leader: str) -> Resources:
-    from gateway.standby.read_only import ReadOnlyResources
+    from rewound.gateway.standby.read_only import ReadOnlyResources
 
     return ReadOnlyResources(resources, leader)
 
@@ -412,7 +412,7 @@ def _after(first: Callable[[], None] | None, handle: Handle) -> Handle:
 def _server_of(settings: Settings) -> MakeServer:
     if settings.transport != "asgi":
         return Server
-    from gateway.connections.asgi.worker import HypercornServer
+    from rewound.gateway.connections.asgi.worker import HypercornServer
 
     return HypercornServer
 

@@ -1,6 +1,6 @@
 """The server as an ASGI 3 application: another program accepts connections, the lifespan opens and closes the store.
 
-`gateway.asgi` makes one; tests run one in their own event loop:
+`rewound.asgi` makes one; tests run one in their own event loop:
 
     application = Application(settings)
     async with application.running():
@@ -18,16 +18,16 @@ from typing import Final
 
 import trio
 
-from actors.runtime.clock import Clock
-from gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from gateway.composition.run import run
-from gateway.connections.asgi.scopes import Receive, Scope, Send
-from gateway.connections.asgi.server import SocketlessServer
-from gateway.connections.limits import Limits
-from gateway.connections.responder import Handle, Refuse
-from gateway.exchange import RequestObserver
-from gateway.memory.budget import MemoryBudget
-from gateway.settings.settings import Addresses, Settings
+from rewound.actors.runtime.clock import Clock
+from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from rewound.gateway.composition.run import run
+from rewound.gateway.connections.asgi.scopes import Receive, Scope, Send
+from rewound.gateway.connections.asgi.server import SocketlessServer
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.responder import Handle, Refuse
+from rewound.gateway.exchange import RequestObserver
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.settings.settings import Addresses, Settings
 
 _NEEDS_TRIO: Final = "the application needs trio as the event loop: start Hypercorn with -k trio"
 _NOT_RUNNING: Final = b"the application does not run: the server has to send it lifespan messages\n"

@@ -12,18 +12,18 @@ from typing import Final
 
 import trio
 
-from actors.kinds.schema import pydantic_decoder
-from actors.runtime.background_import import imported
+from rewound.actors.kinds.schema import pydantic_decoder
+from rewound.actors.runtime.background_import import imported
 
 logger = logging.getLogger(__name__)
 
 PYDANTIC: Final = "pydantic_core"
 USED_LATER: Final = (
-    "gateway.connections.http2.connection",
+    "rewound.gateway.connections.http2.connection",
     PYDANTIC,
-    "gateway.wire.yaml.reader",
-    "gateway.wire.yaml.writer",
-    "gateway.connections.websocket.connection",
+    "rewound.gateway.wire.yaml.reader",
+    "rewound.gateway.wire.yaml.writer",
+    "rewound.gateway.connections.websocket.connection",
 )
 # The interpreter runs one thread at a time: those who waited for the server to become ready come first.
 _FIRST_REQUESTS: Final = 1.0  # second

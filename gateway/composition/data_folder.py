@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.settings.settings import Settings
-from journal.files.data_file import DATA
+from rewound.gateway.settings.settings import Settings
+from rewound.journal.files.data_file import DATA
 
 logger = logging.getLogger(__name__)
 

@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.access.authentication.authenticate import TokenMethod
-from actors.access.authorize import Authorizer
-from actors.admission.plugin import Plugin
-from actors.etcd.api import Etcd
-from actors.flowcontrol.leases import Holder
-from gateway.connections.limits import AcceptShare
-from gateway.connections.server_state import MakeServer
-from gateway.exchange import RequestObserver
-from gateway.handlers.paths import CollectLevels, LevelRows
-from gateway.ops.checks import AskCondition
-from gateway.ops.metrics import Collect
-from gateway.ops.processes import Numbers
+from rewound.actors.access.authentication.authenticate import TokenMethod
+from rewound.actors.access.authorize import Authorizer
+from rewound.actors.admission.plugin import Plugin
+from rewound.actors.etcd.api import Etcd
+from rewound.actors.flowcontrol.leases import Holder
+from rewound.gateway.connections.limits import AcceptShare
+from rewound.gateway.connections.server_state import MakeServer
+from rewound.gateway.exchange import RequestObserver
+from rewound.gateway.handlers.paths import CollectLevels, LevelRows
+from rewound.gateway.ops.checks import AskCondition
+from rewound.gateway.ops.metrics import Collect
+from rewound.gateway.ops.processes import Numbers
 
 if TYPE_CHECKING:
-    from gateway.audit.backends.remote import AuditCalls
+    from rewound.gateway.audit.backends.remote import AuditCalls
 
 # Adds paths below /debug/rewound/: gets a function that takes a method, a path and its handler.
 AddControls = Callable[[Callable[..., None]], None]

@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.allocation.allocated import items_in
-from actors.certificates.trust import verifying
-from actors.etcd.api import Etcd
-from actors.kinds.apiextensions import definition_type
-from actors.names import Names
-from actors.runtime.clock import Clock
-from actors.runtime.supervisor import Supervisor
-from actors.runtime.write_context import new_uid
-from actors.store.etcd.compaction import Compaction
-from actors.store.etcd.copy import Unsynced, prepare
-from actors.store.etcd.node import Membership, Node, Task
-from actors.store.etcd.records import Keys
-from actors.store.feed import Feed
-from gateway.settings.cluster import ClusterSettings
-from gateway.settings.settings import Settings
-from journal.log import Journal
+from rewound.actors.allocation.allocated import items_in
+from rewound.actors.certificates.trust import verifying
+from rewound.actors.etcd.api import Etcd
+from rewound.actors.kinds.apiextensions import definition_type
+from rewound.actors.names import Names
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.runtime.write_context import new_uid
+from rewound.actors.store.etcd.compaction import Compaction
+from rewound.actors.store.etcd.copy import Unsynced, prepare
+from rewound.actors.store.etcd.node import Membership, Node, Task
+from rewound.actors.store.etcd.records import Keys
+from rewound.actors.store.feed import Feed
+from rewound.gateway.settings.cluster import ClusterSettings
+from rewound.gateway.settings.settings import Settings
+from rewound.journal.log import Journal
 
 if TYPE_CHECKING:
-    from gateway.etcd.client import EtcdClient
+    from rewound.gateway.etcd.client import EtcdClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ async def join(settings: Settings, etcd: Etcd | None) -> AsyncIterator[Joined | 
 
 def _client(cluster: ClusterSettings) -> EtcdClient:
     # Here, because a server that orders its journal itself does not need it.
-    from gateway.etcd.client import EtcdClient
+    from rewound.gateway.etcd.client import EtcdClient
 
     tls, scheme = None, "http"
     if cluster.etcd_cafile is not None:

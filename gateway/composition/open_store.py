@@ -12,55 +12,55 @@ from functools import partial
 
 import trio
 
-from actors.admission.built_in import plugins
-from actors.admission.calls import AdmissionCalls
-from actors.admission.chain import Admission
-from actors.admission.context import PluginContext
-from actors.admission.plugin import Plugin
-from actors.admission.plugins.quota.accounts import QuotaAccounts
-from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.credentials import WebhookCredentials
-from actors.admission.webhooks.services import Services
-from actors.aggregation.api_services import ApiServices
-from actors.aggregation.context import AggregationContext
-from actors.bootstrap.bootstrap import create_namespace
-from actors.controllers.built_in import controllers, describing
-from actors.controllers.context import ControllerContext
-from actors.controllers.publication import Publication
-from actors.controllers.quota import QuotaCharges
-from actors.conversion.converter import Converter, NoClients
-from actors.kinds.built_in import built_in
-from actors.kinds.registry import Registry
-from actors.names import NAMES
-from actors.resource.actor import ActorContext
-from actors.resource.directory import Directory
-from actors.resource.object_size import ObjectSizes
-from actors.resource.remote import RemoteDirectory, Send
-from actors.runtime.clock import Clock
-from actors.runtime.large_work import LargeWork
-from actors.runtime.supervisor import Supervisor
-from actors.runtime.write_context import LeaderContexts, WriteContexts
-from actors.store.committer import Commits, Committer
-from actors.store.etcd.node import Membership
-from actors.store.feed import Feed
-from actors.store.housekeeping import Housekeeping
-from actors.store.reads import Horizon, Reads
-from gateway.aggregation.on_demand import ServersOnDemand
-from gateway.aggregation.trust import published_trust
-from gateway.composition.access import build_access
-from gateway.composition.data_folder import CreatedPaths
-from gateway.composition.extensions import Extensions
-from gateway.composition.membership import Joined, join, leading_tasks, make_node
-from gateway.composition.secure_port import signing_authorities
-from gateway.memory.budget import MemoryBudget
-from gateway.memory.process import default_limit
-from gateway.ops.checks import FEED_TASK, PLUGIN_TASK
-from gateway.outgoing.webhook import HttpsCalls
-from gateway.settings.checks import check_parsed
-from gateway.settings.settings import CONFIGURATION_FLAG, Settings
-from gateway.store import Store, Task
-from gateway.wire.protobuf.objects import ProtobufEncoder
-from journal.errors import (
+from rewound.actors.admission.built_in import plugins
+from rewound.actors.admission.calls import AdmissionCalls
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.plugin import Plugin
+from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
+from rewound.actors.admission.webhooks.clients import WebhookClients
+from rewound.actors.admission.webhooks.credentials import WebhookCredentials
+from rewound.actors.admission.webhooks.services import Services
+from rewound.actors.aggregation.api_services import ApiServices
+from rewound.actors.aggregation.context import AggregationContext
+from rewound.actors.bootstrap.bootstrap import create_namespace
+from rewound.actors.controllers.built_in import controllers, describing
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.publication import Publication
+from rewound.actors.controllers.quota import QuotaCharges
+from rewound.actors.conversion.converter import Converter, NoClients
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.names import NAMES
+from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.directory import Directory
+from rewound.actors.resource.object_size import ObjectSizes
+from rewound.actors.resource.remote import RemoteDirectory, Send
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.large_work import LargeWork
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.runtime.write_context import LeaderContexts, WriteContexts
+from rewound.actors.store.committer import Commits, Committer
+from rewound.actors.store.etcd.node import Membership
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.housekeeping import Housekeeping
+from rewound.actors.store.reads import Horizon, Reads
+from rewound.gateway.aggregation.on_demand import ServersOnDemand
+from rewound.gateway.aggregation.trust import published_trust
+from rewound.gateway.composition.access import build_access
+from rewound.gateway.composition.data_folder import CreatedPaths
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.composition.membership import Joined, join, leading_tasks, make_node
+from rewound.gateway.composition.secure_port import signing_authorities
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.memory.process import default_limit
+from rewound.gateway.ops.checks import FEED_TASK, PLUGIN_TASK
+from rewound.gateway.outgoing.webhook import HttpsCalls
+from rewound.gateway.settings.checks import check_parsed
+from rewound.gateway.settings.settings import CONFIGURATION_FLAG, Settings
+from rewound.gateway.store import Store, Task
+from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
+from rewound.journal.errors import (
     AlreadyOpen,
     DamagedMetaPage,
     DamagedTail,
@@ -70,7 +70,7 @@ from journal.errors import (
     WrongDialect,
     WrongIdentity,
 )
-from journal.log import Journal
+from rewound.journal.log import Journal
 
 # More writes than the writer process can have decided and not committed: the first offset after a change of a kind from
 # which on all objects surely have the form of its new schema, for a process that does not know what is in progress.

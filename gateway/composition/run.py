@@ -12,15 +12,15 @@ from collections.abc import Callable
 
 import trio
 
-from actors.bootstrap.bootstrap import Bootstrap
-from actors.bootstrap.objects import ServingAddress
-from actors.runtime.clock import Clock, WallClock
-from gateway.composition.api_server import ApiServer
-from gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
-from gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from gateway.composition.open_store import open_store
-from gateway.settings.settings import Addresses, Settings
-from gateway.store import Store
+from rewound.actors.bootstrap.bootstrap import Bootstrap
+from rewound.actors.bootstrap.objects import ServingAddress
+from rewound.actors.runtime.clock import Clock, WallClock
+from rewound.gateway.composition.api_server import ApiServer
+from rewound.gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
+from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from rewound.gateway.composition.open_store import open_store
+from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.gateway.store import Store
 
 Announce = Callable[[Addresses], None]
 
@@ -38,7 +38,7 @@ async def run(
     `opened_store` gets the store right before.
     """
     if settings.standby.follow:
-        from gateway.composition.standby import run_standby
+        from rewound.gateway.composition.standby import run_standby
 
         await run_standby(settings, announce, stop, clock or WallClock(), extensions, opened_store)
         return

@@ -13,15 +13,15 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from actors.allocation.ranges import first_address
-from actors.certificates.kubeconfig import server_url, write_kubeconfig
-from actors.certificates.names import serving_names
-from actors.certificates.pki import Certificates, prepare
-from actors.certificates.pools import TrustPools
-from actors.certificates.signing import Authorities
-from actors.names import Names
-from gateway.connections.config import ServerConfig
-from gateway.settings.settings import Settings
+from rewound.actors.allocation.ranges import first_address
+from rewound.actors.certificates.kubeconfig import server_url, write_kubeconfig
+from rewound.actors.certificates.names import serving_names
+from rewound.actors.certificates.pki import Certificates, prepare
+from rewound.actors.certificates.pools import TrustPools
+from rewound.actors.certificates.signing import Authorities
+from rewound.actors.names import Names
+from rewound.gateway.connections.config import ServerConfig
+from rewound.gateway.settings.settings import Settings
 
 logger = logging.getLogger(__name__)
 

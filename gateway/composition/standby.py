@@ -15,22 +15,22 @@ from functools import partial
 
 import trio
 
-from actors.runtime.clock import Clock
-from actors.store.housekeeping import Housekeeping
-from gateway.client.credentials import TokenFile
-from gateway.client.errors import ClientError
-from gateway.client.kubeconfig import Overrides, load_target
-from gateway.client.streaming import StreamingSession
-from gateway.client.target import Target, checked_url, without_credentials
-from gateway.composition.api_server import ApiServer
-from gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
-from gateway.composition.extensions import Extensions
-from gateway.composition.open_store import memory_budget, read_only_store
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import Addresses, Settings, StandbySettings
-from gateway.standby.follower import Follower
-from gateway.standby.sinks import StandbySink
-from gateway.store import Store
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.store.housekeeping import Housekeeping
+from rewound.gateway.client.credentials import TokenFile
+from rewound.gateway.client.errors import ClientError
+from rewound.gateway.client.kubeconfig import Overrides, load_target
+from rewound.gateway.client.streaming import StreamingSession
+from rewound.gateway.client.target import Target, checked_url, without_credentials
+from rewound.gateway.composition.api_server import ApiServer
+from rewound.gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.composition.open_store import memory_budget, read_only_store
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import Addresses, Settings, StandbySettings
+from rewound.gateway.standby.follower import Follower
+from rewound.gateway.standby.sinks import StandbySink
+from rewound.gateway.store import Store
 
 CHECK = "standby"  # of /readyz
 

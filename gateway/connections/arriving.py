@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from actors.golang.quoting import quoted
-from gateway.pipeline.parameters import INVALID_ESCAPE
+from rewound.actors.golang.quoting import quoted
+from rewound.gateway.pipeline.parameters import INVALID_ESCAPE
 
 Parts = list[bytes | bytearray]  # of a body, as they arrive
 

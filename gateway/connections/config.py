@@ -13,8 +13,8 @@ from pathlib import Path
 
 from hypercorn.config import Config
 
-from actors.certificates.pki import CertificateError
-from gateway.settings.settings import Settings
+from rewound.actors.certificates.pki import CertificateError
+from rewound.gateway.settings.settings import Settings
 
 
 class ServerConfig(Config):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gateway.exchange import Exchange, next_audit_number, numbered_id
-from gateway.message import Response, SharedFields
-from gateway.pipeline.response_fields import (
+from rewound.gateway.exchange import Exchange, next_audit_number, numbered_id
+from rewound.gateway.message import Response, SharedFields
+from rewound.gateway.pipeline.response_fields import (
     AUDIT_ID,
     CACHE_CONTROL,
     Fields,

@@ -18,8 +18,8 @@ from math import inf
 
 import trio
 
-from actors.flowcontrol.leases import Holder
-from gateway.connections.config import ServerConfig
+from rewound.actors.flowcontrol.leases import Holder
+from rewound.gateway.connections.config import ServerConfig
 
 KIB = 1024
 TICK = 1.0

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from gateway.connections.transport import Transport
-from gateway.watch.broadcast import Broadcast, Missed
-from gateway.watch.framing import Framing, as_chunk
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.watch.broadcast import Broadcast, Missed
+from rewound.gateway.watch.framing import Framing, as_chunk
 
 # The longest head of a chunk (16 digits and a line end); that of a frame has 10 bytes.
 _LONGEST_HEAD = 18

@@ -33,13 +33,13 @@ from typing import Any, Protocol
 
 import trio
 
-from actors.errors import RequestError
-from gateway.connections.arriving import Fault
-from gateway.connections.heads import has_body
-from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
-from gateway.exchange import Exchange, RequestObserver, observing
-from gateway.memory.budget import NO_LIMIT, MemoryBudget
-from gateway.message import (
+from rewound.actors.errors import RequestError
+from rewound.gateway.connections.arriving import Fault
+from rewound.gateway.connections.heads import has_body
+from rewound.gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
+from rewound.gateway.exchange import Exchange, RequestObserver, observing
+from rewound.gateway.memory.budget import NO_LIMIT, MemoryBudget
+from rewound.gateway.message import (
     BodyNotRead,
     CutOff,
     EndReason,
@@ -50,8 +50,8 @@ from gateway.message import (
     Response,
     Stream,
 )
-from gateway.message import Fields as Trailers
-from gateway.pipeline.response_fields import AUDIT_ID, Fields
+from rewound.gateway.message import Fields as Trailers
+from rewound.gateway.pipeline.response_fields import AUDIT_ID, Fields
 
 log = logging.getLogger("rewound.gateway")
 

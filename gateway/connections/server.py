@@ -22,26 +22,26 @@ import trio
 from hypercorn.config import Config
 from trio.lowlevel import wait_readable
 
-from actors.certificates.pools import Roles, TrustPools
-from actors.runtime.background_import import imported, is_imported
-from gateway.connections.http1.connection import HTTP1, Http1Connection, closing_bytes
-from gateway.connections.limits import TICK, Limits
-from gateway.connections.listen import Exhausted, Listener, open_listeners
-from gateway.connections.responder import Handle, Refuse
-from gateway.connections.server_state import ServerState, ServerStatistics, log
-from gateway.connections.tls import HandshakeFailed, NotTLS, SharedBios, TlsTransport
-from gateway.connections.transport import Transport
-from gateway.exchange import RequestObserver
-from gateway.memory.budget import MemoryBudget
-from gateway.message import Peer
-from gateway.settings.server import Address
+from rewound.actors.certificates.pools import Roles, TrustPools
+from rewound.actors.runtime.background_import import imported, is_imported
+from rewound.gateway.connections.http1.connection import HTTP1, Http1Connection, closing_bytes
+from rewound.gateway.connections.limits import TICK, Limits
+from rewound.gateway.connections.listen import Exhausted, Listener, open_listeners
+from rewound.gateway.connections.responder import Handle, Refuse
+from rewound.gateway.connections.server_state import ServerState, ServerStatistics, log
+from rewound.gateway.connections.tls import HandshakeFailed, NotTLS, SharedBios, TlsTransport
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.exchange import RequestObserver
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import Peer
+from rewound.gateway.settings.server import Address
 
 if TYPE_CHECKING:
-    from gateway.connections.http2.connection import Http2
+    from rewound.gateway.connections.http2.connection import Http2
 
 Speak = Callable[[Transport, Peer], Awaitable[None]]
 
-_HTTP2: Final = "gateway.connections.http2.connection"
+_HTTP2: Final = "rewound.gateway.connections.http2.connection"
 # Connections accepted at once before other tasks run, if no other process accepts them too.
 _ACCEPT_BATCH = 16
 # How long a process lets another one that has fewer connections accept the next.
@@ -249,7 +249,7 @@ class Server:
         """Imported with the first connection: a start does not need it."""
         if not is_imported(_HTTP2, "Http2"):
             await imported(_HTTP2)
-        from gateway.connections.http2.connection import Http2
+        from rewound.gateway.connections.http2.connection import Http2
 
         if self._http2 is None:
             assert self._background is not None, "connections are accepted by `serve`"

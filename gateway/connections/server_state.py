@@ -17,16 +17,16 @@ from typing import Protocol
 import trio
 from hypercorn.config import Config
 
-from actors.certificates.pools import TrustPools
-from gateway.connections.arriving import PartialHeads
-from gateway.connections.heads import HeadFormat, Heads
-from gateway.connections.limits import DRAIN_TICK, TICK, Limits
-from gateway.connections.listen import Listener
-from gateway.connections.responder import Handle, Refuse, Responder
-from gateway.connections.transport import Transport
-from gateway.exchange import RequestObserver
-from gateway.memory.budget import MemoryBudget
-from gateway.settings.server import Address
+from rewound.actors.certificates.pools import TrustPools
+from rewound.gateway.connections.arriving import PartialHeads
+from rewound.gateway.connections.heads import HeadFormat, Heads
+from rewound.gateway.connections.limits import DRAIN_TICK, TICK, Limits
+from rewound.gateway.connections.listen import Listener
+from rewound.gateway.connections.responder import Handle, Refuse, Responder
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.exchange import RequestObserver
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.settings.server import Address
 
 log = logging.getLogger("rewound.gateway")
 

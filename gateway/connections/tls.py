@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from trio import ClosedResourceError, Event, current_time
 from trio.lowlevel import checkpoint, wait_readable
 
-from actors.certificates.pools import verified_chain
-from gateway.connections.limits import Limits
-from gateway.connections.transport import RECEIVE, Transport
-from gateway.watch.broadcast import Missed, one_by_one
+from rewound.actors.certificates.pools import verified_chain
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.transport import RECEIVE, Transport
+from rewound.gateway.watch.broadcast import Missed, one_by_one
 
 # Bytes encrypted at a time: two full records.
 SLICE = 32 * 1024

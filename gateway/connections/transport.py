@@ -20,8 +20,8 @@ from typing import Any
 import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
-from gateway.connections.limits import Limits
-from gateway.watch.broadcast import Missed
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.watch.broadcast import Missed
 
 RECEIVE = 32 * 1024
 _BEHIND_BYTES = 256 * 1024

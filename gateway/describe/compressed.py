@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import trio
 
-from gateway.wire import compression
+from rewound.gateway.wire import compression
 
 T = TypeVar("T")
 Member = tuple[str, str, bytes]  # "paths" or "definitions", its name there, the encoded member

@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
-from actors.aggregation.api_services import ApiServices
-from actors.golang.json import unescaped
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.registry import Registry
-from actors.names import REWIND_GROUP
-from gateway.describe.compressed import etag_of, matches, quoted
-from gateway.message import Response
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.wire.negotiate import DISCOVERY_LIST
+from rewound.actors.aggregation.api_services import ApiServices
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.names import REWIND_GROUP
+from rewound.gateway.describe.compressed import etag_of, matches, quoted
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.wire.negotiate import DISCOVERY_LIST
 
 Document = dict[str, Any]
 

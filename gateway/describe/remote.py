@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.json import unescaped
-from gateway.describe.compressed import CompressedDocument, Member
+from rewound.actors.golang.json import unescaped
+from rewound.gateway.describe.compressed import CompressedDocument, Member
 
 _REFERENCE: Final = "#/definitions/"
 _REFERENCES: Final = re.compile(rb'"\$ref":"#/definitions/([^"\\]+)"')

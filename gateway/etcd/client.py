@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 
 import trio
 
-from actors.etcd.api import (
+from rewound.actors.etcd.api import (
     Compare,
     EtcdError,
     Get,
@@ -24,8 +24,8 @@ from actors.etcd.api import (
     TxnResult,
     WatchResponse,
 )
-from gateway.etcd.cluster import CALL_SECONDS, Cluster, EtcdStatistics
-from gateway.etcd.encoding import (
+from rewound.gateway.etcd.cluster import CALL_SECONDS, Cluster, EtcdStatistics
+from rewound.gateway.etcd.encoding import (
     grant_result,
     keep_alive_result,
     members_result,
@@ -36,9 +36,9 @@ from gateway.etcd.encoding import (
     txn_result,
     watch_request,
 )
-from gateway.etcd.member import MemberClient
-from gateway.etcd.replies import Lost, NotDone
-from gateway.etcd.watch import Watch
+from rewound.gateway.etcd.member import MemberClient
+from rewound.gateway.etcd.replies import Lost, NotDone
+from rewound.gateway.etcd.watch import Watch
 
 
 class EtcdClient:

@@ -21,13 +21,13 @@ from typing import Final, TypeVar
 
 import trio
 
-from actors.access.remote.deadlines import Deadlines, TooSlow
-from actors.access.remote.slots import Slots
-from actors.etcd.api import EtcdRefused, EtcdUnavailable, MemberStatus, OutcomeUnknown
-from gateway.etcd.encoding import authenticate_request, authenticate_result, header_of, status_result
-from gateway.etcd.member import MemberClient
-from gateway.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid
-from gateway.outgoing.connections import Connections
+from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
+from rewound.actors.access.remote.slots import Slots
+from rewound.actors.etcd.api import EtcdRefused, EtcdUnavailable, MemberStatus, OutcomeUnknown
+from rewound.gateway.etcd.encoding import authenticate_request, authenticate_result, header_of, status_result
+from rewound.gateway.etcd.member import MemberClient
+from rewound.gateway.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid
+from rewound.gateway.outgoing.connections import Connections
 
 CALL_SECONDS: Final = 8.0  # longer than an election, and than etcd's own limit (7 s by default)
 # Of those at one member, for what can be repeated: all three of a cluster get their turn.

@@ -22,10 +22,10 @@ from urllib.parse import unquote
 import hpack
 import trio
 
-from actors.access.remote.deadlines import TooSlow
-from gateway.etcd.replies import Lost, NotDone, failure
-from gateway.outgoing.connections import cause_of
-from gateway.outgoing.streams import ByteStream
+from rewound.actors.access.remote.deadlines import TooSlow
+from rewound.gateway.etcd.replies import Lost, NotDone, failure
+from rewound.gateway.outgoing.connections import cause_of
+from rewound.gateway.outgoing.streams import ByteStream
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GO_AWAY, _WINDOW, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9

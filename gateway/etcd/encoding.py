@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import trio
 
-from actors.etcd.api import (
+from rewound.actors.etcd.api import (
     Compare,
     DeleteRange,
     DeleteResult,
@@ -28,8 +28,8 @@ from actors.etcd.api import (
     TxnResult,
     WatchResponse,
 )
-from actors.runtime.turns import Turn
-from gateway.wire.protobuf.wire_format import (
+from rewound.actors.runtime.turns import Turn
+from rewound.gateway.wire.protobuf.wire_format import (
     LEN,
     VARINT,
     MalformedMessage,

@@ -14,11 +14,11 @@ from typing import Final
 
 import trio
 
-from actors.access.remote.deadlines import Deadlines, TooSlow
-from gateway.etcd.connection import Connection, Exchange, header_block, shown
-from gateway.etcd.replies import Lost, NotDone
-from gateway.outgoing.connections import Connections, Endpoint, parse_url
-from gateway.outgoing.response import ResponseError
+from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
+from rewound.gateway.etcd.connection import Connection, Exchange, header_block, shown
+from rewound.gateway.etcd.replies import Lost, NotDone
+from rewound.gateway.outgoing.connections import Connections, Endpoint, parse_url
+from rewound.gateway.outgoing.response import ResponseError
 
 CONNECT_SECONDS: Final = 2.0  # for TCP and TLS: members are near
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.etcd.api import Compacted, EtcdError, EtcdRefused, LeaseGone
+from rewound.actors.etcd.api import Compacted, EtcdError, EtcdRefused, LeaseGone
 
 
 class NotDone(Exception):

@@ -6,14 +6,14 @@ from types import TracebackType
 
 import trio
 
-from actors.access.remote.deadlines import TooSlow
-from actors.etcd.api import Compacted, EtcdUnavailable, WatchResponse
-from actors.runtime.turns import Turn
-from gateway.etcd.cluster import Cluster, fields
-from gateway.etcd.connection import Exchange
-from gateway.etcd.encoding import WatchReply, watch_reply, watch_response
-from gateway.etcd.member import MemberClient
-from gateway.etcd.replies import Lost, NotDone, cancelled
+from rewound.actors.access.remote.deadlines import TooSlow
+from rewound.actors.etcd.api import Compacted, EtcdUnavailable, WatchResponse
+from rewound.actors.runtime.turns import Turn
+from rewound.gateway.etcd.cluster import Cluster, fields
+from rewound.gateway.etcd.connection import Exchange
+from rewound.gateway.etcd.encoding import WatchReply, watch_reply, watch_response
+from rewound.gateway.etcd.member import MemberClient
+from rewound.gateway.etcd.replies import Lost, NotDone, cancelled
 
 
 class Watch:

@@ -12,12 +12,12 @@ from typing import Final
 
 import trio
 
-from actors import errors as cause
-from actors.errors import Resource
-from actors.kinds.declaration.definition import Definition
-from actors.store.reads import CURRENT, TOKEN_TOO_OLD, VERSION_TOO_OLD, Token, parse_token
-from gateway.faults.older_versions import OlderVersions, may_be_stale, names_version
-from gateway.faults.rules import (
+from rewound.actors import errors as cause
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.store.reads import CURRENT, TOKEN_TOO_OLD, VERSION_TOO_OLD, Token, parse_token
+from rewound.gateway.faults.older_versions import OlderVersions, may_be_stale, names_version
+from rewound.gateway.faults.rules import (
     NAMES,
     NOTHING,
     CutWatch,
@@ -32,16 +32,16 @@ from gateway.faults.rules import (
     StaleRead,
     WriteConflict,
 )
-from gateway.handlers.dispatch import Dispatch
-from gateway.message import EndReason, Finished, ReplyLost, Response
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import Failure, failure_of, plain_failure
-from gateway.pipeline.parameters import Parameters
-from gateway.rewind.past_reads import PastReads
-from gateway.watch.framing import Framing
-from gateway.watch.member import Pipe
-from gateway.watch.watch import Watch
+from rewound.gateway.handlers.dispatch import Dispatch
+from rewound.gateway.message import EndReason, Finished, ReplyLost, Response
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import Failure, failure_of, plain_failure
+from rewound.gateway.pipeline.parameters import Parameters
+from rewound.gateway.rewind.past_reads import PastReads
+from rewound.gateway.watch.framing import Framing
+from rewound.gateway.watch.member import Pipe
+from rewound.gateway.watch.watch import Watch
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
-from gateway.faults.rules import StaleRead
-from gateway.pipeline.parameters import Parameters
-from journal import history
-from journal.log import Journal
+from rewound.gateway.faults.rules import StaleRead
+from rewound.gateway.pipeline.parameters import Parameters
+from rewound.journal import history
+from rewound.journal.log import Journal
 
 
 def may_be_stale(verb: str, parameters: Parameters) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from gateway.faults.rules import (
+from rewound.gateway.faults.rules import (
     NAMES,
     VERBS,
     CutWatch,
@@ -29,7 +29,7 @@ from gateway.faults.rules import (
     WriteConflict,
     possible_verbs,
 )
-from gateway.wire import yaml
+from rewound.gateway.wire import yaml
 
 MAX_RULES: Final = 100
 MAX_DELAY: Final = 600.0  # seconds

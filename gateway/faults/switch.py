@@ -11,17 +11,17 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from actors.errors import BadRequest
-from gateway.faults.injection import Applied, FaultInjection
-from gateway.faults.older_versions import OlderVersions
-from gateway.faults.parsing import FaultsError, parse_faults, read_faults
-from gateway.faults.rules import Faults
-from gateway.message import Response
-from gateway.ops.metrics import Metrics
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.rewind.past_reads import PastReads
-from gateway.settings.checks import SettingsError
+from rewound.actors.errors import BadRequest
+from rewound.gateway.faults.injection import Applied, FaultInjection
+from rewound.gateway.faults.older_versions import OlderVersions
+from rewound.gateway.faults.parsing import FaultsError, parse_faults, read_faults
+from rewound.gateway.faults.rules import Faults
+from rewound.gateway.message import Response
+from rewound.gateway.ops.metrics import Metrics
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.rewind.past_reads import PastReads
+from rewound.gateway.settings.checks import SettingsError
 
 PATH = "faults"
 MAX_BYTES = 64 << 10  # of rules: YAML is parsed in the event loop

@@ -13,26 +13,26 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 import trio
 
-from actors.errors import BadRequest, TooLarge
-from actors.golang.json import unescaped
-from actors.kinds.core.pod import DELETE_OPTIONS
-from actors.kinds.core.secret import REDACTED
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.decoder import Decoded, NotDecodable, Unrecognized
-from actors.messages import Object
-from actors.names import Names
-from actors.patch.errors import MalformedPatch, PatchTooLarge
-from actors.patch.transform import read_patch
-from actors.resource.patching import SECRETS
-from actors.runtime.large_work import LARGE_BYTES, LargeWork
-from actors.runtime.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
-from gateway.exchange import SentNames
-from gateway.memory.budget import MemoryBudget
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import UnsupportedPatch
-from gateway.pipeline.options import delete_options_document
-from gateway.wire import yaml
-from gateway.wire.negotiate import (
+from rewound.actors.errors import BadRequest, TooLarge
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.core.pod import DELETE_OPTIONS
+from rewound.actors.kinds.core.secret import REDACTED
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable, Unrecognized
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
+from rewound.actors.patch.transform import read_patch
+from rewound.actors.resource.patching import SECRETS
+from rewound.actors.runtime.large_work import LARGE_BYTES, LargeWork
+from rewound.actors.runtime.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
+from rewound.gateway.exchange import SentNames
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import UnsupportedPatch
+from rewound.gateway.pipeline.options import delete_options_document
+from rewound.gateway.wire import yaml
+from rewound.gateway.wire.negotiate import (
     PATCH_FORMATS,
     PATCH_MEDIA,
     STRATEGIC,
@@ -41,7 +41,7 @@ from gateway.wire.negotiate import (
     body_media,
     served_media,
 )
-from gateway.wire.protobuf import NotProtobuf, read_object
+from rewound.gateway.wire.protobuf import NotProtobuf, read_object
 
 # Of YAML and protobuf: some milliseconds of decoding in Python, which other requests may wait for.
 _SMALL = 8 * 1024

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from actors.golang.json import dumps
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
-from actors.selectors import matcher
-from actors.store.addressing import not_found
-from actors.store.document import facts_of
-from actors.store.reads import Listing, ListOptions
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
+from rewound.actors.selectors import matcher
+from rewound.actors.store.addressing import not_found
+from rewound.actors.store.document import facts_of
+from rewound.actors.store.reads import Listing, ListOptions
 
 Source = Callable[[], Awaitable[Sequence[Object]]]  # the current objects, in their storage version
 

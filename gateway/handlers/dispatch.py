@@ -10,34 +10,34 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from actors.access.reviews import Reviews
-from actors.conversion.reads import converts
-from actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
-from actors.resource.collection import delete_collection
-from actors.store.addressing import check_name, check_namespace
-from actors.store.reads import Listing, ListOptions
-from gateway.handlers.bodies import Bodies
-from gateway.handlers.computed_kinds import ComputedObjects, Source
-from gateway.handlers.encoders import LARGE, Encoder, encode_document
-from gateway.handlers.lists import Deadline, ListHandler
-from gateway.handlers.methods import check_method, find_definition, may_create
-from gateway.handlers.patches import PatchDecoder
-from gateway.handlers.reviews import ReviewHandler
-from gateway.handlers.selectors import parse_selectors
-from gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
-from gateway.handlers.watches import WatchOpener
-from gateway.message import Response
-from gateway.pipeline import options, render
-from gateway.pipeline.context import RequestContext, Rewind, new_write_context
-from gateway.pipeline.parameters import EMPTY
-from gateway.pipeline.remembered import Served
-from gateway.pipeline.route import Route
-from gateway.store import Store
-from gateway.watch.hub import Hub
-from gateway.wire.encoders import list_metadata, object_encoder
-from gateway.wire.negotiate import NotAcceptable, streamed_media
+from rewound.actors.access.reviews import Reviews
+from rewound.actors.conversion.reads import converts
+from rewound.actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
+from rewound.actors.resource.collection import delete_collection
+from rewound.actors.store.addressing import check_name, check_namespace
+from rewound.actors.store.reads import Listing, ListOptions
+from rewound.gateway.handlers.bodies import Bodies
+from rewound.gateway.handlers.computed_kinds import ComputedObjects, Source
+from rewound.gateway.handlers.encoders import LARGE, Encoder, encode_document
+from rewound.gateway.handlers.lists import Deadline, ListHandler
+from rewound.gateway.handlers.methods import check_method, find_definition, may_create
+from rewound.gateway.handlers.patches import PatchDecoder
+from rewound.gateway.handlers.reviews import ReviewHandler
+from rewound.gateway.handlers.selectors import parse_selectors
+from rewound.gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
+from rewound.gateway.handlers.watches import WatchOpener
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import options, render
+from rewound.gateway.pipeline.context import RequestContext, Rewind, new_write_context
+from rewound.gateway.pipeline.parameters import EMPTY
+from rewound.gateway.pipeline.remembered import Served
+from rewound.gateway.pipeline.route import Route
+from rewound.gateway.store import Store
+from rewound.gateway.watch.hub import Hub
+from rewound.gateway.wire.encoders import list_metadata, object_encoder
+from rewound.gateway.wire.negotiate import NotAcceptable, streamed_media
 
 Serve = Callable[[RequestContext, Definition], Response | Awaitable[Response]]
 Connect = Callable[[RequestContext, Definition, Subresource], Awaitable[Response]]

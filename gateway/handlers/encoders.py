@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from actors.conversion.reads import ConvertedObjects
-from actors.kinds.declaration.definition import Definition
-from actors.store.reads import Listing
-from gateway.pipeline.context import RequestContext
-from gateway.store import Store
-from gateway.wire.encoders import PartialMetadataEncoder, TableEncoder, object_encoder
-from gateway.wire.list_layouts import Element, ListType
-from gateway.wire.worker_threads import encode_in_thread
+from rewound.actors.conversion.reads import ConvertedObjects
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.store.reads import Listing
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.store import Store
+from rewound.gateway.wire.encoders import PartialMetadataEncoder, TableEncoder, object_encoder
+from rewound.gateway.wire.list_layouts import Element, ListType
+from rewound.gateway.wire.worker_threads import encode_in_thread
 
 LARGE = 64 * 1024  # bytes: about a millisecond of parsing and encoding
 

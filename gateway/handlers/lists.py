@@ -14,21 +14,21 @@ from typing import Any
 
 import trio
 
-from actors.conversion.reads import converts
-from actors.errors import TimedOut
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
-from actors.store.reads import Listing, ListOptions, ListReader
-from gateway.handlers.encoders import Encoder, Encoders, encode_document
-from gateway.memory.budget import SMALL, MemoryBudget
-from gateway.message import Request, Response
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.store import Store
-from gateway.wire import compression
-from gateway.wire.compression import COMPRESSOR_BYTES, Compressor
-from gateway.wire.encoders import list_metadata
-from gateway.wire.list_layouts import (
+from rewound.actors.conversion.reads import converts
+from rewound.actors.errors import TimedOut
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
+from rewound.actors.store.reads import Listing, ListOptions, ListReader
+from rewound.gateway.handlers.encoders import Encoder, Encoders, encode_document
+from rewound.gateway.memory.budget import SMALL, MemoryBudget
+from rewound.gateway.message import Request, Response
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.store import Store
+from rewound.gateway.wire import compression
+from rewound.gateway.wire.compression import COMPRESSOR_BYTES, Compressor
+from rewound.gateway.wire.encoders import list_metadata
+from rewound.gateway.wire.list_layouts import (
     Element,
     JsonLayout,
     Layout,

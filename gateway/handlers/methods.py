@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.access.authorize import Attributes, Authorizer, Decision
-from actors.errors import BadRequest, NoSuchResource, NotFound, Resource
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
-from gateway.pipeline.route import COLLECTION_VERBS, ITEM_VERBS, Route
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision
+from rewound.actors.errors import BadRequest, NoSuchResource, NotFound, Resource
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from rewound.gateway.pipeline.route import COLLECTION_VERBS, ITEM_VERBS, Route
 
 PROXY: Final = "proxy"  # this subresource forwards any method and any path
 NAMESPACES: Final = Resource("", "namespaces")

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from actors.errors import BadRequest, TooLarge
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Patch
-from actors.patch.managed_fields.apply import USUAL_MANAGER
-from gateway.handlers.bodies import Bodies, patch_format, show_patch
-from gateway.pipeline import options
-from gateway.pipeline.context import RequestContext, new_write_context
-from gateway.store import Store
+from rewound.actors.errors import BadRequest, TooLarge
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Patch
+from rewound.actors.patch.managed_fields.apply import USUAL_MANAGER
+from rewound.gateway.handlers.bodies import Bodies, patch_format, show_patch
+from rewound.gateway.pipeline import options
+from rewound.gateway.pipeline.context import RequestContext, new_write_context
+from rewound.gateway.store import Store
 
 
 class PatchCommand(NamedTuple):

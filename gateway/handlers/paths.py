@@ -8,20 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from actors.access.accounts.keys import CONFIGURATION_PATH, KEYS_PATH, configuration, is_discoverable, key_set
-from actors.access.accounts.tokens import Accounts
-from actors.errors import NoSuchResource
-from actors.flowcontrol.seats import CANCELLED, TIME_OUT, SchemaCounts, Seats
-from gateway.describe.discovery import Discovery, aggregated
-from gateway.describe.openapi.handler import OpenApi
-from gateway.message import Response
-from gateway.ops.operations import Operations
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
-from gateway.pipeline.route import FEED_PATH, PAGE_PATH, TIMELINE_PATH
-from gateway.release import version_document
-from gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
+from rewound.actors.access.accounts.keys import (
+    CONFIGURATION_PATH,
+    KEYS_PATH,
+    configuration,
+    is_discoverable,
+    key_set,
+)
+from rewound.actors.access.accounts.tokens import Accounts
+from rewound.actors.errors import NoSuchResource
+from rewound.actors.flowcontrol.seats import CANCELLED, TIME_OUT, SchemaCounts, Seats
+from rewound.gateway.describe.discovery import Discovery, aggregated
+from rewound.gateway.describe.openapi.handler import OpenApi
+from rewound.gateway.message import Response
+from rewound.gateway.ops.operations import Operations
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from rewound.gateway.pipeline.route import FEED_PATH, PAGE_PATH, TIMELINE_PATH
+from rewound.gateway.release import version_document
+from rewound.gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
 
 _HEADINGS = (
     *("PriorityLevelName", "IsIdle", "WaitingRequests", "ExecutingRequests", "SeatsInUse", "Seats"),

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.access.reviews import NO_STATUS, RULES_AT_ONCE, Reviews
-from actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.golang.json import dumps
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.values.times import seconds_text
-from actors.messages import Object, WriteContext
-from actors.patch.managed_fields.ownership import creator_entries
-from actors.store.addressing import check_namespace
-from gateway.handlers.bodies import Bodies, check_short
-from gateway.message import Response
-from gateway.pipeline import options, render
-from gateway.pipeline.context import RequestContext
-from gateway.wire.encoders import object_encoder
+from rewound.actors.access.reviews import NO_STATUS, RULES_AT_ONCE, Reviews
+from rewound.actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object, WriteContext
+from rewound.actors.patch.managed_fields.ownership import creator_entries
+from rewound.actors.store.addressing import check_namespace
+from rewound.gateway.handlers.bodies import Bodies, check_short
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import options, render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.wire.encoders import object_encoder
 
 _RULES = "SelfSubjectRulesReview"  # its response repeats nothing of the request
 

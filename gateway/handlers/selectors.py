@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import trio
 
-from actors.errors import BadRequest
-from actors.kinds.declaration.definition import Definition
-from actors.selectors import FieldSelector, LabelSelector
-from gateway.pipeline.attributes import LARGE
-from gateway.pipeline.context import RequestContext
+from rewound.actors.errors import BadRequest
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.selectors import FieldSelector, LabelSelector
+from rewound.gateway.pipeline.attributes import LARGE
+from rewound.gateway.pipeline.context import RequestContext
 
 # One at a time: parsing holds the interpreter lock.
 PARSING = trio.CapacityLimiter(1)

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import BadRequest, Invalid, NotFound
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.validation import collect
-from actors.kinds.values.times import seconds_text
-from actors.messages import Object, Submit, WriteContext
-from actors.patch.managed_fields.ownership import creator_entries
-from actors.resource.evictions import Evictions
-from actors.resource.token_requests import TokenRequests
-from actors.store.addressing import check_namespace, invalid_name
-from actors.store.document import decode
-from gateway.handlers.bodies import Bodies, check_short
-from gateway.message import Response
-from gateway.pipeline import options, render
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.route import Route
-from gateway.store import Store
-from gateway.wire.encoders import object_encoder
+from rewound.actors.admission.chain import Chain, admit_ephemeral, validate_ephemeral
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import BadRequest, Invalid, NotFound
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.validation import collect
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object, Submit, WriteContext
+from rewound.actors.patch.managed_fields.ownership import creator_entries
+from rewound.actors.resource.evictions import Evictions
+from rewound.actors.resource.token_requests import TokenRequests
+from rewound.actors.store.addressing import check_namespace, invalid_name
+from rewound.actors.store.document import decode
+from rewound.gateway.handlers.bodies import Bodies, check_short
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import options, render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.route import Route
+from rewound.gateway.store import Store
+from rewound.gateway.wire.encoders import object_encoder
 
 
 def not_found_at(definition: Definition, route: Route, error: NotFound) -> NotFound:

@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 
 import trio
 
-from actors.conversion.reads import ConvertedObjects, RecentConversions, converts
-from actors.errors import BadRequest
-from actors.golang.json import unescaped
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from actors.selectors import FieldRequirement, FieldSelector, criteria, matcher
-from actors.store.document import type_prefix
-from actors.store.reads import ListOptions, parse_version
-from gateway.handlers.encoders import Encoder
-from gateway.pipeline.context import RequestContext
-from gateway.store import Store
-from gateway.watch.framing import Encode, StoredObjects, document
-from gateway.watch.hub import Hub
-from gateway.watch.initial_events import InitialEvents
-from gateway.watch.interest import Interest, Wrap, account
-from gateway.watch.selection import Selection
-from gateway.watch.watch import Watch
-from gateway.wire.encoders import ObjectEncoder, TableEncoder
+from rewound.actors.conversion.reads import ConvertedObjects, RecentConversions, converts
+from rewound.actors.errors import BadRequest
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.selectors import FieldRequirement, FieldSelector, criteria, matcher
+from rewound.actors.store.document import type_prefix
+from rewound.actors.store.reads import ListOptions, parse_version
+from rewound.gateway.handlers.encoders import Encoder
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.store import Store
+from rewound.gateway.watch.framing import Encode, StoredObjects, document
+from rewound.gateway.watch.hub import Hub
+from rewound.gateway.watch.initial_events import InitialEvents
+from rewound.gateway.watch.interest import Interest, Wrap, account
+from rewound.gateway.watch.selection import Selection
+from rewound.gateway.watch.watch import Watch
+from rewound.gateway.wire.encoders import ObjectEncoder, TableEncoder
 
 MakeEncoder = Callable[[Definition], Encoder]
 

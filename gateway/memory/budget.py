@@ -23,11 +23,11 @@ from typing import Protocol
 
 import trio
 
-from actors.errors import RequestError
-from actors.flowcontrol.leases import Holder as LeaseHolder
-from actors.identity import ANONYMOUS
-from gateway.memory.process import ProcessMemory
-from gateway.message import Request
+from rewound.actors.errors import RequestError
+from rewound.actors.flowcontrol.leases import Holder as LeaseHolder
+from rewound.actors.identity import ANONYMOUS
+from rewound.gateway.memory.process import ProcessMemory
+from rewound.gateway.message import Request
 
 SMALL = 64 * 1024
 USER_SHARE = 1 / 2

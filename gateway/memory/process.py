@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from pathlib import Path
 
-from gateway.settings.settings import least_memory
+from rewound.gateway.settings.settings import least_memory
 
 PERIOD = 0.1
 # Seconds between two calls of malloc_trim, which returns to the kernel what malloc keeps for later.

@@ -20,22 +20,22 @@ from typing import Final, Protocol
 import msgpack
 import trio
 
-from actors.aggregation.api_services import ApiServices
-from actors.controllers.api_services import (
+from rewound.actors.aggregation.api_services import ApiServices
+from rewound.actors.controllers.api_services import (
     AvailabilityController,
     DescriptionController,
     RegistrationController,
     TrustPublisher,
 )
-from actors.controllers.custom_resources import CustomResourceController
-from actors.controllers.flow_control import FlowControlController
-from actors.kinds.registry import Registry
-from actors.messages import Object
-from actors.runtime.supervisor import Supervisor
-from actors.store.committer import Commits
-from actors.store.feed import Feed
-from gateway.ops.health import Health, Probe, ReportFormat
-from journal.log import Journal
+from rewound.actors.controllers.custom_resources import CustomResourceController
+from rewound.actors.controllers.flow_control import FlowControlController
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import Object
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.store.committer import Commits
+from rewound.actors.store.feed import Feed
+from rewound.gateway.ops.health import Health, Probe, ReportFormat
+from rewound.journal.log import Journal
 
 logger = logging.getLogger(__name__)
 

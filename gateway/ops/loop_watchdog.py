@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from gateway.message import Request
+from rewound.gateway.message import Request
 
 logger = logging.getLogger(__name__)
 

@@ -11,40 +11,40 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.admission.plugins.pod_security.plugins import PodSecurity
-from actors.admission.timings import BOUNDS as TIMING_BOUNDS
-from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
-from actors.conversion.converter import BOUNDS as CONVERSION_BOUNDS
-from actors.store.committer import BOUNDS as WRITE_BOUNDS
-from gateway.ops.exposition import Distributions
-from gateway.ops.metrics import Metrics
-from gateway.ops.request_series import summed
-from gateway.release import RELEASE, version_document
-from gateway.watch.watched_type import EVENT_SIZES
+from rewound.actors.admission.plugins.pod_security.plugins import PodSecurity
+from rewound.actors.admission.timings import BOUNDS as TIMING_BOUNDS
+from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
+from rewound.actors.conversion.converter import BOUNDS as CONVERSION_BOUNDS
+from rewound.actors.store.committer import BOUNDS as WRITE_BOUNDS
+from rewound.gateway.ops.exposition import Distributions
+from rewound.gateway.ops.metrics import Metrics
+from rewound.gateway.ops.request_series import summed
+from rewound.gateway.release import RELEASE, version_document
+from rewound.gateway.watch.watched_type import EVENT_SIZES
 
 if TYPE_CHECKING:
-    from actors.admission.calls import CallStatistics
-    from actors.admission.plugins.pod_security.plugins import Evaluations
-    from actors.admission.timings import Timings, WebhookTimings
-    from actors.aggregation.api_services import ApiServices
-    from actors.controllers.work_queue import WorkQueueStatistics
-    from actors.conversion.converter import ConversionTimings
-    from actors.flowcontrol.in_flight import InFlightLimits
-    from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
-    from actors.flowcontrol.seats import Level
-    from actors.runtime.large_work import LargeWorkStatistics
-    from actors.runtime.mailbox import MailboxStatistics
-    from actors.store.committer import CommitterStatistics
-    from actors.store.etcd.node import Node
-    from gateway.audit.audit_log import AuditStatistics
-    from gateway.connections.server_state import ServerStatistics
-    from gateway.memory.budget import MemoryStatistics
-    from gateway.ops.loop_watchdog import LoopStatistics, LoopWatchdog
-    from gateway.ops.operations import Operations
-    from gateway.ops.processes import Members
-    from gateway.store import Store
-    from gateway.watch.hub import Hub
-    from gateway.watch.watched_type import WatchStatistics
+    from rewound.actors.admission.calls import CallStatistics
+    from rewound.actors.admission.plugins.pod_security.plugins import Evaluations
+    from rewound.actors.admission.timings import Timings, WebhookTimings
+    from rewound.actors.aggregation.api_services import ApiServices
+    from rewound.actors.controllers.work_queue import WorkQueueStatistics
+    from rewound.actors.conversion.converter import ConversionTimings
+    from rewound.actors.flowcontrol.in_flight import InFlightLimits
+    from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
+    from rewound.actors.flowcontrol.seats import Level
+    from rewound.actors.runtime.large_work import LargeWorkStatistics
+    from rewound.actors.runtime.mailbox import MailboxStatistics
+    from rewound.actors.store.committer import CommitterStatistics
+    from rewound.actors.store.etcd.node import Node
+    from rewound.gateway.audit.audit_log import AuditStatistics
+    from rewound.gateway.connections.server_state import ServerStatistics
+    from rewound.gateway.memory.budget import MemoryStatistics
+    from rewound.gateway.ops.loop_watchdog import LoopStatistics, LoopWatchdog
+    from rewound.gateway.ops.operations import Operations
+    from rewound.gateway.ops.processes import Members
+    from rewound.gateway.store import Store
+    from rewound.gateway.watch.hub import Hub
+    from rewound.gateway.watch.watched_type import WatchStatistics
 
 
 def meter_all(

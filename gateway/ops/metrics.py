@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from gateway.ops.exposition import (
+from rewound.gateway.ops.exposition import (
     Across,
     Distributions,
     Family,
@@ -26,8 +26,8 @@ from gateway.ops.exposition import (
     exposition,
     of_this_process,
 )
-from gateway.ops.processes import decode, encode, merged
-from gateway.ops.request_series import Counted, RequestSeries, request_families
+from rewound.gateway.ops.processes import decode, encode, merged
+from rewound.gateway.ops.request_series import Counted, RequestSeries, request_families
 
 # The numbers of all processes of a server, encoded; takes those of this one.
 Collect = Callable[[bytes], Awaitable[Sequence[bytes]]]

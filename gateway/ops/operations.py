@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.flowcontrol.in_flight import InFlightLimits
-from actors.flowcontrol.priority_and_fairness import PriorityAndFairness
-from gateway.ops.health import Health
-from gateway.ops.loop_watchdog import LoopWatchdog
-from gateway.ops.metrics import Metrics
+from rewound.actors.flowcontrol.in_flight import InFlightLimits
+from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
+from rewound.gateway.ops.health import Health
+from rewound.gateway.ops.loop_watchdog import LoopWatchdog
+from rewound.gateway.ops.metrics import Metrics
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,15 @@ from typing import Final, NamedTuple
 import msgpack
 import trio
 
-from gateway.ops.exposition import Across, Buckets, Distributions, Family, Histogram, Snapshot, labelled
+from rewound.gateway.ops.exposition import (
+    Across,
+    Buckets,
+    Distributions,
+    Family,
+    Histogram,
+    Snapshot,
+    labelled,
+)
 
 logger = logging.getLogger(__name__)
 

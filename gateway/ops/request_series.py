@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from actors.kinds.registry import Registry
-from gateway.describe.discovery import SUBRESOURCES
-from gateway.message import Request, Response
-from gateway.ops.exposition import Buckets, Distributions, Family, Histogram, Value
-from gateway.pipeline.context import RequestContext, removed_release
-from gateway.pipeline.parameters import parse_leniently
-from gateway.pipeline.route import HEALTH_PATHS, Route
-from gateway.watch.watch import Watch
+from rewound.actors.kinds.registry import Registry
+from rewound.gateway.describe.discovery import SUBRESOURCES
+from rewound.gateway.message import Request, Response
+from rewound.gateway.ops.exposition import Buckets, Distributions, Family, Histogram, Value
+from rewound.gateway.pipeline.context import RequestContext, removed_release
+from rewound.gateway.pipeline.parameters import parse_leniently
+from rewound.gateway.pipeline.route import HEALTH_PATHS, Route
+from rewound.gateway.watch.watch import Watch
 
 # Seconds and bytes, as in v1.25.
 SLO_BOUNDS: Final = (

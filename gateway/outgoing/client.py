@@ -14,11 +14,11 @@ from typing import Final
 
 import trio
 
-from actors.access.remote.deadlines import Deadlines, TooSlow
-from actors.access.remote.slots import Slots
-from gateway.outgoing.connections import Address, Connections, Endpoint, InvalidUrl, parse_url
-from gateway.outgoing.response import Disconnected, Response, ResponseReader
-from gateway.outgoing.streams import ByteStream
+from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
+from rewound.actors.access.remote.slots import Slots
+from rewound.gateway.outgoing.connections import Address, Connections, Endpoint, InvalidUrl, parse_url
+from rewound.gateway.outgoing.response import Disconnected, Response, ResponseReader
+from rewound.gateway.outgoing.streams import ByteStream
 
 MAX_LARGE_BODIES: Final = 8  # that are read at once
 # A handshake takes a millisecond of the event loop: a hundred at once would hold it for a hundred.

@@ -17,10 +17,10 @@ from urllib.parse import quote, unquote, urlsplit
 
 import trio
 
-from actors.certificates.trust import verifying
-from actors.runtime.turns import SharedTurns
-from gateway.outgoing.response import ResponseError, ResponseReader
-from gateway.outgoing.streams import ByteStream, SocketByteStream, TlsStream
+from rewound.actors.certificates.trust import verifying
+from rewound.actors.runtime.turns import SharedTurns
+from rewound.gateway.outgoing.response import ResponseError, ResponseReader
+from rewound.gateway.outgoing.streams import ByteStream, SocketByteStream, TlsStream
 
 IDLE_SECONDS: Final = 90.0
 _SAFE: Final = "!$%&'()*+,/:;=?@[]~"  # in a request target, beside what is never quoted

@@ -17,8 +17,8 @@ import re
 from math import inf
 from typing import Final, NamedTuple
 
-from actors.access.remote.slots import Slots
-from gateway.outgoing.streams import ByteStream
+from rewound.actors.access.remote.slots import Slots
+from rewound.gateway.outgoing.streams import ByteStream
 
 LARGE_BODY: Final = 1 << 20
 MAX_HEAD: Final = 32 * 1024

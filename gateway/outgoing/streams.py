@@ -15,8 +15,8 @@ from typing import Final, Protocol, TypeVar
 
 import trio
 
-from actors.access.remote.deadlines import TooSlow
-from actors.runtime.turns import SharedTurns
+from rewound.actors.access.remote.deadlines import TooSlow
+from rewound.actors.runtime.turns import SharedTurns
 
 _T = TypeVar("_T")
 

@@ -26,14 +26,14 @@ from urllib.parse import urljoin, urlsplit
 
 import trio
 
-from actors.access.remote.calls import FIRST_DELAY, DocumentError, MakeBody, WebhookError
-from actors.access.remote.deadlines import Deadlines, TooSlow
-from actors.access.remote.kubeconfig_file import User
-from actors.access.remote.slots import Slots
-from actors.access.remote.target import Target
-from gateway.outgoing.client import HttpsClient
-from gateway.outgoing.connections import InvalidUrl, cause_of
-from gateway.outgoing.response import Response, ResponseError, ResponseTooLarge
+from rewound.actors.access.remote.calls import FIRST_DELAY, DocumentError, MakeBody, WebhookError
+from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
+from rewound.actors.access.remote.kubeconfig_file import User
+from rewound.actors.access.remote.slots import Slots
+from rewound.actors.access.remote.target import Target
+from rewound.gateway.outgoing.client import HttpsClient
+from rewound.gateway.outgoing.connections import InvalidUrl, cause_of
+from rewound.gateway.outgoing.response import Response, ResponseError, ResponseTooLarge
 
 TRY_SECONDS: Final = 30.0
 TRIES: Final = 5

@@ -17,22 +17,22 @@ from typing import Any, Final
 import orjson
 import trio
 
-from actors.rewind.documents import event_document
-from actors.rewind.long_work import LongWork, Piece
-from actors.rewind.moments import Moment
-from actors.rewind.timeline import CHANGES, Filter, Hit, Range, TimelineIndex, Track, scan
-from actors.rewind.versions import uid_of
-from actors.store.feed import Feed
-from gateway.memory.budget import TooManyRequests
-from gateway.message import Response
-from gateway.page import parameters
-from gateway.page.visibility import VisibleTypes
-from gateway.pipeline.context import RequestContext
-from gateway.rewind.parameters import offset_in, token_of
-from gateway.rewind.turns import run_in_turns
-from gateway.wire.json import dump_line
-from journal.keys import MAX_OFFSET
-from journal.log import Journal
+from rewound.actors.rewind.documents import event_document
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.moments import Moment
+from rewound.actors.rewind.timeline import CHANGES, Filter, Hit, Range, TimelineIndex, Track, scan
+from rewound.actors.rewind.versions import uid_of
+from rewound.actors.store.feed import Feed
+from rewound.gateway.memory.budget import TooManyRequests
+from rewound.gateway.message import Response
+from rewound.gateway.page import parameters
+from rewound.gateway.page.visibility import VisibleTypes
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.rewind.parameters import offset_in, token_of
+from rewound.gateway.rewind.turns import run_in_turns
+from rewound.gateway.wire.json import dump_line
+from rewound.journal.keys import MAX_OFFSET
+from rewound.journal.log import Journal
 
 MAX_BYTES: Final = 4 << 20  # contents in one page, which ends early then
 MAX_WAITING: Final = 200  # requests

@@ -19,9 +19,9 @@ from typing import Any, Final, NamedTuple
 
 import trio
 
-from actors.errors import BadRequest
-from actors.rewind.long_work import LongWork, Piece
-from actors.rewind.timeline import (
+from rewound.actors.errors import BadRequest
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.timeline import (
     Cells,
     Filter,
     Range,
@@ -33,20 +33,20 @@ from actors.rewind.timeline import (
     scan,
     total,
 )
-from gateway.memory.budget import SMALL
-from gateway.message import Response
-from gateway.page import parameters
-from gateway.page.events import EventReader, Page
-from gateway.page.visibility import Visibility, VisibleTypes
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
-from gateway.pipeline.route import PAGE_PATH, TIMELINE_PATH
-from gateway.rewind.handler import API_VERSION
-from gateway.rewind.turns import LARGE, run_in_turns
-from gateway.store import Store
-from gateway.wire.json import dump_line
-from gateway.wire.worker_threads import encode_in_thread
+from rewound.gateway.memory.budget import SMALL
+from rewound.gateway.message import Response
+from rewound.gateway.page import parameters
+from rewound.gateway.page.events import EventReader, Page
+from rewound.gateway.page.visibility import Visibility, VisibleTypes
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from rewound.gateway.pipeline.route import PAGE_PATH, TIMELINE_PATH
+from rewound.gateway.rewind.handler import API_VERSION
+from rewound.gateway.rewind.turns import LARGE, run_in_turns
+from rewound.gateway.store import Store
+from rewound.gateway.wire.json import dump_line
+from rewound.gateway.wire.worker_threads import encode_in_thread
 
 # Of one timeline: a cell takes some ten bytes, and a page should stay far below two megabytes.
 MAX_CELLS: Final = 60_000

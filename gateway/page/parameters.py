@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from actors.errors import BadRequest
-from actors.rewind.moments import Moment, parse_moment
-from actors.rewind.timeline import SECOND, Filter
-from gateway.pipeline.context import RequestContext
+from rewound.actors.errors import BadRequest
+from rewound.actors.rewind.moments import Moment, parse_moment
+from rewound.actors.rewind.timeline import SECOND, Filter
+from rewound.gateway.pipeline.context import RequestContext
 
 DEFAULT_BUCKETS: Final = 500
 MAX_BUCKETS: Final = 2000

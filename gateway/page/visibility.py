@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import trio
 
-from actors.access.authorize import Attributes, Authorizer, Decision, refusal
-from actors.identity import User
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.rewind.rights import REWIND, SECRETS
-from actors.rewind.timeline import Track
-from actors.runtime.turns import Turn
-from gateway.describe.discovery import rewindable
-from journal.log import Journal
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
+from rewound.actors.identity import User
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.rewind.rights import REWIND, SECRETS
+from rewound.actors.rewind.timeline import Track
+from rewound.actors.runtime.turns import Turn
+from rewound.gateway.describe.discovery import rewindable
+from rewound.journal.log import Journal
 
 ALL: Final = None  # in the place of a namespace
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.aggregation.api_services import ApiService
-from actors.flowcontrol.seats import Flow, NoSeat
-from gateway.message import Forwarding, ForwardingClient, Report, Request, Response, asks_upgrade
-from gateway.pipeline import render
-from gateway.pipeline.errors import RETRY_SOON
-from gateway.pipeline.flow_control import Limits
-from gateway.pipeline.parameters import Parameters
-from gateway.pipeline.route import Route, find_route, group_version_of
+from rewound.actors.aggregation.api_services import ApiService
+from rewound.actors.flowcontrol.seats import Flow, NoSeat
+from rewound.gateway.message import Forwarding, ForwardingClient, Report, Request, Response, asks_upgrade
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.errors import RETRY_SOON
+from rewound.gateway.pipeline.flow_control import Limits
+from rewound.gateway.pipeline.parameters import Parameters
+from rewound.gateway.pipeline.route import Route, find_route, group_version_of
 
 Remote = Mapping[tuple[str, str], ApiService]
 

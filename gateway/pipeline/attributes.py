@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.access.authorize import Attributes
-from actors.errors import BadRequest
-from actors.selectors import FieldSelector
-from gateway.pipeline.context import RequestContext
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.errors import BadRequest
+from rewound.actors.selectors import FieldSelector
+from rewound.gateway.pipeline.context import RequestContext
 
 # Characters of a selector that takes as long to parse as a thread takes to start: two hundred requirements.
 LARGE = 2048

@@ -15,11 +15,11 @@ import base64
 import binascii
 from collections.abc import Awaitable
 
-from actors.access.authentication.authenticate import Authenticated, Authenticator, HeaderFields
-from actors.errors import Unauthorized
-from actors.names import Names
-from actors.runtime.clock import Clock
-from gateway.message import WEBSOCKET_PROTOCOLS, Request, wants_websocket, websocket_protocols
+from rewound.actors.access.authentication.authenticate import Authenticated, Authenticator, HeaderFields
+from rewound.actors.errors import Unauthorized
+from rewound.actors.names import Names
+from rewound.actors.runtime.clock import Clock
+from rewound.gateway.message import WEBSOCKET_PROTOCOLS, Request, wants_websocket, websocket_protocols
 
 
 def authenticate_request(

@@ -10,24 +10,24 @@ from collections.abc import Awaitable
 from math import inf
 from typing import Final, Protocol
 
-from actors.access.authentication.authenticate import ANONYMOUS_USER
-from actors.access.authorize import Attributes, Decision
-from actors.aggregation.api_services import ApiService
-from actors.errors import BadRequest
-from actors.flowcontrol.seats import Flow, Waiting
-from actors.identity import User
-from actors.kinds.declaration.definition import Definition
-from actors.messages import WriteContext
-from actors.names import Names
-from actors.runtime.write_context import WriteContexts
-from gateway.exchange import Exchange
-from gateway.message import Request, Response
-from gateway.pipeline.options import MANAGER_BYTES
-from gateway.pipeline.parameters import EMPTY, Parameters
-from gateway.pipeline.remembered import HeaderBlock, Remembered, Running, Served
-from gateway.pipeline.route import Route
-from gateway.wire.negotiate import JSON, Representation
-from gateway.wire.protobuf.objects import ProtobufEncoder
+from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.aggregation.api_services import ApiService
+from rewound.actors.errors import BadRequest
+from rewound.actors.flowcontrol.seats import Flow, Waiting
+from rewound.actors.identity import User
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import WriteContext
+from rewound.actors.names import Names
+from rewound.actors.runtime.write_context import WriteContexts
+from rewound.gateway.exchange import Exchange
+from rewound.gateway.message import Request, Response
+from rewound.gateway.pipeline.options import MANAGER_BYTES
+from rewound.gateway.pipeline.parameters import EMPTY, Parameters
+from rewound.gateway.pipeline.remembered import HeaderBlock, Remembered, Running, Served
+from rewound.gateway.pipeline.route import Route
+from rewound.gateway.wire.negotiate import JSON, Representation
+from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 NO_ROUTE: Final = Route("", "", is_resource=False)
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from actors import errors as cause
-from actors.errors import Cause, RequestError, Resource
-from actors.golang.json import dumps
-from gateway.memory.budget import TooManyRequests
-from gateway.wire.negotiate import PATCH_MEDIA, NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
-from gateway.wire.protobuf.objects import NoProtobufType
-from journal.errors import CannotRead, Damaged
+from rewound.actors import errors as cause
+from rewound.actors.errors import Cause, RequestError, Resource
+from rewound.actors.golang.json import dumps
+from rewound.gateway.memory.budget import TooManyRequests
+from rewound.gateway.wire.negotiate import PATCH_MEDIA, NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
+from rewound.gateway.wire.protobuf.objects import NoProtobufType
+from rewound.journal.errors import CannotRead, Damaged
 
 # Of the whole document. Clients show it to people, and a body that is refused must not cost as much as one that is not.
 MAX_BYTES: Final = 64 * 1024

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.access.authorize import Attributes
-from actors.errors import BadRequest
-from actors.flowcontrol.in_flight import InFlightLimits
-from actors.flowcontrol.priority_and_fairness import PriorityAndFairness, body_seats, list_seats
-from actors.flowcontrol.seats import Flow, Waiting
-from actors.names import Names
-from gateway.message import SharedFields
-from gateway.pipeline.context import RequestContext
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.errors import BadRequest
+from rewound.actors.flowcontrol.in_flight import InFlightLimits
+from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness, body_seats, list_seats
+from rewound.actors.flowcontrol.seats import Flow, Waiting
+from rewound.actors.names import Names
+from rewound.gateway.message import SharedFields
+from rewound.gateway.pipeline.context import RequestContext
 
 Limits = PriorityAndFairness | InFlightLimits
 

@@ -7,11 +7,11 @@ As in Kubernetes, an empty user or uid counts as none: a request with no more th
 
 from __future__ import annotations
 
-from actors.access.authentication.authenticate import extra_key
-from actors.access.impersonation import WantedIdentity
-from actors.errors import BadRequest
-from gateway.message import Request
-from gateway.pipeline.remembered import IMPERSONATION
+from rewound.actors.access.authentication.authenticate import extra_key
+from rewound.actors.access.impersonation import WantedIdentity
+from rewound.actors.errors import BadRequest
+from rewound.gateway.message import Request
+from rewound.gateway.pipeline.remembered import IMPERSONATION
 
 _USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
 _EXTRA = b"impersonate-extra-"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.parameters import EMPTY
-from gateway.pipeline.services import PipelineServices
-from gateway.wire.negotiate import ResponseKind, negotiate, wants_pretty, wants_text
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.parameters import EMPTY
+from rewound.gateway.pipeline.services import PipelineServices
+from rewound.gateway.wire.negotiate import ResponseKind, negotiate, wants_pretty, wants_text
 
 _RESPONSE_KINDS: Final[dict[str, ResponseKind]] = {
     "get": "item",

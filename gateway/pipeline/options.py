@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from actors.errors import BadRequest, Invalid
-from actors.golang.format import format_value
-from actors.golang.quoting import quoted_start
-from actors.kinds.validation import (
+from rewound.actors.errors import BadRequest, Invalid
+from rewound.actors.golang.format import format_value
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
     collect,
@@ -26,9 +26,9 @@ from actors.kinds.validation import (
     size,
     too_long,
 )
-from actors.messages import DeleteOptions
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
+from rewound.actors.messages import DeleteOptions
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
 
 MANAGER_BYTES = 128  # of the name of a field manager
 

@@ -16,10 +16,10 @@ from contextlib import suppress
 from math import inf
 from urllib.parse import unquote_to_bytes
 
-from actors.errors import BadRequest
-from actors.golang.quoting import quoted
-from actors.kinds.values.times import duration_error, duration_seconds
-from gateway.pipeline.options import boolean, integer
+from rewound.actors.errors import BadRequest
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.values.times import duration_error, duration_seconds
+from rewound.gateway.pipeline.options import boolean, integer
 
 INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 

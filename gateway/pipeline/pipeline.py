@@ -12,14 +12,14 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
-from actors.errors import NoSuchResource, RequestError
-from actors.flowcontrol.seats import NoSeat
-from actors.golang.quoting import quoted_start
-from gateway.exchange import AuditNotStored, Exchange
-from gateway.message import BodyNotRead, Request, Response
-from gateway.pipeline import render
-from gateway.pipeline.context import NO_ROUTE, RequestContext
-from gateway.pipeline.errors import (
+from rewound.actors.errors import NoSuchResource, RequestError
+from rewound.actors.flowcontrol.seats import NoSeat
+from rewound.actors.golang.quoting import quoted_start
+from rewound.gateway.exchange import AuditNotStored, Exchange
+from rewound.gateway.message import BodyNotRead, Request, Response
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import NO_ROUTE, RequestContext
+from rewound.gateway.pipeline.errors import (
     RETRY_SOON,
     MethodNotAllowed,
     NoSuchPath,
@@ -27,10 +27,10 @@ from gateway.pipeline.errors import (
     failure_of,
     plain_failure,
 )
-from gateway.pipeline.negotiation import choose_representation
-from gateway.pipeline.route import Route
-from gateway.pipeline.services import PipelineServices
-from gateway.pipeline.stages import (
+from rewound.gateway.pipeline.negotiation import choose_representation
+from rewound.gateway.pipeline.route import Route
+from rewound.gateway.pipeline.services import PipelineServices
+from rewound.gateway.pipeline.stages import (
     audit,
     authenticate,
     authorize,
@@ -42,8 +42,8 @@ from gateway.pipeline.stages import (
     read,
     route,
 )
-from gateway.wire.negotiate import NotAcceptable
-from journal.errors import JournalError
+from rewound.gateway.wire.negotiate import NotAcceptable
+from rewound.journal.errors import JournalError
 
 logger = logging.getLogger(__name__)
 

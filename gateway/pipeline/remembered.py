@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, Protocol
 
-from actors.access.authorize import Attributes, Decision
-from actors.flowcontrol.seats import Flow
-from gateway.message import Response
-from gateway.wire.negotiate import Media, Representation
-from gateway.wire.protobuf.objects import ProtobufEncoder
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.flowcontrol.seats import Flow
+from rewound.gateway.message import Response
+from rewound.gateway.wire.negotiate import Media, Representation
+from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 IMPERSONATION: Final = b"impersonate-"  # begins the names of headers
 # The definition of a kind, and what serves requests for its objects: a function of context and definition.

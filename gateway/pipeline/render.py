@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.exact_decoder import problems_in
-from actors.messages import Deleted
-from gateway.message import Response
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import Failure
-from gateway.wire import compression, yaml
-from gateway.wire.json import dump_line, pretty
-from gateway.wire.worker_threads import encode_in_thread
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.exact_decoder import problems_in
+from rewound.actors.messages import Deleted
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import Failure
+from rewound.gateway.wire import compression, yaml
+from rewound.gateway.wire.json import dump_line, pretty
+from rewound.gateway.wire.worker_threads import encode_in_thread
 
 # All warnings of a response together. Many clients accept heads of 16 KiB at most.
 MAX_WARNING_BYTES = 4096

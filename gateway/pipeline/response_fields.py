@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.exchange import Exchange, next_audit_id
-from gateway.message import Response
-from gateway.wire.http_date import http_date
+from rewound.gateway.exchange import Exchange, next_audit_id
+from rewound.gateway.message import Response
+from rewound.gateway.wire.http_date import http_date
 
 Fields = list[tuple[bytes, bytes]]
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import lru_cache
 from urllib.parse import unquote
 
-from actors.names import REWIND_GROUP
+from rewound.actors.names import REWIND_GROUP
 
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 ITEM_VERBS = {

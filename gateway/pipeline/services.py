@@ -10,22 +10,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticator
-from actors.access.authorize import Authorizer, Rights, rights_of
-from actors.aggregation.api_services import ApiService, ApiServices
-from actors.kinds.registry import Registry
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
-from actors.runtime.clock import Clock
-from gateway.memory.budget import MemoryBudget
-from gateway.message import Request, Response
-from gateway.pipeline.authentication import bearer_prefix
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.flow_control import Limits
-from gateway.pipeline.remembered import Running, Series, Served
-from gateway.pipeline.route import Route
-from gateway.wire.negotiate import ResponseKind
-from gateway.wire.protobuf.objects import ProtobufEncoder
+from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticator
+from rewound.actors.access.authorize import Authorizer, Rights, rights_of
+from rewound.actors.aggregation.api_services import ApiService, ApiServices
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
+from rewound.actors.runtime.clock import Clock
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import Request, Response
+from rewound.gateway.pipeline.authentication import bearer_prefix
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.flow_control import Limits
+from rewound.gateway.pipeline.remembered import Running, Series, Served
+from rewound.gateway.pipeline.route import Route
+from rewound.gateway.wire.negotiate import ResponseKind
+from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
 _numbers: Final = itertools.count(1)

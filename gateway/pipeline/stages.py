@@ -14,28 +14,39 @@ from typing import Final
 
 import trio
 
-from actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticated
-from actors.access.authorize import Decision, Verdict, refusal, rights_of
-from actors.access.impersonation import impersonate as authorized_identity
-from actors.errors import Unauthorized
-from actors.flowcontrol.priority_and_fairness import BYTES_PER_SEAT
-from actors.flowcontrol.seats import Flow
-from actors.identity import MASTERS
-from gateway.exchange import Exchange
-from gateway.memory.budget import NO_MEMORY, TooManyRequests
-from gateway.memory.process import ProcessMemory
-from gateway.message import WEBSOCKET_PROTOCOLS, Request, Response
-from gateway.pipeline.aggregated import aggregated_at, find_aggregated, forward_seated, is_aggregated_watch
-from gateway.pipeline.attributes import attributes_of
-from gateway.pipeline.authentication import authenticate_request
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.flow_control import seats_of, take_seats
-from gateway.pipeline.impersonation import take_wanted_identity
-from gateway.pipeline.negotiation import choose_representation
-from gateway.pipeline.parameters import parse, parse_leniently
-from gateway.pipeline.route import CACHED_LENGTH, HEALTH_PATHS, cached_route, find_route, is_forwarded_path
-from gateway.pipeline.services import PipelineServices
-from gateway.wire.negotiate import NotAcceptable
+from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticated
+from rewound.actors.access.authorize import Decision, Verdict, refusal, rights_of
+from rewound.actors.access.impersonation import impersonate as authorized_identity
+from rewound.actors.errors import Unauthorized
+from rewound.actors.flowcontrol.priority_and_fairness import BYTES_PER_SEAT
+from rewound.actors.flowcontrol.seats import Flow
+from rewound.actors.identity import MASTERS
+from rewound.gateway.exchange import Exchange
+from rewound.gateway.memory.budget import NO_MEMORY, TooManyRequests
+from rewound.gateway.memory.process import ProcessMemory
+from rewound.gateway.message import WEBSOCKET_PROTOCOLS, Request, Response
+from rewound.gateway.pipeline.aggregated import (
+    aggregated_at,
+    find_aggregated,
+    forward_seated,
+    is_aggregated_watch,
+)
+from rewound.gateway.pipeline.attributes import attributes_of
+from rewound.gateway.pipeline.authentication import authenticate_request
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.flow_control import seats_of, take_seats
+from rewound.gateway.pipeline.impersonation import take_wanted_identity
+from rewound.gateway.pipeline.negotiation import choose_representation
+from rewound.gateway.pipeline.parameters import parse, parse_leniently
+from rewound.gateway.pipeline.route import (
+    CACHED_LENGTH,
+    HEALTH_PATHS,
+    cached_route,
+    find_route,
+    is_forwarded_path,
+)
+from rewound.gateway.pipeline.services import PipelineServices
+from rewound.gateway.wire.negotiate import NotAcceptable
 
 UNKNOWN: Final = Authenticated(
     ANONYMOUS_USER

@@ -14,31 +14,31 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 
 import trio
 
-from actors.admission.chain import admit_ephemeral, validate_ephemeral
-from actors.admission.request import CONNECT, AdmissionRequest
-from actors.errors import BadRequest, Invalid, RequestError
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.connect_options import options_of
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.registry import Registry
-from actors.kinds.schema.fields import BOOL, INT64, STRING, TIME, ListOf
-from actors.kinds.validation import NEGATIVE, FieldErrors, collect, forbidden, invalid
-from actors.kinds.values.times import canonical_seconds
-from actors.messages import Object
-from actors.resource.directory import Directory
-from actors.runtime.write_context import WriteContexts
-from actors.store.reads import Reads
-from gateway.message import Response, asks_upgrade
-from gateway.outgoing.connections import Connections
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext, new_write_context
-from gateway.pipeline.errors import failure_of
-from gateway.proxy.forward import Adapter, Forward
-from gateway.proxy.locations import Kubelets, Locations
-from gateway.proxy.logs import LogAdapter
-from gateway.proxy.rewriting import PageAdapter
-from gateway.proxy.upstream import Target
-from gateway.settings.settings import ProxySettings
+from rewound.actors.admission.chain import admit_ephemeral, validate_ephemeral
+from rewound.actors.admission.request import CONNECT, AdmissionRequest
+from rewound.actors.errors import BadRequest, Invalid, RequestError
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.connect_options import options_of
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.kinds.schema.fields import BOOL, INT64, STRING, TIME, ListOf
+from rewound.actors.kinds.validation import NEGATIVE, FieldErrors, collect, forbidden, invalid
+from rewound.actors.kinds.values.times import canonical_seconds
+from rewound.actors.messages import Object
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.write_context import WriteContexts
+from rewound.actors.store.reads import Reads
+from rewound.gateway.message import Response, asks_upgrade
+from rewound.gateway.outgoing.connections import Connections
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext, new_write_context
+from rewound.gateway.pipeline.errors import failure_of
+from rewound.gateway.proxy.forward import Adapter, Forward
+from rewound.gateway.proxy.locations import Kubelets, Locations
+from rewound.gateway.proxy.logs import LogAdapter
+from rewound.gateway.proxy.rewriting import PageAdapter
+from rewound.gateway.proxy.upstream import Target
+from rewound.gateway.settings.settings import ProxySettings
 
 # As Go writes a path.
 _UNESCAPED: Final = "/$&+,:;=@-_.~"

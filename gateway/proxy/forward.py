@@ -14,8 +14,8 @@ from typing import Final, Protocol
 
 import trio
 
-from actors.errors import RequestError, ShuttingDown
-from gateway.message import (
+from rewound.actors.errors import RequestError, ShuttingDown
+from rewound.gateway.message import (
     BodyNotRead,
     CutOff,
     ForwardingClient,
@@ -25,11 +25,11 @@ from gateway.message import (
     Response,
     asks_upgrade,
 )
-from gateway.outgoing.connections import Connections
-from gateway.outgoing.response import Field, Head
-from gateway.outgoing.streams import ByteStream
-from gateway.pipeline.errors import BackendFailed, UpgradeRequired
-from gateway.proxy.upstream import Target, Unreachable, Upstream, UpstreamFailed, connect
+from rewound.gateway.outgoing.connections import Connections
+from rewound.gateway.outgoing.response import Field, Head
+from rewound.gateway.outgoing.streams import ByteStream
+from rewound.gateway.pipeline.errors import BackendFailed, UpgradeRequired
+from rewound.gateway.proxy.upstream import Target, Unreachable, Upstream, UpstreamFailed, connect
 
 # How long responses may go on after the server began to stop; a client's own reading is bounded by its connection.
 STOP_SECONDS: Final = 3.0

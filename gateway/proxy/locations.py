@@ -15,18 +15,18 @@ import ssl
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from actors.certificates.trust import unverifying, verifying
-from actors.errors import BadRequest, NotFound
-from actors.golang.quoting import quoted_start
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from actors.messages import Object
-from actors.store.document import decode
-from actors.store.reads import Reads
-from gateway.outgoing.connections import is_global
-from gateway.pipeline.errors import BackendUnavailable
-from gateway.proxy.upstream import NOT_ALLOWED, Target
-from gateway.settings.settings import ProxySettings
+from rewound.actors.certificates.trust import unverifying, verifying
+from rewound.actors.errors import BadRequest, NotFound
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import Object
+from rewound.actors.store.document import decode
+from rewound.actors.store.reads import Reads
+from rewound.gateway.outgoing.connections import is_global
+from rewound.gateway.pipeline.errors import BackendUnavailable
+from rewound.gateway.proxy.upstream import NOT_ALLOWED, Target
+from rewound.gateway.settings.settings import ProxySettings
 
 _SCHEMES = ("http", "https", "")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")  # of a port of a service; anything else is a name

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from actors.errors import BadRequest, RequestError
-from actors.golang.quoting import quoted
-from gateway.message import Response
-from gateway.outgoing.response import Head
-from gateway.pipeline.errors import BackendFailed, KubeletRefused
-from gateway.proxy.forward import Adapter, Transform
-from gateway.proxy.upstream import Upstream
+from rewound.actors.errors import BadRequest, RequestError
+from rewound.actors.golang.quoting import quoted
+from rewound.gateway.message import Response
+from rewound.gateway.outgoing.response import Head
+from rewound.gateway.pipeline.errors import BackendFailed, KubeletRefused
+from rewound.gateway.proxy.forward import Adapter, Transform
+from rewound.gateway.proxy.upstream import Upstream
 
 # Of the kubelet's message.
 _MAX_MESSAGE: Final = 50_000

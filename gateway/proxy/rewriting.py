@@ -18,12 +18,12 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from actors.errors import RequestError
-from gateway.message import Response
-from gateway.outgoing.response import Field, Head
-from gateway.pipeline.errors import BackendFailed, BackendUnavailable
-from gateway.proxy.forward import Adapter, Transform
-from gateway.proxy.upstream import Upstream
+from rewound.actors.errors import RequestError
+from rewound.gateway.message import Response
+from rewound.gateway.outgoing.response import Field, Head
+from rewound.gateway.pipeline.errors import BackendFailed, BackendUnavailable
+from rewound.gateway.proxy.forward import Adapter, Transform
+from rewound.gateway.proxy.upstream import Upstream
 
 
 class PageAdapter(Adapter):

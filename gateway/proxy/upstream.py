@@ -14,10 +14,17 @@ from typing import Final
 
 import trio
 
-from actors.errors import BadRequest
-from gateway.outgoing.connections import AddressNotAllowed, Connections, Endpoint, cause_of
-from gateway.outgoing.response import Disconnected, Field, Head, HeadTooLarge, ResponseError, ResponseReader
-from gateway.outgoing.streams import ByteStream
+from rewound.actors.errors import BadRequest
+from rewound.gateway.outgoing.connections import AddressNotAllowed, Connections, Endpoint, cause_of
+from rewound.gateway.outgoing.response import (
+    Disconnected,
+    Field,
+    Head,
+    HeadTooLarge,
+    ResponseError,
+    ResponseReader,
+)
+from rewound.gateway.outgoing.streams import ByteStream
 
 DIAL_SECONDS: Final = 30.0
 HANDSHAKE_SECONDS: Final = 10.0

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from actors.golang.json import dumps
-from actors.kinds.declaration.definition import Definition
-from actors.selectors.facts import pack_facts
-from actors.store.document import in_usual_order
-from gateway.record.kinds import RecordedKind
-from gateway.record.secret_annotations import annotations_with_values
-from journal import keys
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.selectors.facts import pack_facts
+from rewound.actors.store.document import in_usual_order
+from rewound.gateway.record.kinds import RecordedKind
+from rewound.gateway.record.secret_annotations import annotations_with_values
+from rewound.journal import keys
 
 Document = dict[str, Any]
 

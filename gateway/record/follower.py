@@ -14,10 +14,10 @@ from typing import Any, Final
 import orjson
 import trio
 
-from gateway.client.errors import ClientError, StatusError
-from gateway.client.streaming import StreamingSession
-from gateway.record.changes import Change, change_of, removal
-from gateway.record.kinds import RecordedKind
+from rewound.gateway.client.errors import ClientError, StatusError
+from rewound.gateway.client.streaming import StreamingSession
+from rewound.gateway.record.changes import Change, change_of, removal
+from rewound.gateway.record.kinds import RecordedKind
 
 logger = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import trio
 
-from actors.kinds.apiextensions import definition_type
-from actors.kinds.catalog import Catalog, preference
-from actors.kinds.declaration.definition import Definition
-from actors.names import Names
-from gateway.client.errors import ClientError
-from gateway.client.streaming import StreamingSession
+from rewound.actors.kinds.apiextensions import definition_type
+from rewound.actors.kinds.catalog import Catalog, preference
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import Names
+from rewound.gateway.client.errors import ClientError
+from rewound.gateway.client.streaming import StreamingSession
 
 Document = dict[str, Any]
 _NEEDED = {"list", "watch"}

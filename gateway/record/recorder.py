@@ -19,17 +19,17 @@ from uuid import NAMESPACE_URL, uuid5
 import orjson
 import trio
 
-from actors.golang.json import unescaped
-from actors.kinds.apiextensions import ADDED_BY_RECORDER, definition_type
-from actors.kinds.built_in import built_in
-from actors.names import NAMES, Names
-from actors.rewind.moments import rfc3339
-from gateway.client.errors import ClientError, StatusError
-from gateway.client.streaming import StreamingSession
-from gateway.client.target import without_credentials
-from gateway.record.changes import Change, change_of, number_of
-from gateway.record.follower import Follower, KindState
-from gateway.record.kinds import (
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.apiextensions import ADDED_BY_RECORDER, definition_type
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import NAMES, Names
+from rewound.actors.rewind.moments import rfc3339
+from rewound.gateway.client.errors import ClientError, StatusError
+from rewound.gateway.client.streaming import StreamingSession
+from rewound.gateway.client.target import without_credentials
+from rewound.gateway.record.changes import Change, change_of, number_of
+from rewound.gateway.record.follower import Follower, KindState
+from rewound.gateway.record.kinds import (
     MAX_KINDS,
     ClusterScopedKind,
     RecordedKind,
@@ -37,8 +37,8 @@ from gateway.record.kinds import (
     dialect_of,
     discover,
 )
-from gateway.record.writer import RecordingWriter
-from journal.log import Journal
+from rewound.gateway.record.writer import RecordingWriter
+from rewound.journal.log import Journal
 
 logger = logging.getLogger(__name__)
 

@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from actors.selectors.facts import unpack_uids
-from actors.store.document import at_version, without_version
-from gateway.record.changes import USER, Change, number_of
-from journal import history, keys
-from journal.log import Journal
-from journal.records import Event
-from journal.retention import advance
-from journal.view import View
+from rewound.actors.selectors.facts import unpack_uids
+from rewound.actors.store.document import at_version, without_version
+from rewound.gateway.record.changes import USER, Change, number_of
+from rewound.journal import history, keys
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.retention import advance
+from rewound.journal.view import View
 
 # One durable transaction each.
 BATCH: Final = 1000

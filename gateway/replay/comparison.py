@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.rewind.difference import Change, describe, difference, escaped
-from actors.rewind.documents import event_document
-from actors.store.document import decode
-from gateway.replay.recorded_writes import Applied, Skipped, is_of_server
-from journal.log import Journal
-from journal.recording import Recording
-from journal.records import Event, Row
+from rewound.actors.rewind.difference import Change, describe, difference, escaped
+from rewound.actors.rewind.documents import event_document
+from rewound.actors.store.document import decode
+from rewound.gateway.replay.recorded_writes import Applied, Skipped, is_of_server
+from rewound.journal.log import Journal
+from rewound.journal.recording import Recording
+from rewound.journal.records import Event, Row
 
 _MAINTAINED = frozenset(
     {

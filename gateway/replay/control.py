@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.errors import BadRequest
-from actors.rewind.moments import parse_moment, rfc3339
-from gateway.message import Response
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.replay.player import FULL_SPEED, Moment, Player
-from gateway.testing.controls import json_body
-from journal.recording import Recording
+from rewound.actors.errors import BadRequest
+from rewound.actors.rewind.moments import parse_moment, rfc3339
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.replay.player import FULL_SPEED, Moment, Player
+from rewound.gateway.testing.controls import json_body
+from rewound.journal.recording import Recording
 
 MAX_STEPS = 1_000_000
 

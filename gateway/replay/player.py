@@ -15,13 +15,13 @@ from itertools import islice
 
 import trio
 
-from actors.errors import BadRequest
-from actors.runtime.turns import Turn
-from gateway.replay.server import ReplayServer
-from journal import history
-from journal.errors import JournalError
-from journal.recording import Recording
-from journal.records import Event
+from rewound.actors.errors import BadRequest
+from rewound.actors.runtime.turns import Turn
+from rewound.gateway.replay.server import ReplayServer
+from rewound.journal import history
+from rewound.journal.errors import JournalError
+from rewound.journal.recording import Recording
+from rewound.journal.records import Event
 
 # Published at once: a few milliseconds of work for the server and its watchers.
 BATCH_EVENTS, BATCH_BYTES = 512, 256 << 10

@@ -14,16 +14,22 @@ from typing import Any
 
 import trio
 
-from actors.controllers.client import MANAGER
-from actors.controllers.cluster_role_aggregation import MANAGER as AGGREGATION_MANAGER
-from actors.messages import Object
-from actors.runtime.write_context import SERVER_USER
-from actors.store.document import api_version_of, decode, encode_unversioned, facts_of, without_version
-from actors.store.proposal import Proposal
-from gateway.replay.player import FULL_SPEED, ForkClock
-from gateway.store import Store
-from journal.recording import Recording
-from journal.records import Event, Row
+from rewound.actors.controllers.client import MANAGER
+from rewound.actors.controllers.cluster_role_aggregation import MANAGER as AGGREGATION_MANAGER
+from rewound.actors.messages import Object
+from rewound.actors.runtime.write_context import SERVER_USER
+from rewound.actors.store.document import (
+    api_version_of,
+    decode,
+    encode_unversioned,
+    facts_of,
+    without_version,
+)
+from rewound.actors.store.proposal import Proposal
+from rewound.gateway.replay.player import FULL_SPEED, ForkClock
+from rewound.gateway.store import Store
+from rewound.journal.recording import Recording
+from rewound.journal.records import Event, Row
 
 BATCH_EVENTS, BATCH_BYTES = 256, 1 << 20
 _ACCOUNTS = "system:serviceaccount:"

@@ -9,16 +9,16 @@ from typing import Any
 
 import trio
 
-from actors.names import NAMES
-from gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from gateway.replay.control import ReplayControl
-from gateway.replay.player import Moment, Player, ReplayClock
-from gateway.replay.server import ReplayServer
-from gateway.replay.until import Until, compile_expression
-from gateway.settings.settings import Addresses, Settings
-from gateway.store import Store
-from journal.recording import Recording
-from journal.records import Event
+from rewound.actors.names import NAMES
+from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from rewound.gateway.replay.control import ReplayControl
+from rewound.gateway.replay.player import Moment, Player, ReplayClock
+from rewound.gateway.replay.server import ReplayServer
+from rewound.gateway.replay.until import Until, compile_expression
+from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.gateway.store import Store
+from rewound.journal.recording import Recording
+from rewound.journal.records import Event
 
 FOR_EVER = 100 * 365 * 86400.0  # seconds
 # Webhooks of the recorded cluster are not there, and those that are there are not to be called: reviews pass admission.

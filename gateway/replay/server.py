@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 
 import trio
 
-from actors.access.authorize import NO_OPINION, Attributes, Decision, Rules, Verdict
-from actors.identity import User
-from actors.names import NAMES
-from actors.runtime.clock import Clock
-from gateway.composition.api_server import ApiServer
-from gateway.composition.extensions import Extensions
-from gateway.composition.open_store import memory_budget, read_only_store
-from gateway.settings.settings import Addresses, Settings
-from gateway.store import Store
-from gateway.watch.member import CLOSE_TIMEOUT
-from journal.recording import Recording
+from rewound.actors.access.authorize import NO_OPINION, Attributes, Decision, Rules, Verdict
+from rewound.actors.identity import User
+from rewound.actors.names import NAMES
+from rewound.actors.runtime.clock import Clock
+from rewound.gateway.composition.api_server import ApiServer
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.composition.open_store import memory_budget, read_only_store
+from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.gateway.store import Store
+from rewound.gateway.watch.member import CLOSE_TIMEOUT
+from rewound.journal.recording import Recording
 
 Announce = Callable[[Addresses], None]
 

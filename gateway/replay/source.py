@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from journal.errors import NoJournal
-from journal.files.data_file import DATA
-from journal.recording import Recording
-from journal.transfer import RestoreProgress, restore
+from rewound.journal.errors import NoJournal
+from rewound.journal.files.data_file import DATA
+from rewound.journal.recording import Recording
+from rewound.journal.transfer import RestoreProgress, restore
 
 _GZIP = b"\x1f\x8b"
 IMPORTED = "recording"  # folder of a file's journal

@@ -15,15 +15,15 @@ from typing import Any
 
 import orjson
 
-from actors.cel.checker import check
-from actors.cel.parser import parse
-from actors.cel.program import Program, compile_program
-from actors.cel.syntax import Problems
-from actors.cel.types import BOOL, DYN, Environment
-from actors.cel.values import MAX_INT, MIN_INT, CannotCompile, MapValue
-from actors.names import Names
-from actors.rewind.moments import rfc3339
-from journal.records import Event
+from rewound.actors.cel.checker import check
+from rewound.actors.cel.parser import parse
+from rewound.actors.cel.program import Program, compile_program
+from rewound.actors.cel.syntax import Problems
+from rewound.actors.cel.types import BOOL, DYN, Environment
+from rewound.actors.cel.values import MAX_INT, MIN_INT, CannotCompile, MapValue
+from rewound.actors.names import Names
+from rewound.actors.rewind.moments import rfc3339
+from rewound.journal.records import Event
 
 VARIABLES = ("event", "object", "old")
 

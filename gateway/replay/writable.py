@@ -13,27 +13,27 @@ from typing import Any
 
 import trio
 
-from actors.errors import BadRequest
-from actors.names import NAMES
-from gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from gateway.composition.run import run
-from gateway.message import Response
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.replay.comparison import Comparison, compare
-from gateway.replay.player import FULL_SPEED, ForkClock, Moment
-from gateway.replay.recorded_writes import Applied, RecordedWrites, Writers
-from gateway.replay.replay import FOR_EVER, WEBHOOKS, before, described
-from gateway.replay.server import NotRunningAuthorizer
-from gateway.replay.until import Until, compile_expression
-from gateway.settings.settings import Addresses, Settings
-from gateway.store import Store
-from gateway.testing.controls import json_body
-from journal.log import Journal
-from journal.recording import Recording
-from journal.records import Event
-from journal.transfer import ForkProgress as CopyProgress
-from journal.transfer import fork
+from rewound.actors.errors import BadRequest
+from rewound.actors.names import NAMES
+from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from rewound.gateway.composition.run import run
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.replay.comparison import Comparison, compare
+from rewound.gateway.replay.player import FULL_SPEED, ForkClock, Moment
+from rewound.gateway.replay.recorded_writes import Applied, RecordedWrites, Writers
+from rewound.gateway.replay.replay import FOR_EVER, WEBHOOKS, before, described
+from rewound.gateway.replay.server import NotRunningAuthorizer
+from rewound.gateway.replay.until import Until, compile_expression
+from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.gateway.store import Store
+from rewound.gateway.testing.controls import json_body
+from rewound.journal.log import Journal
+from rewound.journal.recording import Recording
+from rewound.journal.records import Event
+from rewound.journal.transfer import ForkProgress as CopyProgress
+from rewound.journal.transfer import fork
 
 Ready = Callable[[Addresses], None]
 

@@ -16,39 +16,45 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from actors.conversion.reads import converts
-from actors.errors import BadRequest, NoSuchResource, NotFound
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Create, Object, Replace, Written
-from actors.names import REWIND_GROUP
-from actors.rewind import documents
-from actors.rewind.blame import blame
-from actors.rewind.documents import Document, blame_document, blame_lines, change_lines, event_document
-from actors.rewind.long_work import LongWork, Piece
-from actors.rewind.moments import Moment, parse_moment, resolve
-from actors.rewind.restore import absent_fields, rolled_back, undeleted
-from actors.rewind.rights import PastRights
-from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
-from actors.runtime.value_count import is_large
-from actors.store.addressing import invalid_name
-from actors.store.document import decode
-from gateway.handlers.encoders import Encoders, encode_document
-from gateway.memory.budget import SMALL
-from gateway.message import Response
-from gateway.pipeline import options, render
-from gateway.pipeline.context import RequestContext, new_write_context
-from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
-from gateway.pipeline.route import Route
-from gateway.rewind import parameters
-from gateway.rewind.past_reads import PastReads
-from gateway.rewind.turns import LARGE, run_in_turns
-from gateway.store import Store
-from gateway.wire.encoders import object_encoder
-from gateway.wire.json import dump_line
-from gateway.wire.negotiate import wants_text
-from gateway.wire.worker_threads import encode_in_thread
-from journal.keys import MAX_OFFSET
-from journal.records import Event, Row
+from rewound.actors.conversion.reads import converts
+from rewound.actors.errors import BadRequest, NoSuchResource, NotFound
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Create, Object, Replace, Written
+from rewound.actors.names import REWIND_GROUP
+from rewound.actors.rewind import documents
+from rewound.actors.rewind.blame import blame
+from rewound.actors.rewind.documents import (
+    Document,
+    blame_document,
+    blame_lines,
+    change_lines,
+    event_document,
+)
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.moments import Moment, parse_moment, resolve
+from rewound.actors.rewind.restore import absent_fields, rolled_back, undeleted
+from rewound.actors.rewind.rights import PastRights
+from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
+from rewound.actors.runtime.value_count import is_large
+from rewound.actors.store.addressing import invalid_name
+from rewound.actors.store.document import decode
+from rewound.gateway.handlers.encoders import Encoders, encode_document
+from rewound.gateway.memory.budget import SMALL
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import options, render
+from rewound.gateway.pipeline.context import RequestContext, new_write_context
+from rewound.gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from rewound.gateway.pipeline.route import Route
+from rewound.gateway.rewind import parameters
+from rewound.gateway.rewind.past_reads import PastReads
+from rewound.gateway.rewind.turns import LARGE, run_in_turns
+from rewound.gateway.store import Store
+from rewound.gateway.wire.encoders import object_encoder
+from rewound.gateway.wire.json import dump_line
+from rewound.gateway.wire.negotiate import wants_text
+from rewound.gateway.wire.worker_threads import encode_in_thread
+from rewound.journal.keys import MAX_OFFSET
+from rewound.journal.records import Event, Row
 
 VERSION: Final = "v1"
 API_VERSION: Final = f"{REWIND_GROUP}/{VERSION}"

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import orjson
 
-from actors.errors import BadRequest
-from actors.golang.quoting import quoted
-from actors.kinds.validation import size
-from actors.rewind.moments import Moment, parse_moment
-from actors.rewind.restore import MAX_FIELDS, MAX_LENGTH
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.options import boolean
+from rewound.actors.errors import BadRequest
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.validation import size
+from rewound.actors.rewind.moments import Moment, parse_moment
+from rewound.actors.rewind.restore import MAX_FIELDS, MAX_LENGTH
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.options import boolean
 
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500

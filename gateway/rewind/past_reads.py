@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.conversion.reads import converts
-from actors.errors import BadRequest, NotFound
-from actors.kinds.declaration.definition import Definition
-from actors.rewind.moments import Moment, parse_moment, resolve
-from actors.rewind.rights import PastRights
-from actors.store.reads import ListOptions, parse_token
-from gateway.handlers.encoders import LARGE
-from gateway.handlers.lists import ListHandler
-from gateway.handlers.selectors import parse_selectors
-from gateway.message import Response
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext
-from gateway.store import Store
+from rewound.actors.conversion.reads import converts
+from rewound.actors.errors import BadRequest, NotFound
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.rewind.moments import Moment, parse_moment, resolve
+from rewound.actors.rewind.rights import PastRights
+from rewound.actors.store.reads import ListOptions, parse_token
+from rewound.gateway.handlers.encoders import LARGE
+from rewound.gateway.handlers.lists import ListHandler
+from rewound.gateway.handlers.selectors import parse_selectors
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.store import Store
 
 AT: Final = "at"
 # Each has another meaning of "which version".

@@ -6,9 +6,9 @@ from typing import Any, Final, TypeVar
 
 import trio
 
-from actors.rewind.long_work import LongWork
-from actors.runtime.turns import Turn
-from gateway.wire.worker_threads import encode_in_thread
+from rewound.actors.rewind.long_work import LongWork
+from rewound.actors.runtime.turns import Turn
+from rewound.gateway.wire.worker_threads import encode_in_thread
 
 T = TypeVar("T")
 

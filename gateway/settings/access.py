@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from actors.access.accounts.claims import AccountOptions, default_issuer
-from actors.access.authentication.authenticate import RequestHeaders
-from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules, username_prefix
-from actors.names import Names
-from actors.profile import Rules
-from gateway.settings.checks import (
+from rewound.actors.access.accounts.claims import AccountOptions, default_issuer
+from rewound.actors.access.authentication.authenticate import RequestHeaders
+from rewound.actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules, username_prefix
+from rewound.actors.names import Names
+from rewound.actors.profile import Rules
+from rewound.gateway.settings.checks import (
     REVIEW_VERSIONS,
     SettingsError,
     check_authorities,
@@ -28,7 +28,7 @@ from gateway.settings.checks import (
 )
 
 if TYPE_CHECKING:
-    from actors.certificates.signing import AuthorityFiles
+    from rewound.actors.certificates.signing import AuthorityFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,6 +357,6 @@ class SigningSettings:
         check_file(flags[0], certificate)
         check_file(flags[1], key)
         check_certificate_and_key(flags, certificate, key)
-        from actors.certificates.signing import AuthorityFiles
+        from rewound.actors.certificates.signing import AuthorityFiles
 
         return AuthorityFiles(certificate, key)

@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from actors.certificates.trust import InvalidBundle, trust
+from rewound.actors.certificates.trust import InvalidBundle, trust
 
 T = TypeVar("T")
 REVIEW_VERSIONS = ("v1", "v1beta1")  # of the reviews that webhooks get

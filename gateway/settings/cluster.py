@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gateway.settings.checks import (
+from rewound.gateway.settings.checks import (
     SettingsError,
     check_authorities,
     check_certificate_and_key,

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
-from gateway.settings.checks import SettingsError, check_file
+from rewound.gateway.settings.checks import SettingsError, check_file
 
 Address = tuple[str, int]
 

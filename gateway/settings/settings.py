@@ -12,20 +12,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from actors.access.authorization.modes import parse_modes
-from actors.admission.selection import parse_plugins, plugins_off, refuse_both
-from actors.allocation.ranges import (
+from rewound.actors.access.authorization.modes import parse_modes
+from rewound.actors.admission.selection import parse_plugins, plugins_off, refuse_both
+from rewound.actors.allocation.ranges import (
     DEFAULT_NETWORKS,
     DEFAULT_PORTS,
     ServiceRanges,
     parse_networks,
     parse_ports,
 )
-from actors.kinds.enablement import Enablement, parse_enablement
-from actors.kinds.features import parse_features
-from actors.names import NAMES, REWIND_GROUP
-from actors.profile import PROFILES, Rules, choose_rules, parse_assignments
-from gateway.settings.access import (
+from rewound.actors.kinds.enablement import Enablement, parse_enablement
+from rewound.actors.kinds.features import parse_features
+from rewound.actors.names import NAMES, REWIND_GROUP
+from rewound.actors.profile import PROFILES, Rules, choose_rules, parse_assignments
+from rewound.gateway.settings.access import (
     AuthorizationSettings,
     OidcSettings,
     RequestHeaderSettings,
@@ -33,7 +33,7 @@ from gateway.settings.access import (
     SigningSettings,
     TokenWebhookSettings,
 )
-from gateway.settings.checks import (
+from rewound.gateway.settings.checks import (
     SettingsError,
     check_authorities,
     check_certificate_and_key,
@@ -43,12 +43,12 @@ from gateway.settings.checks import (
     refuse_without,
     split_list,
 )
-from gateway.settings.cluster import ClusterSettings
-from gateway.settings.server import Address, ServerSettings, bound_address, host_and_port
+from rewound.gateway.settings.cluster import ClusterSettings
+from rewound.gateway.settings.server import Address, ServerSettings, bound_address, host_and_port
 
 if TYPE_CHECKING:
-    from actors.admission.configuration import AdmissionConfiguration
-    from actors.names import Names
+    from rewound.actors.admission.configuration import AdmissionConfiguration
+    from rewound.actors.names import Names
 
 CONFIGURATION_FLAG: Final = "--admission-control-config-file"
 
@@ -63,7 +63,7 @@ class AdmissionSettings:
     def configuration(self, names: Names) -> AdmissionConfiguration:
         """Reads the file. SettingsError if it cannot be used."""
         # Here, because it loads a YAML parser, which reading other flags does not need.
-        from actors.admission.configuration import NO_CONFIGURATION, read_admission_configuration
+        from rewound.actors.admission.configuration import NO_CONFIGURATION, read_admission_configuration
 
         path = self.admission_control_config_file
         if path is None:
@@ -745,7 +745,7 @@ class Settings:
             check_parsed("--feature-gates", lambda: self.features)
         if self.runtime_config:
             # All kinds: too much to load for a look at other flags.
-            from actors.kinds.built_in import built_in
+            from rewound.actors.kinds.built_in import built_in
 
             names = NAMES[self.dialect]
             enablement = check_parsed("--runtime-config", lambda: self.enablement)

@@ -19,17 +19,17 @@ from weakref import WeakSet
 
 import trio
 
-from actors.errors import BadRequest, Expired
-from actors.store.feed import Feed
-from actors.store.tail import AT_ONCE
-from gateway.message import Response
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import MethodNotAllowed
-from gateway.store import Store
-from journal.errors import Compacted, Damaged
-from journal.log import Journal
-from journal.records import Event
-from journal.stream import Source
+from rewound.actors.errors import BadRequest, Expired
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.tail import AT_ONCE
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import MethodNotAllowed
+from rewound.gateway.store import Store
+from rewound.journal.errors import Compacted, Damaged
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.stream import Source
 
 HEARTBEAT: Final = 5.0  # seconds; followers take a silence of three of them for a broken connection
 REMEMBERED: Final = 10_000  # ends of commits

@@ -14,12 +14,12 @@ from typing import Final, Protocol
 
 import trio
 
-from gateway.client.errors import ClientError, StatusError
-from gateway.client.streaming import StreamingSession
-from gateway.pipeline.route import FEED_PATH
-from journal.errors import CannotFollow, CannotStore
-from journal.frames import BadFrame
-from journal.stream import Commit, Ended, Header, Message, Stored, StreamParser, Types
+from rewound.gateway.client.errors import ClientError, StatusError
+from rewound.gateway.client.streaming import StreamingSession
+from rewound.gateway.pipeline.route import FEED_PATH
+from rewound.journal.errors import CannotFollow, CannotStore
+from rewound.journal.frames import BadFrame
+from rewound.journal.stream import Commit, Ended, Header, Message, Stored, StreamParser, Types
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Final
 
-from gateway.message import Response
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import MethodNotAllowed
-from gateway.pipeline.route import Route
-from gateway.pipeline.services import Resources
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import MethodNotAllowed
+from rewound.gateway.pipeline.route import Route
+from rewound.gateway.pipeline.services import Resources
 
 _READS: Final = frozenset({"get", "list", "watch"})
 

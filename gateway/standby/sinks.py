@@ -9,13 +9,13 @@ from pathlib import Path
 
 import trio
 
-from actors.store.committer import DiskSpeed, run_beside
-from journal.backup import BackupFile
-from journal.copy import Copy
-from journal.errors import CannotFollow, Damaged
-from journal.log import Journal
-from journal.records import Event
-from journal.stream import Header, Stored
+from rewound.actors.store.committer import DiskSpeed, run_beside
+from rewound.journal.backup import BackupFile
+from rewound.journal.copy import Copy
+from rewound.journal.errors import CannotFollow, Damaged
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.stream import Header, Stored
 
 Publish = Callable[[list[Event]], None]
 

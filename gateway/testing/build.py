@@ -6,17 +6,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from actors.errors import BadRequest, NotFound, Resource
-from actors.rewind.state_restore import StateRestore
-from actors.store.proposal import Proposal
-from gateway.message import Response
-from gateway.pipeline import render
-from gateway.pipeline.context import RequestContext, new_write_context
-from gateway.rewind.turns import run_in_turns
-from gateway.store import Store
-from gateway.testing.clock import AdvancingClock, wait_until_idle
-from gateway.testing.controls import Controls, json_body
-from journal.errors import Compacted
+from rewound.actors.errors import BadRequest, NotFound, Resource
+from rewound.actors.rewind.state_restore import StateRestore
+from rewound.actors.store.proposal import Proposal
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext, new_write_context
+from rewound.gateway.rewind.turns import run_in_turns
+from rewound.gateway.store import Store
+from rewound.gateway.testing.clock import AdvancingClock, wait_until_idle
+from rewound.gateway.testing.controls import Controls, json_body
+from rewound.journal.errors import Compacted
 
 _LONGEST_ADVANCE = 100 * 365 * 86400.0  # seconds, of all advances: times have four digits for the year
 

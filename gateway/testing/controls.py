@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from actors.errors import BadRequest
-from gateway.handlers.paths import TEST_CONTROLS
-from gateway.message import Response
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
+from rewound.actors.errors import BadRequest
+from rewound.gateway.handlers.paths import TEST_CONTROLS
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 
 # Gets the request and the segments that stand for the placeholders of its path.
 Handler = Callable[..., Awaitable[Response]]

@@ -12,11 +12,11 @@ from itertools import accumulate
 
 import orjson
 
-from actors.golang.json import dumps
-from actors.runtime.turns import Turn
-from journal.errors import Compacted
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.golang.json import dumps
+from rewound.actors.runtime.turns import Turn
+from rewound.journal.errors import Compacted
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 # Held in memory: enough for every group to process a full burst, and not much more.
 HELD_EVENTS = 2048

@@ -11,9 +11,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from itertools import takewhile
 
-from gateway.watch.changes import Changes, TooOld
-from gateway.watch.member import Member
-from journal.records import Event
+from rewound.gateway.watch.changes import Changes, TooOld
+from rewound.gateway.watch.member import Member
+from rewound.journal.records import Event
 
 Frame = tuple[int, bytes]
 

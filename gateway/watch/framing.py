@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from gateway.wire.protobuf.wire_format import LENGTH_SIZE
+from rewound.gateway.wire.protobuf.wire_format import LENGTH_SIZE
 
 Framing = Callable[[bytes], bytes]
 Encode = Callable[[str, bytes], bytes]  # event type and stored object -> watch event

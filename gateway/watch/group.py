@@ -18,17 +18,25 @@ from typing import Any, Protocol
 
 import trio
 
-from actors.errors import ConversionFailed, RequestError
-from actors.runtime.turns import Turn
-from gateway.message import EndReason
-from gateway.watch.broadcast import Broadcast
-from gateway.watch.changes import TooOld
-from gateway.watch.frames import ROUND_BYTES, Backlog, Frame, RecentFrames, joined, joined_rounds, note_sent
-from gateway.watch.framing import Framing, framed_by
-from gateway.watch.interest import Interest
-from gateway.watch.member import Member, Pipe
-from gateway.watch.watched_type import WatchedType
-from journal.records import Event
+from rewound.actors.errors import ConversionFailed, RequestError
+from rewound.actors.runtime.turns import Turn
+from rewound.gateway.message import EndReason
+from rewound.gateway.watch.broadcast import Broadcast
+from rewound.gateway.watch.changes import TooOld
+from rewound.gateway.watch.frames import (
+    ROUND_BYTES,
+    Backlog,
+    Frame,
+    RecentFrames,
+    joined,
+    joined_rounds,
+    note_sent,
+)
+from rewound.gateway.watch.framing import Framing, framed_by
+from rewound.gateway.watch.interest import Interest
+from rewound.gateway.watch.member import Member, Pipe
+from rewound.gateway.watch.watched_type import WatchedType
+from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
 

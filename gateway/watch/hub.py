@@ -14,20 +14,20 @@ from weakref import WeakValueDictionary
 
 import trio
 
-from actors.kinds.declaration.definition import Definition
-from actors.runtime.turns import Turn
-from actors.store.feed import Feed
-from gateway.memory.budget import NO_LIMIT, MemoryBudget
-from gateway.message import EndReason
-from gateway.watch.broadcast import Broadcast
-from gateway.watch.changes import Changes
-from gateway.watch.framing import Framing
-from gateway.watch.group import TURN, Group, Sweeper, Wakeups
-from gateway.watch.interest import Interest
-from gateway.watch.member import CLOSE_TIMEOUT, Member
-from gateway.watch.watched_type import SentEvents, WatchCounters, WatchedType, WatchStatistics
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.store.feed import Feed
+from rewound.gateway.memory.budget import NO_LIMIT, MemoryBudget
+from rewound.gateway.message import EndReason
+from rewound.gateway.watch.broadcast import Broadcast
+from rewound.gateway.watch.changes import Changes
+from rewound.gateway.watch.framing import Framing
+from rewound.gateway.watch.group import TURN, Group, Sweeper, Wakeups
+from rewound.gateway.watch.interest import Interest
+from rewound.gateway.watch.member import CLOSE_TIMEOUT, Member
+from rewound.gateway.watch.watched_type import SentEvents, WatchCounters, WatchedType, WatchStatistics
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 Key = tuple[tuple[Any, ...], Framing, Broadcast]
 

@@ -13,11 +13,11 @@ from dataclasses import replace
 import orjson
 import trio
 
-from actors.kinds.declaration.definition import Definition
-from actors.runtime.turns import Turn
-from actors.store.reads import Listing, ListOptions, Reads
-from gateway.watch.member import Member, send_all
-from gateway.watch.watched_type import SentEvents
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.store.reads import Listing, ListOptions, Reads
+from rewound.gateway.watch.member import Member, send_all
+from rewound.gateway.watch.watched_type import SentEvents
 
 # Objects in the first page and the largest; bytes that the pages after the first should have.
 FIRST_PAGE, LARGEST_PAGE = 50, 1000

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gateway.watch.framing import Encode
-from gateway.watch.selection import Selection
-from gateway.watch.watched_type import SentEvents
+from rewound.gateway.watch.framing import Encode
+from rewound.gateway.watch.selection import Selection
+from rewound.gateway.watch.watched_type import SentEvents
 
 Wrap = Callable[[str, bytes], bytes]  # event type and object as JSON, as clients see it -> watch event
 

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import trio
 
-from actors.errors import RequestError
-from gateway.message import EndReason
-from gateway.watch.broadcast import Missed
+from rewound.actors.errors import RequestError
+from rewound.gateway.message import EndReason
+from rewound.gateway.watch.broadcast import Missed
 
 # Seconds that a client which does not read may delay the end of its own stream. A stopping server waits for it, and
 # should end in less than 5 s.

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from actors.runtime.turns import Turn
-from actors.selectors.index import NO_CRITERIA, Criteria
-from gateway.watch.changes import Changes
-from gateway.watch.frames import Frame
-from gateway.watch.framing import Encode
-from journal.records import Event
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.selectors.index import NO_CRITERIA, Criteria
+from rewound.gateway.watch.changes import Changes
+from rewound.gateway.watch.frames import Frame
+from rewound.gateway.watch.framing import Encode
+from rewound.journal.records import Event
 
 # Encoded between two looks at the clock: bytes of objects, and what each event counts as beside them.
 CLOCK_BYTES, EVENT_BYTES = 8 << 10, 1 << 10

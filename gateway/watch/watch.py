@@ -14,17 +14,17 @@ from typing import Protocol
 
 import trio
 
-from actors.errors import ConversionFailed, Expired
-from actors.golang.json import dumps
-from gateway.message import EndReason, Finished
-from gateway.pipeline.errors import Failure, failure_of, plain_failure
-from gateway.watch.changes import TooOld
-from gateway.watch.framing import Framing
-from gateway.watch.group import Group
-from gateway.watch.hub import Hub
-from gateway.watch.initial_events import InitialEvents, WatchEnded
-from gateway.watch.interest import Interest
-from gateway.watch.member import CLOSE_TIMEOUT, Member, Pipe, send_all
+from rewound.actors.errors import ConversionFailed, Expired
+from rewound.actors.golang.json import dumps
+from rewound.gateway.message import EndReason, Finished
+from rewound.gateway.pipeline.errors import Failure, failure_of, plain_failure
+from rewound.gateway.watch.changes import TooOld
+from rewound.gateway.watch.framing import Framing
+from rewound.gateway.watch.group import Group
+from rewound.gateway.watch.hub import Hub
+from rewound.gateway.watch.initial_events import InitialEvents, WatchEnded
+from rewound.gateway.watch.interest import Interest
+from rewound.gateway.watch.member import CLOSE_TIMEOUT, Member, Pipe, send_all
 
 # Bytes that a client may send during its watch: pipelined requests wait in memory.
 MAX_EARLY_BYTES = 64 << 10

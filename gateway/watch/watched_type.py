@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from actors.runtime.turns import Turn
-from actors.selectors.index import Found, SelectorIndex
-from gateway.watch.changes import Changes
-from gateway.watch.selection import Selection
-from journal.records import Event
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.selectors.index import Found, SelectorIndex
+from rewound.gateway.watch.changes import Changes
+from rewound.gateway.watch.selection import Selection
+from rewound.journal.records import Event
 
 # Bytes of an event, as in v1.25.
 EVENT_SIZES: Final = tuple(1024.0 * 2**power for power in range(8))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 
-from gateway.wire.worker_threads import encode_in_thread
+from rewound.gateway.wire.worker_threads import encode_in_thread
 
 THRESHOLD = 128 * 1024  # bytes; only larger bodies are compressed
 HEADERS = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))

@@ -16,13 +16,13 @@ from typing import Any
 
 import orjson
 
-from actors.errors import BadRequest
-from actors.golang.json import dumps
-from actors.kinds.declaration.columns import Column
-from actors.kinds.declaration.definition import Definition, Versions
-from actors.messages import Object
-from actors.names import Names
-from actors.store.document import (
+from rewound.actors.errors import BadRequest
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.declaration.columns import Column
+from rewound.actors.kinds.declaration.definition import Definition, Versions
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.document import (
     api_version_of,
     decode,
     kind_prefix,
@@ -31,9 +31,9 @@ from actors.store.document import (
     version_of,
     with_api_version,
 )
-from actors.store.reads import Listing
-from gateway.wire.json import dump_line
-from gateway.wire.list_layouts import Element, JsonLayout, ListType
+from rewound.actors.store.reads import Listing
+from rewound.gateway.wire.json import dump_line
+from rewound.gateway.wire.list_layouts import Element, JsonLayout, ListType
 
 INCLUDE_OBJECT_VALUES = ("", "Metadata", "Object", "None")
 

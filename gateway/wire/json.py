@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from actors.golang.json import dumps
+from rewound.actors.golang.json import dumps
 
 
 def dump_line(value: Any) -> bytes:

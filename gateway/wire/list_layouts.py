@@ -15,14 +15,14 @@ from typing import Final
 import orjson
 import trio
 
-from actors.golang.json import dumps
-from actors.messages import Object
-from actors.runtime.turns import Turn
-from gateway.wire import yaml
-from gateway.wire.json import pretty
-from gateway.wire.protobuf.objects import ProtobufEncoder, load
-from gateway.wire.protobuf.wire_format import wrap
-from gateway.wire.worker_threads import encode_in_thread
+from rewound.actors.golang.json import dumps
+from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import Turn
+from rewound.gateway.wire import yaml
+from rewound.gateway.wire.json import pretty
+from rewound.gateway.wire.protobuf.objects import ProtobufEncoder, load
+from rewound.gateway.wire.protobuf.wire_format import wrap
+from rewound.gateway.wire.worker_threads import encode_in_thread
 
 Element = Callable[[bytes], bytes]
 

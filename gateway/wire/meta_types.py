@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from actors.kinds.core.pod import DELETE_OPTIONS
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.core.pod import DELETE_OPTIONS
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     INT32,

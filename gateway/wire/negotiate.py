@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from actors.names import Names
+from rewound.actors.names import Names
 
 Media = Literal["json", "yaml", "protobuf"]
 

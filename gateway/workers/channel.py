@@ -27,7 +27,7 @@ from typing import Final
 
 import trio
 
-from actors.runtime.mailbox import Reply
+from rewound.actors.runtime.mailbox import Reply
 
 logger = logging.getLogger(__name__)
 

@@ -26,13 +26,13 @@ from pathlib import Path
 
 import trio
 
-from gateway.composition.api_server import listening_addresses
-from gateway.connections.config import server_config
-from gateway.connections.listen import Listener, open_for_others
-from gateway.settings.settings import Addresses, Settings
-from gateway.workers.parent_link import READY
-from gateway.workers.roles import WORKER, WRITER, Role, addresses_of, page_in, socket_in
-from gateway.workers.shared_page import SharedPage
+from rewound.gateway.composition.api_server import listening_addresses
+from rewound.gateway.connections.config import server_config
+from rewound.gateway.connections.listen import Listener, open_for_others
+from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.gateway.workers.parent_link import READY
+from rewound.gateway.workers.roles import WORKER, WRITER, Role, addresses_of, page_in, socket_in
+from rewound.gateway.workers.shared_page import SharedPage
 
 logger = logging.getLogger(__name__)
 

@@ -24,15 +24,15 @@ from typing import Final
 import msgpack
 import trio
 
-from actors.flowcontrol.in_flight import in_flight_quotas
-from actors.flowcontrol.leases import Allocator, Change, Demand, Holder, Order, Report
-from actors.flowcontrol.priority_and_fairness import configuration_types, read_configuration
-from actors.flowcontrol.seats import level_quotas
-from gateway.connections.limits import CONNECTIONS, connections_in
-from gateway.memory.budget import BUDGET_SHARE, MEMORY, UNIT
-from gateway.settings.settings import Settings
-from gateway.store import Store
-from gateway.workers.channel import Channel, HandleNotice
+from rewound.actors.flowcontrol.in_flight import in_flight_quotas
+from rewound.actors.flowcontrol.leases import Allocator, Change, Demand, Holder, Order, Report
+from rewound.actors.flowcontrol.priority_and_fairness import configuration_types, read_configuration
+from rewound.actors.flowcontrol.seats import level_quotas
+from rewound.gateway.connections.limits import CONNECTIONS, connections_in
+from rewound.gateway.memory.budget import BUDGET_SHARE, MEMORY, UNIT
+from rewound.gateway.settings.settings import Settings
+from rewound.gateway.store import Store
+from rewound.gateway.workers.channel import Channel, HandleNotice
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.composition.extensions import Binds
-from gateway.settings.settings import Addresses
+from rewound.gateway.composition.extensions import Binds
+from rewound.gateway.settings.settings import Addresses
 
 WRITER, WORKER = "writer", "worker"
 

@@ -23,20 +23,20 @@ from typing import Final, Protocol
 import msgpack
 import trio
 
-from gateway.audit.backends.remote import AuditCalls
-from gateway.audit.build import build_audit_writer
-from gateway.composition.extensions import Shared
-from gateway.handlers.paths import LevelRows
-from gateway.ops.checks import CHECK_NAMES, Checks
-from gateway.ops.exposition import Snapshot
-from gateway.ops.loop_watchdog import LoopWatchdog
-from gateway.ops.meters import meter_store, meter_workers
-from gateway.ops.metrics import Metrics
-from gateway.ops.processes import Members, Numbers, NumbersOfAll, encode
-from gateway.ops.request_series import RequestSeries
-from gateway.settings.settings import Settings
-from gateway.store import Store
-from gateway.workers.channel import CallFailed, Channel, ChannelClosed
+from rewound.gateway.audit.backends.remote import AuditCalls
+from rewound.gateway.audit.build import build_audit_writer
+from rewound.gateway.composition.extensions import Shared
+from rewound.gateway.handlers.paths import LevelRows
+from rewound.gateway.ops.checks import CHECK_NAMES, Checks
+from rewound.gateway.ops.exposition import Snapshot
+from rewound.gateway.ops.loop_watchdog import LoopWatchdog
+from rewound.gateway.ops.meters import meter_store, meter_workers
+from rewound.gateway.ops.metrics import Metrics
+from rewound.gateway.ops.processes import Members, Numbers, NumbersOfAll, encode
+from rewound.gateway.ops.request_series import RequestSeries
+from rewound.gateway.settings.settings import Settings
+from rewound.gateway.store import Store
+from rewound.gateway.workers.channel import CallFailed, Channel, ChannelClosed
 
 NUMBERS: Final = "numbers"
 COLLECT: Final = "collect numbers"

@@ -13,7 +13,7 @@ import mmap
 from pathlib import Path
 from typing import Final
 
-from gateway.connections.limits import AcceptShare
+from rewound.gateway.connections.limits import AcceptShare
 
 _SIZE: Final = mmap.PAGESIZE
 _NEWEST: Final = 0

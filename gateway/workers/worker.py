@@ -13,23 +13,23 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from actors.errors import OutcomeUnclear, WriterUnavailable
-from actors.runtime.clock import WallClock
-from actors.store.tail import Tail
-from gateway.composition.api_server import ApiServer
-from gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from gateway.composition.open_store import memory_budget, worker_store
-from gateway.settings.settings import Settings
-from gateway.store import Store
-from gateway.workers.channel import Channel, ChannelClosed
-from gateway.workers.parent_link import Ready
-from gateway.workers.quotas import QuotasOfWorker
-from gateway.workers.roles import Role
-from gateway.workers.shared import SharedOfWorker
-from gateway.workers.shared_page import SharedPage
-from gateway.workers.writer import COMMITTED, DAMAGED, HELLO, LEAVING, WRITE
-from journal.errors import Compacted
-from journal.log import Journal
+from rewound.actors.errors import OutcomeUnclear, WriterUnavailable
+from rewound.actors.runtime.clock import WallClock
+from rewound.actors.store.tail import Tail
+from rewound.gateway.composition.api_server import ApiServer
+from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from rewound.gateway.composition.open_store import memory_budget, worker_store
+from rewound.gateway.settings.settings import Settings
+from rewound.gateway.store import Store
+from rewound.gateway.workers.channel import Channel, ChannelClosed
+from rewound.gateway.workers.parent_link import Ready
+from rewound.gateway.workers.quotas import QuotasOfWorker
+from rewound.gateway.workers.roles import Role
+from rewound.gateway.workers.shared import SharedOfWorker
+from rewound.gateway.workers.shared_page import SharedPage
+from rewound.gateway.workers.writer import COMMITTED, DAMAGED, HELLO, LEAVING, WRITE
+from rewound.journal.errors import Compacted
+from rewound.journal.log import Journal
 
 logger = logging.getLogger(__name__)
 

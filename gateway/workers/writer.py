@@ -16,23 +16,23 @@ from functools import partial
 
 import trio
 
-from actors.bootstrap.bootstrap import Bootstrap
-from actors.resource.remote import begin
-from actors.runtime.clock import WallClock
-from gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
-from gateway.composition.extensions import NO_EXTENSIONS
-from gateway.composition.open_store import open_store
-from gateway.composition.run import serving_address
-from gateway.composition.secure_port import prepare_certificates
-from gateway.settings.settings import Settings
-from gateway.store import Store
-from gateway.workers.channel import Channel
-from gateway.workers.parent_link import Ready
-from gateway.workers.quotas import QuotasOfWriter, quotas_of_writer
-from gateway.workers.roles import Role
-from gateway.workers.shared import SharedOfWriter
-from gateway.workers.shared_page import SharedPage
-from journal.records import Event
+from rewound.actors.bootstrap.bootstrap import Bootstrap
+from rewound.actors.resource.remote import begin
+from rewound.actors.runtime.clock import WallClock
+from rewound.gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
+from rewound.gateway.composition.extensions import NO_EXTENSIONS
+from rewound.gateway.composition.open_store import open_store
+from rewound.gateway.composition.run import serving_address
+from rewound.gateway.composition.secure_port import prepare_certificates
+from rewound.gateway.settings.settings import Settings
+from rewound.gateway.store import Store
+from rewound.gateway.workers.channel import Channel
+from rewound.gateway.workers.parent_link import Ready
+from rewound.gateway.workers.quotas import QuotasOfWriter, quotas_of_writer
+from rewound.gateway.workers.roles import Role
+from rewound.gateway.workers.shared import SharedOfWriter
+from rewound.gateway.workers.shared_page import SharedPage
+from rewound.journal.records import Event
 
 COMMITTED, DAMAGED, LEAVING, HELLO, WRITE = "committed", "damaged", "leaving", "hello", "write"
 # How long workers may take to get their last replies when this process stops: as long as requests may take.

@@ -12,9 +12,9 @@ import mmap
 import os
 from pathlib import Path
 
-from journal.errors import AlreadyOpen
-from journal.files import meta_pages
-from journal.files.meta_pages import MetaPages
+from rewound.journal.errors import AlreadyOpen
+from rewound.journal.files import meta_pages
+from rewound.journal.files.meta_pages import MetaPages
 
 DATA = "data.mdb"  # LMDB's name for it
 LOCK = "writer.lock"

@@ -24,11 +24,11 @@ from pathlib import Path
 
 import lmdb
 
-from journal.errors import CannotOpen, DamagedMetaPage, IncompleteFolder, LostCommits, NotAJournal
-from journal.files import identity, meta_pages
-from journal.files.data_file import DATA
-from journal.files.identity import Identity
-from journal.files.meta_pages import MetaPages
+from rewound.journal.errors import CannotOpen, DamagedMetaPage, IncompleteFolder, LostCommits, NotAJournal
+from rewound.journal.files import identity, meta_pages
+from rewound.journal.files.data_file import DATA
+from rewound.journal.files.identity import Identity
+from rewound.journal.files.meta_pages import MetaPages
 
 # A writer may change the files while a reader checks them: a read that found something wrong is repeated until two
 # reads find the same bytes. Commits take longer than that.

@@ -23,8 +23,17 @@ from operator import lt
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from journal.files import meta_pages
-from journal.files.meta_pages import BRANCH, LEAF, MAGIC, MAX_DEPTH, NO_ROOT, OVERFLOW, Database, MetaPage
+from rewound.journal.files import meta_pages
+from rewound.journal.files.meta_pages import (
+    BRANCH,
+    LEAF,
+    MAGIC,
+    MAX_DEPTH,
+    NO_ROOT,
+    OVERFLOW,
+    Database,
+    MetaPage,
+)
 
 BIG, SUBDATABASE = (
     1,

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from journal.errors import DamagedStructure
-from journal.files.meta_pages import NO_ROOT, Database, MetaPage
-from journal.files.pages import (
+from rewound.journal.errors import DamagedStructure
+from rewound.journal.files.meta_pages import NO_ROOT, Database, MetaPage
+from rewound.journal.files.pages import (
     FIRST_PAGE,
     BadPage,
     Counted,

@@ -19,10 +19,10 @@ from zlib import crc32
 
 import msgpack
 
-from journal import keys, records
-from journal.errors import Damaged, NewerLayout
-from journal.files.meta_pages import LEAF, OVERFLOW, Database, MetaPage
-from journal.files.pages import (
+from rewound.journal import keys, records
+from rewound.journal.errors import Damaged, NewerLayout
+from rewound.journal.files.meta_pages import LEAF, OVERFLOW, Database, MetaPage
+from rewound.journal.files.pages import (
     BIG,
     FIRST_PAGE,
     HEADER,
@@ -40,8 +40,8 @@ from journal.files.pages import (
     leaf_nodes,
     page_number,
 )
-from journal.files.structure import MAIN
-from journal.repair.verify import NAMES, databases_on, meta_faults
+from rewound.journal.files.structure import MAIN
+from rewound.journal.repair.verify import NAMES, databases_on, meta_faults
 
 
 class Place(NamedTuple):
@@ -307,7 +307,10 @@ def event_in(key: bytes, value: bytes, place: Place) -> FoundEvent:
 MAX_VALUE = 64 << 20  # no record is larger
 _VERSIONS = re.compile(rb'"resourceVersion":"([0-9]{1,20})"')
 _EVENT_LEAD = struct.Struct(">BI")
-_NODE, _OVERFLOW = struct.Struct("<HHHH"), struct.Struct("<QHHI")  # `journal.files.pages` has the layout
+_NODE, _OVERFLOW = (
+    struct.Struct("<HHHH"),
+    struct.Struct("<QHHI"),
+)  # `journal.files.pages` has the layout
 
 
 @dataclass(slots=True)

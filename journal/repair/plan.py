@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from journal import keys
-from journal.repair.damaged_file import FoundLink, FoundRow, Place, Strays, Trees
+from rewound.journal import keys
+from rewound.journal.repair.damaged_file import FoundLink, FoundRow, Place, Strays, Trees
 
 
 class Saved(NamedTuple):

@@ -14,19 +14,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from journal import keys, records
-from journal.errors import AlreadyOpen, CannotRecover, JournalExists, NewerLayout, NoJournal
-from journal.files import identity
-from journal.files.data_file import DATA, LOCK
-from journal.files.identity import Identity
-from journal.files.pages import PageFile
-from journal.log import LAYOUT, Journal
-from journal.records import Event
-from journal.repair import verify
-from journal.repair.damaged_file import Strays, find_strays, read_meta, survey
-from journal.repair.plan import Plan, Saved, decide
-from journal.repair.verify import describe
-from journal.transfer import temporary_folder
+from rewound.journal import keys, records
+from rewound.journal.errors import AlreadyOpen, CannotRecover, JournalExists, NewerLayout, NoJournal
+from rewound.journal.files import identity
+from rewound.journal.files.data_file import DATA, LOCK
+from rewound.journal.files.identity import Identity
+from rewound.journal.files.pages import PageFile
+from rewound.journal.log import LAYOUT, Journal
+from rewound.journal.records import Event
+from rewound.journal.repair import verify
+from rewound.journal.repair.damaged_file import Strays, find_strays, read_meta, survey
+from rewound.journal.repair.plan import Plan, Saved, decide
+from rewound.journal.repair.verify import describe
+from rewound.journal.transfer import temporary_folder
 
 LOCKS = (LOCK, DATA)
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import lmdb
 
-from journal import history, keys, records, snapshots, state
-from journal.environment import Databases, PageError
-from journal.errors import Damaged, NewerLayout, NoJournal, NotAJournal
-from journal.files.data_file import DATA
-from journal.files.meta_pages import MAGIC, META, NO_ROOT, VERSION, Database, MetaPage
-from journal.files.pages import (
+from rewound.journal import history, keys, records, snapshots, state
+from rewound.journal.environment import Databases, PageError
+from rewound.journal.errors import Damaged, NewerLayout, NoJournal, NotAJournal
+from rewound.journal.files.data_file import DATA
+from rewound.journal.files.meta_pages import MAGIC, META, NO_ROOT, VERSION, Database, MetaPage
+from rewound.journal.files.pages import (
     FIRST_PAGE,
     BadPage,
     Hole,
@@ -30,11 +30,20 @@ from journal.files.pages import (
     Walk,
     database_of,
 )
-from journal.files.structure import FREE, FREE_FLAGS, LARGEST_FILE, MAIN, Audit, Damage, audit, pinned_meta
-from journal.records import Event, Link, decode_event, printable
-from journal.replay import Offsets, fold
-from journal.tail import check_indexed, link_of
-from journal.transaction import ReadTransaction
+from rewound.journal.files.structure import (
+    FREE,
+    FREE_FLAGS,
+    LARGEST_FILE,
+    MAIN,
+    Audit,
+    Damage,
+    audit,
+    pinned_meta,
+)
+from rewound.journal.records import Event, Link, decode_event, printable
+from rewound.journal.replay import Offsets, fold
+from rewound.journal.tail import check_indexed, link_of
+from rewound.journal.transaction import ReadTransaction
 
 NAMES = Databases._fields
 SHOWN = 20  # differences that a report lists; a damaged journal may have millions

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from actors.access.bootstrap_token import secret_type
-from actors.names import CLUSTER, Names
+from rewound.actors.access.bootstrap_token import secret_type
+from rewound.actors.names import CLUSTER, Names
 from tests.actors.controllers.control_plane import ControlPlane
 
 ID, SECRET = "abc123", "0123456789abcdef"

@@ -22,36 +22,42 @@ from typing import Any, Protocol
 import orjson
 import trio
 
-from actors.access.authorization.chain import AlwaysAllow
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.policy import stored_policy
-from actors.admission.built_in import plugins
-from actors.admission.calls import AdmissionCalls
-from actors.admission.chain import Admission
-from actors.admission.context import PluginContext
-from actors.admission.plugin import Plugin
-from actors.admission.selection import OFF_BY_DEFAULT
-from actors.bootstrap.bootstrap import Bootstrap
-from actors.errors import RequestError
-from actors.kinds.built_in import built_in
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from actors.message_encoding import Crashed, decode_command, decode_reply, encode_command, encode_reply
-from actors.messages import Command, Create, Delete, DeleteOptions, Outcome, Replace
-from actors.names import CLUSTER
-from actors.resource.actor import ActorContext
-from actors.resource.collection import delete_collection
-from actors.resource.directory import Directory
-from actors.runtime.large_work import LargeWork
-from actors.runtime.supervisor import Supervisor
-from actors.runtime.write_context import WriteContexts
-from actors.selectors import FieldSelector, LabelSelector
-from actors.store.committer import Committer
-from actors.store.feed import Feed
-from actors.store.reads import Horizon, ListOptions, Reads
-from gateway.pipeline import options
-from journal.log import Journal
+from rewound.actors.access.authorization.chain import AlwaysAllow
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.rbac.policy import stored_policy
+from rewound.actors.admission.built_in import plugins
+from rewound.actors.admission.calls import AdmissionCalls
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.plugin import Plugin
+from rewound.actors.admission.selection import OFF_BY_DEFAULT
+from rewound.actors.bootstrap.bootstrap import Bootstrap
+from rewound.actors.errors import RequestError
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.message_encoding import (
+    Crashed,
+    decode_command,
+    decode_reply,
+    encode_command,
+    encode_reply,
+)
+from rewound.actors.messages import Command, Create, Delete, DeleteOptions, Outcome, Replace
+from rewound.actors.names import CLUSTER
+from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.collection import delete_collection
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.large_work import LargeWork
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.runtime.write_context import WriteContexts
+from rewound.actors.selectors import FieldSelector, LabelSelector
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.reads import Horizon, ListOptions, Reads
+from rewound.gateway.pipeline import options
+from rewound.journal.log import Journal
 
 START = 1_700_000_000_000_000
 WATCH_HISTORY = 300

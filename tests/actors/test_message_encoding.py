@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-import actors
-from actors import errors
-from actors.errors import Cause, RequestError, Resource
-from actors.flowcontrol.seats import NoSeat
-from actors.golang.json import DEEPEST
-from actors.identity import User
-from actors.message_encoding import (
+from rewound import actors
+from rewound.actors import errors
+from rewound.actors.errors import Cause, RequestError, Resource
+from rewound.actors.flowcontrol.seats import NoSeat
+from rewound.actors.golang.json import DEEPEST
+from rewound.actors.identity import User
+from rewound.actors.message_encoding import (
     BadMessage,
     Crashed,
     decode_command,
@@ -28,7 +28,7 @@ from actors.message_encoding import (
     encode_command,
     encode_reply,
 )
-from actors.messages import (
+from rewound.actors.messages import (
     Command,
     Create,
     Delete,
@@ -41,10 +41,10 @@ from actors.messages import (
     WriteContext,
     Written,
 )
-from actors.runtime.large_work import TooMuchLargeWork
-from actors.runtime.time_limit import TookTooLong
-from actors.store.etcd.committer import NotLeading
-from journal.errors import CannotRead, Damaged, StorageFull
+from rewound.actors.runtime.large_work import TooMuchLargeWork
+from rewound.actors.runtime.time_limit import TookTooLong
+from rewound.actors.store.etcd.committer import NotLeading
+from rewound.journal.errors import CannotRead, Damaged, StorageFull
 from tests.cases import cases
 from tests.examples import examples
 
@@ -156,9 +156,9 @@ def test_every_message_has_a_form() -> None:
     """A new class needs one too: in the module, and above."""
     assert set(COMMANDS) == set(get_args(Command))
     assert set(OUTCOMES) == set(get_args(Outcome))
-    for one in pkgutil.walk_packages(actors.__path__, "actors."):
+    for one in pkgutil.walk_packages(actors.__path__, "rewound.actors."):
         importlib.import_module(one.name)
-    known = {one for one in subclasses(RequestError) if one.__module__.startswith("actors.")}
+    known = {one for one in subclasses(RequestError) if one.__module__.startswith("rewound.actors.")}
     # What flow control refuses gets no further than the process that serves the request; the controllers of a node that
     # no longer leads are in the process of its actors.
     assert known - {NoSeat, NotLeading} == set(ERRORS)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.names import NAMES
-from actors.profile import (
+from rewound.actors.names import NAMES
+from rewound.actors.profile import (
     DOCUMENTS,
     PROFILES,
     TABLE,

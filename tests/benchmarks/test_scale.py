@@ -23,8 +23,8 @@ from benchmarks.scale.read_after_write import (
     user_lines,
 )
 from benchmarks.servers.server_process import ServerProcess
-from journal.log import Journal
-from journal.repair.verify import verify
+from rewound.journal.log import Journal
+from rewound.journal.repair.verify import verify
 
 USERS = ["reader-1", "reader-2"]
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlencode
 
-from actors.rewind.moments import rfc3339
+from rewound.actors.rewind.moments import rfc3339
 from tests.actors.object_store import Document
 from tests.browser.chromium import Page, open_page
 from tests.gateway.api import ADMIN, Api, config_map, served

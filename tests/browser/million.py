@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 from zlib import crc32
 
-from actors.selectors.facts import pack_facts
-from journal import Journal
-from journal.records import Event
+from rewound.actors.selectors.facts import pack_facts
+from rewound.journal import Journal
+from rewound.journal.records import Event
 
 DAY = 86_400 * 1_000_000
 BATCH = 20_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.rewind.moments import rfc3339
+from rewound.actors.rewind.moments import rfc3339
 from tests.actors.object_store import memory_folder
 from tests.browser.chromium import open_page
 from tests.browser.journal_page import LOADS, open_signed_in

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.access.authorization.chain import AlwaysAllow
-from gateway.composition.extensions import Extensions
+from rewound.actors.access.authorization.chain import AlwaysAllow
+from rewound.gateway.composition.extensions import Extensions
 from tests.browser.chromium import open_page
 from tests.browser.journal_page import (
     LOADS,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.replay.player import Moment
-from gateway.replay.replay import Plan
+from rewound.gateway.replay.player import Moment
+from rewound.gateway.replay.replay import Plan
 from tests.browser.chromium import open_page
 from tests.browser.journal_page import open_signed_in
 from tests.gateway.page.test_replayed_timeline import record

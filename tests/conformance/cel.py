@@ -17,13 +17,13 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from actors.errors import Invalid
-from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.structural.compile import Compiled, compile_schema
-from actors.kinds.structural.definition_checks import check_schema
-from actors.kinds.validation import FieldError, collect
-from actors.names import NAMES, Names
-from actors.runtime.time_limit import run_limited
+from rewound.actors.errors import Invalid
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.kinds.structural.compile import Compiled, compile_schema
+from rewound.actors.kinds.structural.definition_checks import check_schema
+from rewound.actors.kinds.validation import FieldError, collect
+from rewound.actors.names import NAMES, Names
+from rewound.actors.runtime.time_limit import run_limited
 from tests.conformance import cel_over_http
 from tests.conformance.cel_cases import GROUP, KIND, PLURAL, Case, Outcome, load, written
 

@@ -8,7 +8,7 @@ import pathlib
 import re
 from typing import Any, NamedTuple
 
-from actors.names import CLUSTER, Names
+from rewound.actors.names import CLUSTER, Names
 
 GROUP, KIND, PLURAL = "cel.example.com", "Thing", "things"
 _MARK = "\x00"  # before numbers, which are sent as they are written: 1.0 and 1 differ

@@ -26,16 +26,16 @@ import orjson
 import pytest
 import trio
 
-from actors.golang.json import unescaped
-from actors.kinds.built_in import built_in
-from actors.kinds.catalog import Catalog
-from actors.names import NAMES
-from actors.store.committer import Committer
-from gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from gateway.composition.run import run
-from gateway.settings.cluster import ClusterSettings
-from gateway.settings.settings import LOOPBACK, Addresses, Settings
-from gateway.store import Store
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.names import NAMES
+from rewound.actors.store.committer import Committer
+from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from rewound.gateway.composition.run import run
+from rewound.gateway.settings.cluster import ClusterSettings
+from rewound.gateway.settings.settings import LOOPBACK, Addresses, Settings
+from rewound.gateway.store import Store
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import Document, ManualClock, Refused, Verbs, memory_folder, open_store
 from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd

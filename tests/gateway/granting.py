@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules
-from actors.identity import User
+from rewound.actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules
+from rewound.actors.identity import User
 
 
 class Grants:

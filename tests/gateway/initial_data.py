@@ -17,16 +17,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from actors.access.authorization.rbac import policy as policy_module
-from actors.access.authorization.rbac.policy import RbacPolicy
-from actors.bootstrap.bootstrap import Bootstrap
-from actors.controllers.api_services import RegistrationController
-from actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
-from actors.controllers.flow_control import FlowControlController
-from actors.controllers.garbage_collector import GarbageCollector
-from journal import environment, log, tail
-from journal.log import Journal
-from journal.transaction import ReadTransaction
+from rewound.actors.access.authorization.rbac import policy as policy_module
+from rewound.actors.access.authorization.rbac.policy import RbacPolicy
+from rewound.actors.bootstrap.bootstrap import Bootstrap
+from rewound.actors.controllers.api_services import RegistrationController
+from rewound.actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
+from rewound.actors.controllers.flow_control import FlowControlController
+from rewound.actors.controllers.garbage_collector import GarbageCollector
+from rewound.journal import environment, log, tail
+from rewound.journal.log import Journal
+from rewound.journal.transaction import ReadTransaction
 
 # Settings that have no influence on the initial objects of a dialect.
 INDEPENDENT = {

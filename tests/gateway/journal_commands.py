@@ -19,9 +19,9 @@ from typing import Any
 
 import orjson
 
-from actors.selectors.facts import pack_facts
-from gateway.cli.main import main
-from journal import Event, Journal
+from rewound.actors.selectors.facts import pack_facts
+from rewound.gateway.cli.main import main
+from rewound.journal import Event, Journal
 
 NOON = round(datetime(2024, 5, 1, 12, 0, tzinfo=UTC).timestamp() * 1_000_000)
 

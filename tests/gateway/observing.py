@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import trio
 
-from actors.access.authorize import Attributes, Decision
-from gateway.message import Request
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.gateway.message import Request
 
 
 @dataclass

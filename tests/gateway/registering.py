@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.registry import Registry
-from gateway.composition import open_store
+from rewound.actors.kinds.registry import Registry
+from rewound.gateway.composition import open_store
 from tests.gateway.api import Api, served
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
+from rewound.journal import Journal
 from tests.journal.model import Model
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from journal import Event, Row
+from rewound.journal import Event, Row
 
 NOON = 1_700_000_000_000_000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from journal import Journal
-from journal.copy import Copy
-from journal.keys import MAX_OFFSET
-from journal.stream import Commit, Header, Message, Source, Stored, StreamParser, Types
+from rewound.journal import Journal
+from rewound.journal.copy import Copy
+from rewound.journal.keys import MAX_OFFSET
+from rewound.journal.stream import Commit, Header, Message, Source, Stored, StreamParser, Types
 
 LEADER = "https://leader"
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, retention, stream
-from journal.backup import BackupFile, BadBackup, restore_backup
-from journal.errors import Diverged, JournalExists, StorageFailed
-from journal.repair import verify
-from journal.stream import Commit, Header, Stored, StreamParser, Types
+from rewound.journal import Journal, retention, stream
+from rewound.journal.backup import BackupFile, BadBackup, restore_backup
+from rewound.journal.errors import Diverged, JournalExists, StorageFailed
+from rewound.journal.repair import verify
+from rewound.journal.stream import Commit, Header, Stored, StreamParser, Types
 from tests.journal.model import NOON, Model
 from tests.journal.streaming import LEADER, stored_events, stream_of
 from tests.journal.test_stream import fill

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal import Journal, state
+from rewound.journal import Journal, state
 from tests.examples import examples
 from tests.journal.model import Model, ram
 

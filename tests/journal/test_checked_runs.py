@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from journal import Journal, keys, state
-from journal.retention import advance
+from rewound.journal import Journal, keys, state
+from rewound.journal.retention import advance
 from tests.journal.model import Model
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from journal import Journal, keys, records
-from journal.errors import Damaged
-from journal.repair import verify
-from journal.view import View
+from rewound.journal import Journal, keys, records
+from rewound.journal.errors import Damaged
+from rewound.journal.repair import verify
+from rewound.journal.view import View
 from tests.journal.model import Model
 
 KEY = keys.of_object(1, "default", "n05")

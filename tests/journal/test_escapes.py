@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from journal import Event, keys, records
-from journal.escapes import escaped
+from rewound.journal import Event, keys, records
+from rewound.journal.escapes import escaped
 from tests.cases import cases
 
 OFFSET, KEY = 7, keys.of_object(3, "default", "web")

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from journal import Event, Journal, retention, snapshot_writer
-from journal.errors import JournalExists, NewerLayout
-from journal.repair import verify
-from journal.transfer import MAGIC, Header, _Frames, export, restore
+from rewound.journal import Event, Journal, retention, snapshot_writer
+from rewound.journal.errors import JournalExists, NewerLayout
+from rewound.journal.repair import verify
+from rewound.journal.transfer import MAGIC, Header, _Frames, export, restore
 from tests.journal.model import Model
 
 BODY = b'{"a":1}'

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
-from journal.errors import DamagedFile, JournalError
-from journal.transfer import export, restore
+from rewound.journal import Journal
+from rewound.journal.errors import DamagedFile, JournalError
+from rewound.journal.transfer import export, restore
 from tests.journal.model import Model, ram
 
 

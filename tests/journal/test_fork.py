@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, retention
-from journal.errors import Compacted, JournalExists
-from journal.transfer import fork
+from rewound.journal import Journal, retention
+from rewound.journal.errors import Compacted, JournalExists
+from rewound.journal.transfer import fork
 from tests.gateway.journal_commands import delete, put, write_history
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from journal import Event, Journal
-from journal.errors import StorageFailed, StorageFull
-from journal.repair import verify
+from rewound.journal import Event, Journal
+from rewound.journal.errors import StorageFailed, StorageFull
+from rewound.journal.repair import verify
 from tests.journal.model import Model
 
 ROOM = 300 << 10

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from journal import Event, keys, records
-from journal.errors import Damaged, NewerLayout
+from rewound.journal import Event, keys, records
+from rewound.journal.errors import Damaged, NewerLayout
 from tests.cases import cases
 
 EVENT = Event(

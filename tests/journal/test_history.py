@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from journal import Journal
+from rewound.journal import Journal
 from tests.journal.model import NOON, Model
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import lmdb
 import pytest
 
-from journal import Journal, keys
-from journal.errors import CannotOpen, IncompleteFolder, LostCommits, WrongIdentity
-from journal.files import identity, opening
-from journal.files.identity import SLOTS
-from journal.files.opening import DRAFT
-from journal.transfer import export, restore
+from rewound.journal import Journal, keys
+from rewound.journal.errors import CannotOpen, IncompleteFolder, LostCommits, WrongIdentity
+from rewound.journal.files import identity, opening
+from rewound.journal.files.identity import SLOTS
+from rewound.journal.files.opening import DRAFT
+from rewound.journal.transfer import export, restore
 from tests.journal.model import Model
 
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from journal import Journal, View, history, keys
-from journal.history import Index
+from rewound.journal import Journal, View, history, keys
+from rewound.journal.history import Index
 from tests.journal.model import Model
 
 

@@ -10,9 +10,9 @@ from typing import IO
 
 import pytest
 
-from journal import Journal, environment
-from journal.errors import StorageFailed
-from journal.repair import verify
+from rewound.journal import Journal, environment
+from rewound.journal.errors import StorageFailed
+from rewound.journal.repair import verify
 from tests.journal.model import Model
 
 TINY = 128 << 10

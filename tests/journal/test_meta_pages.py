@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
-from journal.errors import CannotOpen, DamagedMetaPage, NotAJournal
-from journal.files import identity, meta_pages
+from rewound.journal import Journal
+from rewound.journal.errors import CannotOpen, DamagedMetaPage, NotAJournal
+from rewound.journal.files import identity, meta_pages
 from tests.journal.model import Model
 
 OBJECTS = 360

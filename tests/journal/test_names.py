@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from journal import Journal, keys
-from journal.errors import BadName, CannotStore, NameTooLong
+from rewound.journal import Journal, keys
+from rewound.journal.errors import BadName, CannotStore, NameTooLong
 from tests.journal.model import Model
 
 IMPOSSIBLE = ["", "a\0b", "\ud800", "n" * (keys.MAX_NAMES + 1), "é" * 300]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from journal import Journal, keys, records
+from rewound.journal import Journal, keys, records
 
 
 def stored_meta(journal: Journal) -> dict[bytes, bytes]:

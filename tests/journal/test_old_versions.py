@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from journal import Journal, replay, retention, snapshot_writer
-from journal.errors import Compacted, FutureVersion
-from journal.repair import verify
-from journal.replay import PastView
-from journal.view import View
+from rewound.journal import Journal, replay, retention, snapshot_writer
+from rewound.journal.errors import Compacted, FutureVersion
+from rewound.journal.repair import verify
+from rewound.journal.replay import PastView
+from rewound.journal.view import View
 from tests.examples import examples
 from tests.journal.model import Model, ram
 

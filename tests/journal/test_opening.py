@@ -8,9 +8,9 @@ from typing import Any
 import lmdb
 import pytest
 
-from journal import Journal, keys, log, records
-from journal.environment import Databases
-from journal.errors import (
+from rewound.journal import Journal, keys, log, records
+from rewound.journal.environment import Databases
+from rewound.journal.errors import (
     AlreadyOpen,
     CannotOpen,
     DamagedStructure,
@@ -21,12 +21,12 @@ from journal.errors import (
     NotAJournal,
     WrongDialect,
 )
-from journal.files import identity, opening
-from journal.files.data_file import DATA
-from journal.files.meta_pages import BRANCH
-from journal.files.pages import NODE_SIZE, PageFile, Walk, database_of, free_pages
-from journal.files.structure import FREE, MAIN, audit, check_structure
-from journal.repair import verify
+from rewound.journal.files import identity, opening
+from rewound.journal.files.data_file import DATA
+from rewound.journal.files.meta_pages import BRANCH
+from rewound.journal.files.pages import NODE_SIZE, PageFile, Walk, database_of, free_pages
+from rewound.journal.files.structure import FREE, MAIN, audit, check_structure
+from rewound.journal.repair import verify
 from tests.journal.model import Model
 
 

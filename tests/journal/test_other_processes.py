@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from journal import Journal
+from rewound.journal import Journal
 from tests.journal.model import Model
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from journal import Journal
-from journal.state import CACHEABLE_ROWS
+from rewound.journal import Journal
+from rewound.journal.state import CACHEABLE_ROWS
 from tests.journal.model import Model
 
 

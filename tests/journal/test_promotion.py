@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
-from journal.copy import NotPromoted, promote
-from journal.errors import AlreadyOpen, CannotFollow, Diverged, NoJournal, OfStandby
-from journal.repair.recover import recover
-from journal.timelines import Timeline, before, branch, decode_timelines, encode_timelines
+from rewound.journal import Journal
+from rewound.journal.copy import NotPromoted, promote
+from rewound.journal.errors import AlreadyOpen, CannotFollow, Diverged, NoJournal, OfStandby
+from rewound.journal.repair.recover import recover
+from rewound.journal.timelines import Timeline, before, branch, decode_timelines, encode_timelines
 from tests.journal.model import Model
 from tests.journal.streaming import Receiver, stream_of
 

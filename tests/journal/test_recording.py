@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
-from journal.errors import FutureVersion, NotWritable
-from journal.recording import Recording
-from journal.view import View
+from rewound.journal import Journal
+from rewound.journal.errors import FutureVersion, NotWritable
+from rewound.journal.recording import Recording
+from rewound.journal.view import View
 from tests.gateway.journal_commands import delete, put, write_history
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, retention
-from journal.errors import Compacted
-from journal.repair import verify
+from rewound.journal import Journal, retention
+from rewound.journal.errors import Compacted
+from rewound.journal.repair import verify
 from tests.journal.model import Model
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from journal import Journal, replay, snapshot_writer, state
-from journal.replay import PastView
+from rewound.journal import Journal, replay, snapshot_writer, state
+from rewound.journal.replay import PastView
 from tests.journal.model import Model
 
 COUNT = 60

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from journal import Journal, history, keys, replay, retention, snapshot_writer, snapshots
-from journal.repair import verify
+from rewound.journal import Journal, history, keys, replay, retention, snapshot_writer, snapshots
+from rewound.journal.repair import verify
 from tests.journal.model import Model
 
 

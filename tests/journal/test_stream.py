@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from journal import Event, Journal, retention, stream
-from journal.errors import CannotFollow, Compacted, OfStandby
-from journal.frames import BadFrame
-from journal.repair import verify
-from journal.stream import Commit, Header, Source, Stored, Types
+from rewound.journal import Event, Journal, retention, stream
+from rewound.journal.errors import CannotFollow, Compacted, OfStandby
+from rewound.journal.frames import BadFrame
+from rewound.journal.repair import verify
+from rewound.journal.stream import Commit, Header, Source, Stored, Types
 from tests.journal.model import Model
 from tests.journal.streaming import (
     AnyEnd,

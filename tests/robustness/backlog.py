@@ -10,8 +10,8 @@ import json
 import time
 from pathlib import Path
 
-from actors.selectors.facts import pack_facts
-from journal import Event, Journal
+from rewound.actors.selectors.facts import pack_facts
+from rewound.journal import Event, Journal
 
 AGE = 3600_000_000  # microseconds: an hour before now
 BATCH = 2000

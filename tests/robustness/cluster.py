@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from journal import failpoints
+from rewound.journal import failpoints
 from tests.ports import reserve_port
 
 LOOPBACK = "127.0.0.1"
@@ -29,7 +29,7 @@ _READY_POLL_SECONDS, _FILE_POLL_SECONDS = 0.005, 0.0005
 # Runs the command `rewound` after some statements, for what depends on the machine or would take long.
 _TUNED = """
 import sys
-from gateway.cli.main import main
+from rewound.gateway.cli.main import main
 {statements}
 sys.exit(main(sys.argv[1:]))
 """
@@ -95,7 +95,7 @@ class Cluster:
         if statements:
             return [sys.executable, "-c", _TUNED.format(statements="\n".join(statements))]
         installed = Path(sys.executable).parent / "rewound"
-        return [str(installed)] if installed.exists() else [sys.executable, "-m", "gateway.cli.main"]
+        return [str(installed)] if installed.exists() else [sys.executable, "-m", "rewound.gateway.cli.main"]
 
     def _flags(self) -> tuple[str, ...]:
         return (

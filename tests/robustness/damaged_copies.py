@@ -28,15 +28,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from journal import Journal, Row
-from journal.environment import Databases
-from journal.errors import JournalError
-from journal.files.data_file import DATA
-from journal.files.pages import PageFile, leaf_nodes
-from journal.files.structure import audit
-from journal.repair import verify
-from journal.repair.damaged_file import survey
-from journal.view import View
+from rewound.journal import Journal, Row
+from rewound.journal.environment import Databases
+from rewound.journal.errors import JournalError
+from rewound.journal.files.data_file import DATA
+from rewound.journal.files.pages import PageFile, leaf_nodes
+from rewound.journal.files.structure import audit
+from rewound.journal.repair import verify
+from rewound.journal.repair.damaged_file import survey
+from rewound.journal.view import View
 from tests.journal.model import ram
 from tests.robustness.sample_journal import TYPES, Name, Sample
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
-from journal import Journal
+from rewound.journal import Journal
 from tests.local_cluster import LocalCluster, NodeProcess, local_cluster
 from tests.robustness import cluster as one_server
 from tests.robustness.client import Client, ConnectionBroken, ServerGone

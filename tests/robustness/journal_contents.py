@@ -9,9 +9,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from journal import Journal
-from journal.records import Event
-from journal.repair import verify
+from rewound.journal import Journal
+from rewound.journal.records import Event
+from rewound.journal.repair import verify
 from tests.robustness.objects import TEST_KEYS, TYPES, Document, Key
 
 

@@ -12,8 +12,8 @@ import time
 from bisect import bisect_right
 from pathlib import Path
 
-from journal import Journal, View
-from journal.records import Event
+from rewound.journal import Journal, View
+from rewound.journal.records import Event
 from tests.robustness.expected_events import Entry, ExpectedEvents
 from tests.robustness.interest import Interest
 from tests.robustness.objects import TYPES, Key

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from journal import Event, Journal, Row, retention, snapshot_writer
-from journal.files import identity
-from journal.files.data_file import DATA
+from rewound.journal import Event, Journal, Row, retention, snapshot_writer
+from rewound.journal.files import identity
+from rewound.journal.files.data_file import DATA
 
 Name = tuple[int, str, str]  # type id, namespace, name
 TYPES = ("configmaps", "secrets", "widgets.example.com")

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from journal import View
+from rewound.journal import View
 from tests.robustness.signal_schedule import ScheduledSignal
 
 SITE = "journal.append"

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
-from journal.errors import JournalError
-from journal.repair.recover import recover
+from rewound.journal import Journal
+from rewound.journal.errors import JournalError
+from rewound.journal.repair.recover import recover
 from tests.journal.model import ram
 from tests.robustness.damaged_copies import Flip, flipped, meta_flips, random_flips, read_damaged
 from tests.robustness.sample_journal import TYPES, Sample, make_sample

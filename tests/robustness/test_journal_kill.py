@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from journal import Event, Journal, failpoints, retention, snapshot_writer
-from journal.repair import verify
+from rewound.journal import Event, Journal, failpoints, retention, snapshot_writer
+from rewound.journal.repair import verify
 
 STEPS = ["begun", "events-written", "state-written", "before-commit", "after-commit"]
 NAMES = 40

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
-from journal.errors import NotAJournal
-from journal.files.opening import DRAFT
-from journal.repair import verify
+from rewound.journal import Journal
+from rewound.journal.errors import NotAJournal
+from rewound.journal.files.opening import DRAFT
+from rewound.journal.repair import verify
 
 TIMEOUT = 900  # of all kills, on a busy machine
 SCRIPT = """
 import sys
 from pathlib import Path
-from journal import Journal
+from rewound.journal import Journal
 for line in sys.stdin:
     Journal.open(Path(line.strip())).close()
     print("created", flush=True)

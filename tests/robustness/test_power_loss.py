@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
-from journal.files import identity
-from journal.files.data_file import DATA
-from journal.repair import verify
+from rewound.journal import Journal
+from rewound.journal.files import identity
+from rewound.journal.files.data_file import DATA
+from rewound.journal.repair import verify
 from tests.journal.model import ram
 from tests.robustness.sample_journal import TYPES, Sample, make_sample
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from journal import Journal
+from rewound.journal import Journal
 from tests.robustness.client import Client, ConnectionBroken
 from tests.robustness.client_cache import ClientCache
 from tests.robustness.cluster import Cluster, DidNotStart

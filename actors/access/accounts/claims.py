@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from actors.access.token_json import WrongClaim, check_texts, time_of
-from actors.identity import User
-from actors.names import Names
+from rewound.actors.access.token_json import WrongClaim, check_texts, time_of
+from rewound.actors.identity import User
+from rewound.actors.names import Names
 
 ACCOUNTS, SECRETS, PODS, NODES = "serviceaccounts", "secrets", "pods", "nodes"
 BINDABLE = {"pod": PODS, "secret": SECRETS, "node": NODES}  # the claim, and what it names

@@ -27,11 +27,11 @@ from urllib.parse import urlsplit
 import orjson
 import trio
 
-from actors.access.token_json import object_of
-from actors.certificates.pki import one_process_at_a_time, write_atomically
-from actors.errors import KeysUnusable
-from actors.golang.json import dumps
-from actors.runtime.background_import import imported
+from rewound.actors.access.token_json import object_of
+from rewound.actors.certificates.pki import one_process_at_a_time, write_atomically
+from rewound.actors.errors import KeysUnusable
+from rewound.actors.golang.json import dumps
+from rewound.actors.runtime.background_import import imported
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from math import ceil
 
 import trio
 
-from actors.access.accounts.claims import (
+from rewound.actors.access.accounts.claims import (
     ACCOUNTS,
     NODES,
     PODS,
@@ -26,7 +26,7 @@ from actors.access.accounts.claims import (
     secret_claims,
     user_of,
 )
-from actors.access.accounts.keys import (
+from rewound.actors.access.accounts.keys import (
     AccountKeys,
     KeyFiles,
     Keys,
@@ -35,17 +35,17 @@ from actors.access.accounts.keys import (
     unverified_issuer,
     verified_claims,
 )
-from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
-from actors.golang.quoting import quoted_start
-from actors.identity import User
-from actors.kinds.values.times import micros_of
-from actors.names import Names
-from actors.runtime.clock import Clock, nanoseconds
-from actors.selectors.facts import unpack_uids
-from actors.store.document import decode, is_being_deleted
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event, Row
+from rewound.actors.access.authentication.authenticate import Authenticated, Outcome, Refused
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.identity import User
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.names import Names
+from rewound.actors.runtime.clock import Clock, nanoseconds
+from rewound.actors.selectors.facts import unpack_uids
+from rewound.actors.store.document import decode, is_being_deleted
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event, Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from time import time_ns
 from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 
-from actors.errors import Unauthorized
-from actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
+from rewound.actors.errors import Unauthorized
+from rewound.actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 
 # Headers with tokens that are valid for some time, of about a kilobyte each. The oldest is forgotten first.
 MAX_CACHED_HEADERS = 2000

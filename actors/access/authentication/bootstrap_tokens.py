@@ -9,13 +9,13 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 
-from actors.access.authentication.authenticate import Authenticated
-from actors.access.bootstrap_token import SECRET_PREFIX, parse_token, token_of
-from actors.identity import User
-from actors.names import Names
-from actors.runtime.clock import Clock
-from actors.store.document import decode, is_being_deleted
-from journal.log import Journal
+from rewound.actors.access.authentication.authenticate import Authenticated
+from rewound.actors.access.bootstrap_token import SECRET_PREFIX, parse_token, token_of
+from rewound.actors.identity import User
+from rewound.actors.names import Names
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.store.document import decode, is_being_deleted
+from rewound.journal.log import Journal
 
 
 class BootstrapTokens:

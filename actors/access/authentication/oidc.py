@@ -21,13 +21,13 @@ from typing import Any, NamedTuple
 import orjson
 import trio
 
-from actors.access.authentication.authenticate import Authenticated, Refused
-from actors.access.authentication.oidc_claims import BadClaims, ClaimRules
-from actors.access.remote.calls import Calls, DocumentError
-from actors.access.token_json import object_of
-from actors.certificates.trust import verifying
-from actors.runtime.background_import import imported
-from actors.runtime.clock import Clock
+from rewound.actors.access.authentication.authenticate import Authenticated, Refused
+from rewound.actors.access.authentication.oidc_claims import BadClaims, ClaimRules
+from rewound.actors.access.remote.calls import Calls, DocumentError
+from rewound.actors.access.token_json import object_of
+from rewound.actors.certificates.trust import verifying
+from rewound.actors.runtime.background_import import imported
+from rewound.actors.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
 

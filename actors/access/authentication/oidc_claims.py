@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from actors.access.token_json import WrongClaim, check_texts, time_of
-from actors.identity import User
+from rewound.actors.access.token_json import WrongClaim, check_texts, time_of
+from rewound.actors.identity import User
 
 # Of asymmetric keys alone: whoever can verify with a symmetric one can also sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")

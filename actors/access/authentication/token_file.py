@@ -11,7 +11,7 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from actors.identity import User
+from rewound.actors.identity import User
 
 
 class TokenFileError(ValueError):

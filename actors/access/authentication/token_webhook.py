@@ -17,10 +17,10 @@ import secrets
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
-from actors.access.remote.calls import Webhook, WebhookError, review
-from actors.access.remote.shared_calls import ExpiringCache, SharedCalls
-from actors.identity import User
+from rewound.actors.access.authentication.authenticate import Authenticated, Outcome, Refused
+from rewound.actors.access.remote.calls import Webhook, WebhookError, review
+from rewound.actors.access.remote.shared_calls import ExpiringCache, SharedCalls
+from rewound.actors.identity import User
 
 logger = logging.getLogger(__name__)
 

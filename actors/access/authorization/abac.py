@@ -19,9 +19,18 @@ from typing import Any, Final
 
 import orjson
 
-from actors.access.authorize import ALLOWED, ANY, Attributes, Decision, PathRule, ResourceRule, Rules, Verdict
-from actors.identity import AUTHENTICATED, User
-from actors.names import NAMES
+from rewound.actors.access.authorize import (
+    ALLOWED,
+    ANY,
+    Attributes,
+    Decision,
+    PathRule,
+    ResourceRule,
+    Rules,
+    Verdict,
+)
+from rewound.actors.identity import AUTHENTICATED, User
+from rewound.actors.names import NAMES
 
 READ_VERBS: Final = ("get", "list", "watch")
 _NO_MATCH = Decision(Verdict.NO_OPINION, "No policy matched.")

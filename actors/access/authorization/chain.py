@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
-from actors.access.authorize import (
+from rewound.actors.access.authorize import (
     ALLOWED,
     EVERYTHING,
     NO_OPINION,
@@ -21,7 +21,7 @@ from actors.access.authorize import (
     Verdict,
     join_errors,
 )
-from actors.identity import MASTERS, User
+from rewound.actors.identity import MASTERS, User
 
 _NO_OPINION = Verdict.NO_OPINION  # an attribute of an enum takes long to look up
 

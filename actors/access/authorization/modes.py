@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from actors.access.authorize import Authorizer
+    from rewound.actors.access.authorize import Authorizer
 
 MODES = ("Node", "RBAC", "ABAC", "Webhook", "AlwaysAllow", "AlwaysDeny")
 
@@ -31,13 +31,13 @@ def authorizer(
     modes: Sequence[str], makers: Mapping[str, Callable[[], Authorizer]], first: Sequence[Authorizer] = ()
 ) -> Authorizer:
     """The authorizers of the modes as one; those in `first` are called before them."""
-    from actors.access.authorization.chain import AuthorizerChain, SystemMasters
+    from rewound.actors.access.authorization.chain import AuthorizerChain, SystemMasters
 
     made = [(mode, makers[mode]()) for mode in modes if mode in makers]
     chain = AuthorizerChain([*first, SystemMasters(), *(one for _, one in made)])
     if all(mode != "Node" for mode, _ in made):
         return chain
     others = AuthorizerChain([*first, SystemMasters(), *(one for mode, one in made if mode != "Node")])
-    from actors.access.authorization.node import NodesApart
+    from rewound.actors.access.authorization.node import NodesApart
 
     return NodesApart(chain, others)

@@ -18,8 +18,8 @@ from typing import Final
 
 import trio
 
-from actors.access.authorization.chain import AuthorizerChain
-from actors.access.authorize import (
+from rewound.actors.access.authorization.chain import AuthorizerChain
+from rewound.actors.access.authorize import (
     ALLOWED,
     NO_OPINION,
     NO_RULES,
@@ -29,24 +29,24 @@ from actors.access.authorize import (
     Rules,
     Verdict,
 )
-from actors.golang.quoting import quoted_start
-from actors.identity import NODE_PREFIX, User, node_of
-from actors.kinds.core.referenced_objects import (
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.identity import NODE_PREFIX, User, node_of
+from rewound.actors.kinds.core.referenced_objects import (
     claims_of_ephemeral_volumes,
     claims_of_pod,
     config_maps_of_pod,
     secrets_of_pod,
     secrets_of_volume,
 )
-from actors.messages import Object
-from actors.names import Names
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.turns import Turn
-from actors.selectors.facts import field_bytes, unpack_uids
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.selectors.facts import field_bytes, unpack_uids
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 _OWN_OBJECT_VERBS: Final = frozenset({"get", "create", "update", "patch", "delete"})
 _READ_VERBS: Final = frozenset({"get", "list", "watch"})

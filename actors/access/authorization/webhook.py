@@ -12,10 +12,10 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final
 
-from actors.access.authorize import Attributes, Decision, Rules, Verdict
-from actors.access.remote.calls import Webhook, WebhookError, review
-from actors.access.remote.shared_calls import ExpiringCache, SharedCalls
-from actors.identity import User
+from rewound.actors.access.authorize import Attributes, Decision, Rules, Verdict
+from rewound.actors.access.remote.calls import Webhook, WebhookError, review
+from rewound.actors.access.remote.shared_calls import ExpiringCache, SharedCalls
+from rewound.actors.identity import User
 
 logger = logging.getLogger(__name__)
 

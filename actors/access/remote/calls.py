@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from actors.access.remote.slots import Slots
-from actors.access.remote.target import Target
-from actors.golang.json import dumps
+from rewound.actors.access.remote.slots import Slots
+from rewound.actors.access.remote.target import Target
+from rewound.actors.golang.json import dumps
 
 FIRST_DELAY: Final = 0.5  # seconds between the first two tries
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from actors.access.remote.yaml_file import NotYaml, load_yaml
+from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
 
 Pem = bytes | Path  # the contents, or the file that has them
 

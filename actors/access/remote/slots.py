@@ -11,7 +11,7 @@ from typing import Protocol
 import outcome
 import trio
 
-from actors.access.remote.deadlines import Deadlines, TooSlow
+from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
 
 
 class Waiter(Protocol):

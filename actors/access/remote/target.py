@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from actors.access.remote.address import cleaned_url
-from actors.access.remote.kubeconfig_file import (
+from rewound.actors.access.remote.address import cleaned_url
+from rewound.actors.access.remote.kubeconfig_file import (
     Cluster,
     KubeconfigError,
     Pem,
@@ -27,7 +27,7 @@ from actors.access.remote.kubeconfig_file import (
     read_kubeconfig,
     read_pem,
 )
-from actors.certificates.trust import InvalidBundle, unverifying, verifying
+from rewound.actors.certificates.trust import InvalidBundle, unverifying, verifying
 
 ANONYMOUS: Final = User("")
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.plugin import Plugin, forbidden, rule
-from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.messages import Object
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
+from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.messages import Object
 
 DENIED: Final = "admission control is denying all modifications"
 

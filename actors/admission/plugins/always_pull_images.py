@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from actors.access.authorize import join_errors
-from actors.admission.plugin import Plugin, forbidden, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Resource
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.containers import CONTAINER, EPHEMERAL_CONTAINER
-from actors.messages import Object
+from rewound.actors.access.authorize import join_errors
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.containers import CONTAINER, EPHEMERAL_CONTAINER
+from rewound.actors.messages import Object
 
 PODS: Final = Resource("", "pods")
 CONTAINERS: Final = {

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from actors.access.authorize import Attributes, Authorizer, Decision
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.request import UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.golang.quoting import quoted_start
-from actors.identity import User
-from actors.messages import Object
-from actors.names import Names
-from actors.profile import DOCUMENTED, Rules
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
+from rewound.actors.admission.request import UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.identity import User
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
 
 REQUESTS: Final = "certificatesigningrequests"
 

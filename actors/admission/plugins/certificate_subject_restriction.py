@@ -6,12 +6,12 @@ rule `certificate-subjects` (`actors.profile`).
 
 from __future__ import annotations
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.identity import MASTERS
-from actors.kinds.values.pem import InvalidPEM, organizations_of_request
-from actors.names import Names
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.identity import MASTERS
+from rewound.actors.kinds.values.pem import InvalidPEM, organizations_of_request
+from rewound.actors.names import Names
 
 
 class CertificateSubjectRestriction(Plugin):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from actors.admission.caches import CachedObjects
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Resource
-from actors.kinds.networking import INGRESS_SPEC
-from actors.messages import Object
-from actors.names import Names
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.admission.caches import CachedObjects
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.networking import INGRESS_SPEC
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 
 class DefaultIngressClass(Plugin):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Resource
-from actors.kinds.core.pod_spec import POD_SPEC
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.core.pod_spec import POD_SPEC
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 PODS: Final = Resource("", "pods")
 SECONDS: Final = 300

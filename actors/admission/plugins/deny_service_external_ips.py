@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.plugin import Plugin, forbidden, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Resource
-from actors.messages import Object
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.messages import Object
 
 SERVICES: Final = Resource("", "services")
 

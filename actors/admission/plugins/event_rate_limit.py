@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from actors.access.authorize import join_errors
-from actors.admission.configuration import PluginConfiguration
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import RateLimited, Resource
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.access.authorize import join_errors
+from rewound.actors.admission.configuration import PluginConfiguration
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import RateLimited, Resource
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 EVENTS: Final = Resource("", "events")
 SERVER, NAMESPACE, USER, SOURCE_AND_OBJECT = TYPES = ("Server", "Namespace", "User", "SourceAndObject")

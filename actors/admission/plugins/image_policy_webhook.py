@@ -13,16 +13,16 @@ from typing import Any, Final
 
 import orjson
 
-from actors.access.remote.calls import Calls, WebhookError, review
-from actors.access.remote.shared_calls import ExpiringCache, SharedCalls
-from actors.access.remote.target import Target, read_target
-from actors.admission.configuration import PluginConfiguration
-from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Resource
-from actors.golang.json import unescaped
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.access.remote.calls import Calls, WebhookError, review
+from rewound.actors.access.remote.shared_calls import ExpiringCache, SharedCalls
+from rewound.actors.access.remote.target import Target, read_target
+from rewound.actors.admission.configuration import PluginConfiguration
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.golang.json import unescaped
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 logger = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.names import Names
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.names import Names
 
 PODS: Final = Resource("", "pods")
 

@@ -15,19 +15,19 @@ from typing import Final
 
 import trio
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.kinds.core.pod_spec import POD_SPEC
-from actors.kinds.core.resources import nanos
-from actors.kinds.values.quantity import NANOS, canonical_quantity
-from actors.messages import Object
-from actors.names import Names
-from actors.profile import Rules
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.kinds.core.pod_spec import POD_SPEC
+from rewound.actors.kinds.core.resources import nanos
+from rewound.actors.kinds.values.quantity import NANOS, canonical_quantity
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.profile import Rules
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 Amounts = Mapping[str, str]  # quantities by the name of the resource
 

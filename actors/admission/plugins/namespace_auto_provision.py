@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from actors.admission.caches import Namespaces
-from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import AlreadyExists, Overloaded, RequestError, ShuttingDown
+from rewound.actors.admission.caches import Namespaces
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import AlreadyExists, Overloaded, RequestError, ShuttingDown
 
 CreateNamespace = Callable[[str], Awaitable[None]]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.caches import Namespaces
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import NotFound, Resource
+from rewound.actors.admission.caches import Namespaces
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.errors import NotFound, Resource
 
 NAMESPACES: Final = Resource("", "namespaces")
 

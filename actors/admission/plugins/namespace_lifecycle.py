@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.admission.caches import Namespaces
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, DELETE, AdmissionRequest
-from actors.errors import Cause, Forbidden, NotFound, Resource
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.admission.caches import Namespaces
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, DELETE, AdmissionRequest
+from rewound.actors.errors import Cause, Forbidden, NotFound, Resource
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 NAMESPACES = Resource("", "namespaces")
 

@@ -11,15 +11,15 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, NotFound, Resource
-from actors.identity import node_of
-from actors.kinds.core import referenced_objects
-from actors.messages import Object
-from actors.names import Names
-from actors.selectors.facts import field_bytes, unpack_uids
-from journal.log import Journal
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, NotFound, Resource
+from rewound.actors.identity import node_of
+from rewound.actors.kinds.core import referenced_objects
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.selectors.facts import field_bytes, unpack_uids
+from rewound.journal.log import Journal
 
 PODS: Final = Resource("", "pods")
 NODES: Final = Resource("", "nodes")

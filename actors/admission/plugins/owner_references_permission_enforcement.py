@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from actors.access.authorize import Attributes, Authorizer, Decision
-from actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Resource
-from actors.golang.quoting import quoted_start
-from actors.identity import User
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, forbidden, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.identity import User
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
 
 PODS: Final = Resource("", "pods")
 FindKind = Callable[[str, str], Definition | None]  # by apiVersion and kind

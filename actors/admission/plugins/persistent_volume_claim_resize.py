@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.kinds.values.quantity import nanos_of
-from actors.messages import Object
-from actors.names import Names
-from actors.store.document import decode
-from journal.log import Journal
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.kinds.values.quantity import nanos_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.document import decode
+from rewound.journal.log import Journal
 
 CLAIMS = Resource("", "persistentvolumeclaims")
 NOT_BOUND = "Only bound persistent volume claims can be expanded"

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from actors.admission.configuration import PluginConfiguration
-from actors.admission.plugin import Plugin, forbidden, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Resource
-from actors.kinds.core.persistent_volumes import VOLUME_SPEC
-from actors.kinds.validation import label_value
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.admission.configuration import PluginConfiguration
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.core.persistent_volumes import VOLUME_SPEC
+from rewound.actors.kinds.validation import label_value
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 VOLUMES: Final = Resource("", "persistentvolumes")
 # The sources whose disks are in one zone: how messages show them, and the field that names the disk.

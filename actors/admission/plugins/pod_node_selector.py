@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from actors.admission.caches import NamespaceAnnotations
-from actors.admission.configuration import PluginConfiguration
-from actors.admission.plugin import Plugin, forbidden, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.kinds.core.pod_spec import POD_SPEC
-from actors.kinds.validation import label_value, qualified_name
-from actors.messages import Object
-from actors.names import Names
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.admission.caches import NamespaceAnnotations
+from rewound.actors.admission.configuration import PluginConfiguration
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.kinds.core.pod_spec import POD_SPEC
+from rewound.actors.kinds.validation import label_value, qualified_name
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 PODS: Final = Resource("", "pods")
 CONFIGURATION: Final = "podNodeSelectorPluginConfig"

@@ -17,23 +17,23 @@ from typing import Final
 
 import trio
 
-from actors.access.authorize import Attributes, Authorizer, Decision
-from actors.admission.caches import CachedObjects
-from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, forbidden, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.golang.format import Formatted
-from actors.golang.quoting import quoted
-from actors.identity import User
-from actors.kinds.core.containers import CONTAINER, EPHEMERAL_CONTAINER
-from actors.kinds.core.pod_spec import POD_SPEC
-from actors.kinds.core.security_context import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
-from actors.kinds.validation import FieldError, FieldErrors, collect, invalid, required
-from actors.kinds.validation import forbidden as forbidden_field
-from actors.messages import Object
-from actors.names import Names
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision
+from rewound.actors.admission.caches import CachedObjects
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, forbidden, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.golang.format import Formatted
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.identity import User
+from rewound.actors.kinds.core.containers import CONTAINER, EPHEMERAL_CONTAINER
+from rewound.actors.kinds.core.pod_spec import POD_SPEC
+from rewound.actors.kinds.core.security_context import POD_SECURITY_CONTEXT, SECURITY_CONTEXT
+from rewound.actors.kinds.validation import FieldError, FieldErrors, collect, invalid, required
+from rewound.actors.kinds.validation import forbidden as forbidden_field
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 PODS: Final = Resource("", "pods")
 POLICIES: Final = Resource("policy", "podsecuritypolicies")

@@ -12,19 +12,19 @@ from typing import Final
 
 import orjson
 
-from actors.admission.caches import NamespaceAnnotations
-from actors.admission.configuration import PluginConfiguration
-from actors.admission.plugin import Plugin, forbidden, rule
-from actors.admission.plugins.tolerations import covers, merged
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Resource
-from actors.kinds.core.pod import qos_class
-from actors.kinds.core.pod_spec import POD_SPEC, TOLERATION, toleration_rules
-from actors.kinds.validation import collect
-from actors.messages import Object
-from actors.names import Names
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.admission.caches import NamespaceAnnotations
+from rewound.actors.admission.configuration import PluginConfiguration
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
+from rewound.actors.admission.plugins.tolerations import covers, merged
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.core.pod import qos_class
+from rewound.actors.kinds.core.pod_spec import POD_SPEC, TOLERATION, toleration_rules
+from rewound.actors.kinds.validation import collect
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 PODS: Final = Resource("", "pods")
 _TYPES: Final[dict[str, type]] = {

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.kinds.core.pod_spec import POD_SPEC
-from actors.messages import Object
-from actors.names import Names
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.kinds.core.pod_spec import POD_SPEC
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 PODS: Final = Resource("", "pods")
 NO_CLASS: Final[Object] = {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}

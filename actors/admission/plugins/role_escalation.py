@@ -13,8 +13,8 @@ from typing import Final
 
 import trio
 
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.roles import (
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.rbac.roles import (
     CompiledRole,
     compact,
     described,
@@ -22,14 +22,14 @@ from actors.access.authorization.rbac.roles import (
     parts,
     quoted_words,
 )
-from actors.access.authorize import Attributes, Authorizer, Decision, join_errors
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, NotFound, Resource
-from actors.golang.quoting import quoted
-from actors.identity import MASTERS, User
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision, join_errors
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, NotFound, Resource
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.identity import MASTERS, User
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 EVERYTHING: Final[tuple[Object, ...]] = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},

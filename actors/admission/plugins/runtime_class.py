@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from actors.admission.caches import CachedObjects
-from actors.admission.plugin import Plugin, forbidden, rule
-from actors.admission.plugins.tolerations import merged
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Resource
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.pod_spec import POD_SPEC
-from actors.kinds.core.resources import nanos
-from actors.messages import Object
-from actors.names import Names
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.admission.caches import CachedObjects
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
+from rewound.actors.admission.plugins.tolerations import merged
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.pod_spec import POD_SPEC
+from rewound.actors.kinds.core.resources import nanos
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 PODS: Final = Resource("", "pods")
 OTHER_OVERHEAD: Final = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"

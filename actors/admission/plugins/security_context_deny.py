@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.messages import Object
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.messages import Object
 
 PODS: Final = Resource("", "pods")
 # The name of the Go field is in the message.

@@ -10,21 +10,25 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.containers import CONTAINER
-from actors.kinds.core.pod_spec import POD_SPEC
-from actors.kinds.core.referenced_objects import projected_sources, secrets_of_pod, variables_from_secrets
-from actors.kinds.core.volume_sources import FILE_MODE
-from actors.kinds.validation import name_is_path_segment
-from actors.messages import Object
-from actors.names import Names
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.containers import CONTAINER
+from rewound.actors.kinds.core.pod_spec import POD_SPEC
+from rewound.actors.kinds.core.referenced_objects import (
+    projected_sources,
+    secrets_of_pod,
+    variables_from_secrets,
+)
+from rewound.actors.kinds.core.volume_sources import FILE_MODE
+from rewound.actors.kinds.validation import name_is_path_segment
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 PODS: Final = Resource("", "pods")
 DEFAULT: Final = "default"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Resource
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 CLAIMS: Final = Resource("", "persistentvolumeclaims")
 VOLUMES: Final = Resource("", "persistentvolumes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.messages import Object
+from rewound.actors.messages import Object
 
 
 def merged(first: Sequence[Object], second: Sequence[Object]) -> list[Object]:

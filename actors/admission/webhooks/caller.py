@@ -9,25 +9,25 @@ from time import perf_counter
 
 import trio
 
-from actors.access.remote.calls import WebhookError
-from actors.admission.plugin import Queue
-from actors.admission.request import AdmissionRequest
-from actors.admission.timings import WebhookTimings
-from actors.admission.webhooks.candidates import Match
-from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.documents import in_version, new_document, old_document
-from actors.admission.webhooks.hook import Hook
-from actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
-from actors.admission.webhooks.review import BadResponse, Reviews, Undecodable, Verdict, denial
-from actors.conversion.converter import Converts
-from actors.conversion.reads import converts
-from actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
-from actors.kinds.validation import qualified_name
-from actors.messages import Object
-from actors.names import Names
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.write_context import new_uid
-from actors.store.proposal import Proposal
+from rewound.actors.access.remote.calls import WebhookError
+from rewound.actors.admission.plugin import Queue
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.admission.timings import WebhookTimings
+from rewound.actors.admission.webhooks.candidates import Match
+from rewound.actors.admission.webhooks.clients import WebhookClients
+from rewound.actors.admission.webhooks.documents import in_version, new_document, old_document
+from rewound.actors.admission.webhooks.hook import Hook
+from rewound.actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
+from rewound.actors.admission.webhooks.review import BadResponse, Reviews, Undecodable, Verdict, denial
+from rewound.actors.conversion.converter import Converts
+from rewound.actors.conversion.reads import converts
+from rewound.actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
+from rewound.actors.kinds.validation import qualified_name
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.write_context import new_uid
+from rewound.actors.store.proposal import Proposal
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from actors.admission.request import CONNECT, AdmissionRequest
-from actors.admission.webhooks.hook import Hook
-from actors.admission.webhooks.selector import Selector
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
+from rewound.actors.admission.request import CONNECT, AdmissionRequest
+from rewound.actors.admission.webhooks.hook import Hook
+from rewound.actors.admission.webhooks.selector import Selector
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
 
 Labels = Mapping[str, str]
 

@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 
 import trio
 
-from actors.access.remote.address import Addressed, cleaned_path, cleaned_url
-from actors.access.remote.calls import Calls, MakeBody, Webhook, WebhookError
-from actors.access.remote.kubeconfig_file import KubeconfigError, User
-from actors.access.remote.shared_calls import SharedCalls
-from actors.access.remote.slots import Slots
-from actors.access.remote.target import Target
-from actors.admission.webhooks.credentials import WebhookCredentials
-from actors.admission.webhooks.services import Services, Unresolved
-from actors.certificates.trust import InvalidBundle, verifying
+from rewound.actors.access.remote.address import Addressed, cleaned_path, cleaned_url
+from rewound.actors.access.remote.calls import Calls, MakeBody, Webhook, WebhookError
+from rewound.actors.access.remote.kubeconfig_file import KubeconfigError, User
+from rewound.actors.access.remote.shared_calls import SharedCalls
+from rewound.actors.access.remote.slots import Slots
+from rewound.actors.access.remote.target import Target
+from rewound.actors.admission.webhooks.credentials import WebhookCredentials
+from rewound.actors.admission.webhooks.services import Services, Unresolved
+from rewound.actors.certificates.trust import InvalidBundle, verifying
 
 MAX_CLIENTS: Final = 128
 

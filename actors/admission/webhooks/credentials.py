@@ -19,11 +19,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from actors.access.remote.kubeconfig_file import Kubeconfig, KubeconfigError, User, read_kubeconfig
-from actors.access.remote.target import ANONYMOUS, identify
-from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.certificates.trust import unverifying
-from actors.names import Names
+from rewound.actors.access.remote.kubeconfig_file import Kubeconfig, KubeconfigError, User, read_kubeconfig
+from rewound.actors.access.remote.target import ANONYMOUS, identify
+from rewound.actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
+from rewound.actors.certificates.trust import unverifying
+from rewound.actors.names import Names
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from actors.admission.request import CONNECT, AdmissionRequest
-from actors.errors import BadRequest, WebhookFailed
-from actors.golang.json import unescaped
-from actors.kinds.declaration.definition import ConvertByWebhook, Definition
-from actors.kinds.schema.decoder import NotDecodable
-from actors.messages import Object
-from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
-from actors.patch.json_patch import apply_json_patch, parse_json_patch
-from actors.patch.managed_fields.managers import read_entries
-from actors.patch.transform import check_bounds
-from actors.store.document import null_empty_lists
+from rewound.actors.admission.request import CONNECT, AdmissionRequest
+from rewound.actors.errors import BadRequest, WebhookFailed
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Definition
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.messages import Object
+from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from rewound.actors.patch.json_patch import apply_json_patch, parse_json_patch
+from rewound.actors.patch.managed_fields.managers import read_entries
+from rewound.actors.patch.transform import check_bounds
+from rewound.actors.store.document import null_empty_lists
 
 INVALID_MANAGERS = (
     ".metadata.managedFields was in an invalid state after admission; "

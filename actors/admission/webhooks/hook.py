@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from actors.access.remote.address import ServiceAddress
-from actors.admission.webhooks.selector import Selector, compile_selector
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
+from rewound.actors.access.remote.address import ServiceAddress
+from rewound.actors.admission.webhooks.selector import Selector, compile_selector
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 ANY: Final = "*"

@@ -13,24 +13,24 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from actors.admission.plugin import AsyncPlugin
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.admission.webhooks.candidates import (
+from rewound.actors.admission.plugin import AsyncPlugin
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.admission.webhooks.candidates import (
     NOTHING,
     Candidates,
     Match,
     matching_namespace,
     own_labels,
 )
-from actors.admission.webhooks.hook import Hook, hooks_of
-from actors.errors import Resource
-from actors.kinds.declaration.definition import Definition
-from actors.names import Names
-from actors.runtime.write_context import SERVER_USER
-from actors.selectors.facts import unpack_labels
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.admission.webhooks.hook import Hook, hooks_of
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import Names
+from rewound.actors.runtime.write_context import SERVER_USER
+from rewound.actors.selectors.facts import unpack_labels
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 NAMESPACES: Final = Resource("", "namespaces")
 # All definitions in which clients are served the objects of one; with itself.

@@ -14,23 +14,23 @@ from typing import Final
 
 import trio
 
-from actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
-from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest, Reinvocation
-from actors.admission.timings import WebhookTimings
-from actors.admission.webhooks.caller import WebhookCaller, began_at
-from actors.admission.webhooks.candidates import Match, selects_object
-from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
-from actors.admission.webhooks.matching import Configurations
-from actors.admission.webhooks.rejections import INTERNAL, Rejections
-from actors.admission.webhooks.review import JSON_PATCH
-from actors.conversion.converter import Converts
-from actors.conversion.reads import converts
-from actors.errors import ConversionFailed, RequestError, WebhookFailed
-from actors.golang.json import dumps
-from actors.messages import Object
-from actors.names import Names
-from actors.runtime.time_limit import run_limited
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
+from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest, Reinvocation
+from rewound.actors.admission.timings import WebhookTimings
+from rewound.actors.admission.webhooks.caller import WebhookCaller, began_at
+from rewound.actors.admission.webhooks.candidates import Match, selects_object
+from rewound.actors.admission.webhooks.clients import WebhookClients
+from rewound.actors.admission.webhooks.documents import Patched, apply_patch, parse_patch
+from rewound.actors.admission.webhooks.matching import Configurations
+from rewound.actors.admission.webhooks.rejections import INTERNAL, Rejections
+from rewound.actors.admission.webhooks.review import JSON_PATCH
+from rewound.actors.conversion.converter import Converts
+from rewound.actors.conversion.reads import converts
+from rewound.actors.errors import ConversionFailed, RequestError, WebhookFailed
+from rewound.actors.golang.json import dumps
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.runtime.time_limit import run_limited
 
 # Patches up to this size are applied in the event loop.
 SMALL_PATCH: Final = 4096

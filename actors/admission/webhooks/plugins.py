@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.admission.context import PluginContext
-from actors.admission.timings import WebhookTimings
-from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.credentials import WebhookCredentials, read_credentials
-from actors.admission.webhooks.matching import Configurations
-from actors.admission.webhooks.mutating import MutatingAdmissionWebhook
-from actors.admission.webhooks.rejections import Rejections
-from actors.admission.webhooks.services import Services
-from actors.admission.webhooks.validating import ValidatingAdmissionWebhook
-from actors.conversion.converter import Converter
-from actors.kinds.declaration.definition import Definition
+from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.timings import WebhookTimings
+from rewound.actors.admission.webhooks.clients import WebhookClients
+from rewound.actors.admission.webhooks.credentials import WebhookCredentials, read_credentials
+from rewound.actors.admission.webhooks.matching import Configurations
+from rewound.actors.admission.webhooks.mutating import MutatingAdmissionWebhook
+from rewound.actors.admission.webhooks.rejections import Rejections
+from rewound.actors.admission.webhooks.services import Services
+from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
+from rewound.actors.conversion.converter import Converter
+from rewound.actors.kinds.declaration.definition import Definition
 
 
 def webhook_plugins(

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import orjson
 
-from actors.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest
-from actors.admission.webhooks.hook import REVIEW_VERSIONS, Hook
-from actors.admission.webhooks.matching import NAMESPACES
-from actors.errors import WebhookDenied
-from actors.golang.json import dumps
-from actors.golang.quoting import quoted
-from actors.identity import AUTHENTICATED, MASTERS
-from actors.kinds.declaration.definition import Definition
-from actors.messages import DeleteOptions, Object
-from actors.names import Names
+from rewound.actors.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest
+from rewound.actors.admission.webhooks.hook import REVIEW_VERSIONS, Hook
+from rewound.actors.admission.webhooks.matching import NAMESPACES
+from rewound.actors.errors import WebhookDenied
+from rewound.actors.golang.json import dumps
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.identity import AUTHENTICATED, MASTERS
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.names import Names
 
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 JSON_PATCH: Final = "JSONPatch"

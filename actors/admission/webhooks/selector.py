@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from actors.golang.json import unescaped
-from actors.messages import Object
+from rewound.actors.golang.json import unescaped
+from rewound.actors.messages import Object
 
 # How many selectors that no webhook has any more stay compiled.
 _CACHED: Final = 4096

@@ -7,9 +7,9 @@ from typing import Final
 
 import orjson
 
-from actors.access.remote.address import ServiceAddress
-from actors.messages import Object
-from journal.log import Journal
+from rewound.actors.access.remote.address import ServiceAddress
+from rewound.actors.messages import Object
+from rewound.journal.log import Journal
 
 EXTERNAL_NAME: Final = "ExternalName"
 

@@ -6,17 +6,17 @@ from typing import Final
 
 import trio
 
-from actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
-from actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.admission.timings import WebhookTimings
-from actors.admission.webhooks.caller import WebhookCaller, began_at
-from actors.admission.webhooks.candidates import Match
-from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.matching import Configurations
-from actors.admission.webhooks.rejections import Rejections
-from actors.conversion.converter import Converts
-from actors.errors import RequestError
-from actors.names import Names
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
+from rewound.actors.admission.request import CONNECT, CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.admission.timings import WebhookTimings
+from rewound.actors.admission.webhooks.caller import WebhookCaller, began_at
+from rewound.actors.admission.webhooks.candidates import Match
+from rewound.actors.admission.webhooks.clients import WebhookClients
+from rewound.actors.admission.webhooks.matching import Configurations
+from rewound.actors.admission.webhooks.rejections import Rejections
+from rewound.actors.conversion.converter import Converts
+from rewound.actors.errors import RequestError
+from rewound.actors.names import Names
 
 ADMITTED: Final = Admitted()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.core import (
+from rewound.actors.kinds.core import (
     component_status,
     config_map,
     endpoints,
@@ -19,8 +19,8 @@ from actors.kinds.core import (
     service,
     service_account,
 )
-from actors.kinds.declaration.definition import Definition
-from actors.names import Names
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import Names
 
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:

@@ -5,13 +5,13 @@ Deprecated, but charts and consoles still look at it; `/livez` and `/readyz` rep
 
 from __future__ import annotations
 
-from actors.kinds.declaration.columns import NAME, Column
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Table
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import STRING, Field, ListOf, Struct
-from actors.kinds.validation import name_is_subdomain
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.declaration.columns import NAME, Column
+from rewound.actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Table
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import STRING, Field, ListOf, Struct
+from rewound.actors.kinds.validation import name_is_subdomain
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 COMPONENT_CONDITION = Struct(
     "core.v1.ComponentCondition",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy, Table
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, size_of
+from rewound.actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy, Table
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
+from rewound.actors.kinds.validation import (
     FieldErrors,
     config_key,
     forbidden,
@@ -19,8 +19,8 @@ from actors.kinds.validation import (
     size,
     too_long,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 MAX_BYTES: Final = 1024 * 1024
 IMMUTABLE_CONTENTS: Final = "field is immutable when `immutable` is set"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation import name_is_subdomain
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, TIME, Field, ListOf, Struct
+from rewound.actors.kinds.validation import name_is_subdomain
 
 _STREAMS: Final = (
     Field("stdin", BOOL, 1),

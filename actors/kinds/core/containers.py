@@ -24,23 +24,23 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from actors.kinds.core.resources import (
+from rewound.actors.kinds.core.resources import (
     RESOURCE_REQUIREMENTS,
     STANDARD_CONTAINER_RESOURCES,
     nanos,
     requirement_rules,
     round_up,
 )
-from actors.kinds.core.security_context import SECURITY_CONTEXT, context_rules
-from actors.kinds.core.volume_sources import (
+from rewound.actors.kinds.core.security_context import SECURITY_CONTEXT, context_rules
+from rewound.actors.kinds.core.volume_sources import (
     IN_VARIABLES,
     OBJECT_FIELD_SELECTOR,
     RESOURCE_FIELD_SELECTOR,
     amount_reference_rules,
     field_reference_rules,
 )
-from actors.kinds.core.volumes import Volumes
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.core.volumes import Volumes
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
@@ -51,7 +51,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
     config_key,
@@ -76,7 +76,7 @@ from actors.kinds.validation import (
     variable_name,
     without_backsteps,
 )
-from actors.messages import Object
+from rewound.actors.messages import Object
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 

@@ -6,12 +6,12 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.columns import AGE, NAME, NONE, Column
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy, Table
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.core.references import OBJECT_REFERENCE
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column
+from rewound.actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy, Table
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_label,
     dns_subdomain,
@@ -23,8 +23,8 @@ from actors.kinds.validation import (
     qualified_name,
     required,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.columns import NAME, Column, at, since
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.core.references import OBJECT_REFERENCE
+from rewound.actors.kinds.declaration.columns import NAME, Column, at, since
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -21,9 +21,9 @@ from actors.kinds.declaration.definition import (
     Strategy,
     Table,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules, value_at_path
-from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, value_at_path
+from rewound.actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
+from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_subdomain,
     invalid,
@@ -32,8 +32,8 @@ from actors.kinds.validation import (
     required,
     size,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 LONGEST_NAME: Final = 128
 LONGEST_MESSAGE: Final = 1024

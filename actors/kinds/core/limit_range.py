@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.resources import (
+from rewound.actors.kinds.core.resources import (
     HUGE_PAGES,
     container_name_rules,
     is_native,
     resource_name_rules,
     round_up,
 )
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy
-from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.schema.fields import QUANTITIES, STRING, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.definition import Definition, DiscoveryNames, Strategy
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules
+from rewound.actors.kinds.schema.fields import QUANTITIES, STRING, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
     FieldErrors,
     duplicate,
     forbidden,
@@ -25,9 +25,9 @@ from actors.kinds.validation import (
     qualified_name,
     required,
 )
-from actors.kinds.values.quantity import NANOS, nanos_of
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.values.quantity import NANOS, nanos_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 TYPES: Final = ("Container", "PersistentVolumeClaim", "Pod")
 AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
+from rewound.actors.kinds.declaration.definition import (
     ITEM_VERBS,
     Definition,
     Deletion,
@@ -20,7 +20,7 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.meta import (
     METADATA,
     NAMESPACE_FINALIZER,
     OBJECT_META,
@@ -29,10 +29,10 @@ from actors.kinds.declaration.meta import (
     metadata_update_rules,
     value_at_path,
 )
-from actors.kinds.schema.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.validation import FieldErrors, invalid, name_is_label
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.schema.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
+from rewound.actors.kinds.validation import FieldErrors, invalid, name_is_label
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 CONDITION = Struct(
     "core.v1.NamespaceCondition",

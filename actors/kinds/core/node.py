@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.connect_options import connecting
-from actors.kinds.core.resources import INTEGER_RESOURCES, round_up
-from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, at
-from actors.kinds.declaration.definition import (
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.connect_options import connecting
+from rewound.actors.kinds.core.resources import INTEGER_RESOURCES, round_up
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, at
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     DiscoveryNames,
     Selection,
@@ -22,8 +22,13 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules, value_at_path
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.declaration.meta import (
+    METADATA,
+    metadata_rules,
+    metadata_update_rules,
+    value_at_path,
+)
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
@@ -35,7 +40,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldError,
     FieldErrors,
@@ -50,9 +55,9 @@ from actors.kinds.validation import (
     required,
     undecided,
 )
-from actors.kinds.values.quantity import NANOS, nanos_of
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.values.quantity import NANOS, nanos_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

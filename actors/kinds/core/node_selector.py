@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from actors.kinds.declaration.meta import NEEDS_VALUES, NO_OPERATOR, TAKES_NO_VALUES
-from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation import FieldErrors, dns_subdomain, forbidden, invalid, qualified_name, required
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.declaration.meta import NEEDS_VALUES, NO_OPERATOR, TAKES_NO_VALUES
+from rewound.actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
+    FieldErrors,
+    dns_subdomain,
+    forbidden,
+    invalid,
+    qualified_name,
+    required,
+)
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 NODE_SELECTOR_REQUIREMENT = Struct(
     "core.v1.NodeSelectorRequirement",

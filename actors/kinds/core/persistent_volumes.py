@@ -18,17 +18,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from actors.golang.format import format_value
-from actors.kinds.core.node_selector import (
+from rewound.actors.golang.format import format_value
+from rewound.actors.kinds.core.node_selector import (
     NODE_SELECTOR,
     DeprecatedLabels,
     deprecated_labels,
     node_selector_rules,
     requirement_warnings,
 )
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.core.resources import round_up
-from actors.kinds.core.volume_sources import (
+from rewound.actors.kinds.core.references import OBJECT_REFERENCE
+from rewound.actors.kinds.core.resources import round_up
+from rewound.actors.kinds.core.volume_sources import (
     AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
     AZURE_DISK_VOLUME_SOURCE,
     FC_VOLUME_SOURCE,
@@ -47,14 +47,14 @@ from actors.kinds.core.volume_sources import (
     needs,
     unit_rules,
 )
-from actors.kinds.core.volumes import (
+from rewound.actors.kinds.core.volumes import (
     ACCESS_MODES,
     PERSISTENT_VOLUME_CLAIM_SPEC,
     VOLUME_MODES,
     claim_spec_rules,
 )
-from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -64,14 +64,14 @@ from actors.kinds.declaration.definition import (
     keep_spec,
     keep_status,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.features import (
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.features import (
     NODE_EXPAND_SECRET,
     READ_WRITE_ONCE_POD,
     RECOVER_EXPANSION,
     RETROACTIVE_CLASS,
 )
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     QUANTITIES,
@@ -83,7 +83,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     IMMUTABLE,
     FieldError,
     FieldErrors,
@@ -97,9 +97,9 @@ from actors.kinds.validation import (
     unchanged,
     without_backsteps,
 )
-from actors.kinds.values.quantity import NANOS, nanos_of
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.values.quantity import NANOS, nanos_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 ONE_SOURCE: Final = "may not specify more than 1 volume type"
 LONGEST_INITIATOR: Final = 64

@@ -23,12 +23,12 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from actors.errors import Conflict, EvictionRefused, Forbidden, Resource, TooManyBudgets
-from actors.golang.json import unescaped
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.connect_options import connecting
-from actors.kinds.core.containers import image_whitespace_rules, set_request_defaults
-from actors.kinds.core.pod_spec import (
+from rewound.actors.errors import Conflict, EvictionRefused, Forbidden, Resource, TooManyBudgets
+from rewound.actors.golang.json import unescaped
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.connect_options import connecting
+from rewound.actors.kinds.core.containers import image_whitespace_rules, set_request_defaults
+from rewound.actors.kinds.core.pod_spec import (
     LONGEST_DEADLINE,
     NOTHING_ALLOWED,
     POD_SPEC,
@@ -39,7 +39,7 @@ from actors.kinds.core.pod_spec import (
     allowed_by,
     set_spec_defaults,
 )
-from actors.kinds.core.pod_template import (
+from rewound.actors.kinds.core.pod_template import (
     PodWarnings,
     is_cost,
     pod_annotation_rules,
@@ -48,11 +48,11 @@ from actors.kinds.core.pod_template import (
     with_profiles,
     without_disabled_fields,
 )
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.core.resources import nanos
-from actors.kinds.core.volume_sources import tokens_of
-from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, since
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.core.references import OBJECT_REFERENCE
+from rewound.actors.kinds.core.resources import nanos
+from rewound.actors.kinds.core.volume_sources import tokens_of
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, Column, since
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -62,10 +62,20 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.features import EXPANDED_DNS
-from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.features import EXPANDED_DNS
+from rewound.actors.kinds.schema.fields import (
+    BOOL,
+    INT32,
+    INT64,
+    STRING,
+    STRINGS,
+    TIME,
+    Field,
+    ListOf,
+    Struct,
+)
+from rewound.actors.kinds.validation import (
     FieldErrors,
     between,
     dns_subdomain,
@@ -80,9 +90,9 @@ from actors.kinds.validation import (
     required,
     undecided,
 )
-from actors.kinds.values.times import seconds_text
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 POD_CONDITION = Struct(
     "core.v1.PodCondition",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from actors.kinds.core.containers import (
+from rewound.actors.kinds.core.containers import (
     CONTAINER,
     EPHEMERAL_CONTAINER,
     ContainerRules,
@@ -19,15 +19,20 @@ from actors.kinds.core.containers import (
     set_container_defaults,
     set_host_port_defaults,
 )
-from actors.kinds.core.node_selector import (
+from rewound.actors.kinds.core.node_selector import (
     NODE_SELECTOR,
     NODE_SELECTOR_TERM,
     node_selector_rules,
     node_selector_term_rules,
 )
-from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
-from actors.kinds.core.resources import HUGE_PAGES, is_multiple_of_page_size, requirement_rules, round_up
-from actors.kinds.core.security_context import (
+from rewound.actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
+from rewound.actors.kinds.core.resources import (
+    HUGE_PAGES,
+    is_multiple_of_page_size,
+    requirement_rules,
+    round_up,
+)
+from rewound.actors.kinds.core.security_context import (
     POD_SECURITY_CONTEXT,
     containers_of,
     host_process_rules,
@@ -35,9 +40,9 @@ from actors.kinds.core.security_context import (
     pod_context_rules,
     windows_rules,
 )
-from actors.kinds.core.volumes import VOLUME, VolumeRules, set_volume_defaults
-from actors.kinds.declaration.meta import LABEL_SELECTOR, label_rules, label_selector_rules
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.core.volumes import VOLUME, VolumeRules, set_volume_defaults
+from rewound.actors.kinds.declaration.meta import LABEL_SELECTOR, label_rules, label_selector_rules
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
@@ -49,7 +54,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     FieldErrors,
     between,
     dns_label,
@@ -63,8 +68,8 @@ from actors.kinds.validation import (
     qualified_name,
     required,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 
 @dataclass(frozen=True, slots=True)

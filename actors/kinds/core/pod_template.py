@@ -18,9 +18,9 @@ from typing import Final
 
 import orjson
 
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.node_selector import deprecated_labels, requirement_warnings
-from actors.kinds.core.pod_spec import (
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.node_selector import deprecated_labels, requirement_warnings
+from rewound.actors.kinds.core.pod_spec import (
     NOTHING_ALLOWED,
     POD_SPEC,
     PREFERRED,
@@ -33,24 +33,24 @@ from actors.kinds.core.pod_spec import (
     set_spec_defaults,
     toleration_rules,
 )
-from actors.kinds.core.security_context import (
+from rewound.actors.kinds.core.security_context import (
     SECURITY_CONTEXT,
     agreement_rules,
     annotated_profile_rules,
     containers_of,
     profile_of,
 )
-from actors.kinds.declaration.columns import NAME, Column
-from actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table, bump_generation
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.columns import NAME, Column
+from rewound.actors.kinds.declaration.definition import Definition, Deletion, Strategy, Table, bump_generation
+from rewound.actors.kinds.declaration.meta import (
     METADATA,
     TEMPLATE_META,
     annotation_rules,
     label_rules,
     metadata_update_rules,
 )
-from actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
-from actors.kinds.features import (
+from rewound.actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
+from rewound.actors.kinds.features import (
     EXPANDED_DNS,
     MIN_DOMAINS,
     PROC_MOUNT,
@@ -58,12 +58,12 @@ from actors.kinds.features import (
     SPREAD_LABEL_KEYS,
     USER_NAMESPACES,
 )
-from actors.kinds.schema.exact_decoder import ExactDecoder
-from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation import FieldErrors, forbidden, invalid, name_is_subdomain
-from actors.kinds.values.quantity import NANOS, nanos_of
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
+from rewound.actors.kinds.schema.fields import Field, Struct
+from rewound.actors.kinds.validation import FieldErrors, forbidden, invalid, name_is_subdomain
+from rewound.actors.kinds.values.quantity import NANOS, nanos_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 POD_TEMPLATE_SPEC = Struct(
     "core.v1.PodTemplateSpec",

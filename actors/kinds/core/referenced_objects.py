@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from actors.kinds.core.security_context import containers_of
-from actors.messages import Object
+from rewound.actors.kinds.core.security_context import containers_of
+from rewound.actors.messages import Object
 
 # Sources whose secret is in the namespace of the volume's claim if the source names none.
 _WITH_SECRET: Final = ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.schema.fields import STRING, Field, Struct
+from rewound.actors.kinds.schema.fields import STRING, Field, Struct
 
 OBJECT_REFERENCE = Struct(
     "core.v1.ObjectReference",

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.errors import Resource
-from actors.golang import format as go_format
-from actors.kinds.core.pod_template import (
+from rewound.actors.errors import Resource
+from rewound.actors.golang import format as go_format
+from rewound.actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     pod_template_rules,
     set_template_defaults,
     template_warnings,
     without_disabled_template_fields,
 )
-from actors.kinds.core.volumes import shared_disk_rules
-from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.core.volumes import shared_disk_rules
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -30,11 +30,17 @@ from actors.kinds.declaration.definition import (
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_rules, metadata_update_rules
-from actors.kinds.declaration.scale import labels_text, scale
-from actors.kinds.declaration.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, count_cell, labels_or_none
-from actors.kinds.schema.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.declaration.scale import labels_text, scale
+from rewound.actors.kinds.declaration.workloads import (
+    CONTAINERS,
+    DOES_NOT_MATCH,
+    IMAGES,
+    count_cell,
+    labels_or_none,
+)
+from rewound.actors.kinds.schema.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
     forbidden,
@@ -43,8 +49,8 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 SPEC = Struct(
     "core.v1.ReplicationControllerSpec",

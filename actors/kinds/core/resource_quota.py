@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from actors.golang.quoting import quoted_list
-from actors.kinds.core.resources import (
+from rewound.actors.golang.quoting import quoted_list
+from rewound.actors.kinds.core.resources import (
     HUGE_PAGES,
     STANDARD_RESOURCES,
     amount_rules,
     resource_name_rules,
     round_up,
 )
-from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -26,11 +26,18 @@ from actors.kinds.declaration.definition import (
     keep_spec,
     keep_status,
 )
-from actors.kinds.declaration.meta import METADATA, NO_OPERATOR, metadata_update_rules
-from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation import IMMUTABLE, FieldError, FieldErrors, invalid, name_is_subdomain, required
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.declaration.meta import METADATA, NO_OPERATOR, metadata_update_rules
+from rewound.actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
+    IMMUTABLE,
+    FieldError,
+    FieldErrors,
+    invalid,
+    name_is_subdomain,
+    required,
+)
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 SCOPES: Final = (
     *("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort"),

@@ -11,10 +11,17 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from actors.kinds.schema.fields import QUANTITIES, Field, Struct
-from actors.kinds.validation import NEGATIVE, FieldErrors, forbidden, invalid, qualified_name, required
-from actors.kinds.values.quantity import NANOS, NotAQuantity, nanos_of, rounded_to
-from actors.messages import Object
+from rewound.actors.kinds.schema.fields import QUANTITIES, Field, Struct
+from rewound.actors.kinds.validation import (
+    NEGATIVE,
+    FieldErrors,
+    forbidden,
+    invalid,
+    qualified_name,
+    required,
+)
+from rewound.actors.kinds.values.quantity import NANOS, NotAQuantity, nanos_of, rounded_to
+from rewound.actors.messages import Object
 
 RESOURCE_REQUIREMENTS = Struct(
     "core.v1.ResourceRequirements",

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.config_map import MAX_BYTES, decoded_size, immutable_content_rules
-from actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
-from actors.kinds.declaration.definition import Definition, Selection, Strategy, Table
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
-from actors.kinds.schema.json_tree import NotJson, parse_values
-from actors.kinds.schema.scalars import json_type_of
-from actors.kinds.validation import (
+from rewound.actors.kinds.core.config_map import MAX_BYTES, decoded_size, immutable_content_rules
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
+from rewound.actors.kinds.declaration.definition import Definition, Selection, Strategy, Table
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
+from rewound.actors.kinds.schema.json_tree import NotJson, parse_values
+from rewound.actors.kinds.schema.scalars import json_type_of
+from rewound.actors.kinds.validation import (
     FieldErrors,
     config_key,
     invalid,
@@ -23,8 +23,8 @@ from actors.kinds.validation import (
     too_long,
     unchanged,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 # In errors, which the audit log shows too, instead of values.
 REDACTED: Final = "<secret contents redacted>"

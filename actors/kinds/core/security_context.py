@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.kinds.validation import (
     FieldErrors,
     between,
     descending,
@@ -23,7 +23,7 @@ from actors.kinds.validation import (
     required,
     size,
 )
-from actors.messages import Object
+from rewound.actors.messages import Object
 
 LONGEST_SPEC: Final = 64 * 1024
 LONGEST_DOMAIN: Final = 256

@@ -14,9 +14,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from actors.kinds.core.connect_options import connecting
-from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Column, at
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.core.connect_options import connecting
+from rewound.actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Column, at
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -27,15 +27,15 @@ from actors.kinds.declaration.definition import (
     keep_spec,
     keep_status,
 )
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.meta import (
     CONDITION,
     METADATA,
     label_rules,
     metadata_rules,
     metadata_update_rules,
 )
-from actors.kinds.declaration.workloads import labels_or_none
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.declaration.workloads import labels_or_none
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT_OR_STRING,
@@ -46,7 +46,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_label,
     dns_subdomain,
@@ -64,8 +64,8 @@ from actors.kinds.validation import (
     qualified_name,
     required,
 )
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 

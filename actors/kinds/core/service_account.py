@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.kinds.authentication import token_request
-from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE
-from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.authentication import token_request
+from rewound.actors.kinds.core.references import LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, size_of
+from rewound.actors.kinds.declaration.definition import (
     Definition,
     Deletion,
     DiscoveryNames,
@@ -13,11 +13,11 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
-from actors.kinds.schema.fields import BOOL, Field, ListOf, Struct
-from actors.kinds.validation import FieldErrors, name_is_subdomain
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
+from rewound.actors.kinds.schema.fields import BOOL, Field, ListOf, Struct
+from rewound.actors.kinds.validation import FieldErrors, name_is_subdomain
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 SERVICE_ACCOUNT = Struct(
     "core.v1.ServiceAccount",

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
@@ -26,7 +26,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
     between,
@@ -43,7 +43,7 @@ from actors.kinds.validation import (
     unreserved,
     without_backsteps,
 )
-from actors.messages import Object
+from rewound.actors.messages import Object
 
 FILE_MODE: Final = 0o644
 HIGHEST_MODE: Final = 0o777

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from actors.golang.quoting import quoted_start
-from actors.kinds.core.resources import RESOURCE_REQUIREMENTS, round_up
-from actors.kinds.core.volume_sources import (
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.core.resources import RESOURCE_REQUIREMENTS, round_up
+from rewound.actors.kinds.core.volume_sources import (
     AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
     AZURE_DISK_VOLUME_SOURCE,
     AZURE_FILE_VOLUME_SOURCE,
@@ -51,15 +51,15 @@ from actors.kinds.core.volume_sources import (
     projected_rules,
     secret_rules,
 )
-from actors.kinds.declaration.meta import (
+from rewound.actors.kinds.declaration.meta import (
     LABEL_SELECTOR,
     TEMPLATE_META,
     annotation_rules,
     label_rules,
     label_selector_rules,
 )
-from actors.kinds.schema.fields import STRING, STRINGS, Field, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.schema.fields import STRING, STRINGS, Field, Struct
+from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_label,
     dns_subdomain,
@@ -70,8 +70,8 @@ from actors.kinds.validation import (
     required,
     size,
 )
-from actors.kinds.values.quantity import nanos_of
-from actors.messages import Object
+from rewound.actors.kinds.values.quantity import nanos_of
+from rewound.actors.messages import Object
 
 ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
 VOLUME_MODES: Final = ("Block", "Filesystem")

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from actors.kinds.values.times import micros_of
-from actors.messages import Object
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.messages import Object
 
 Cell = Callable[[Object, int], Any]
 

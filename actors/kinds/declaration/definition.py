@@ -28,14 +28,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from actors.errors import Resource
-from actors.golang.quoting import quoted_start
-from actors.kinds.declaration.columns import DEFAULT_COLUMNS, Column
-from actors.kinds.schema.decoder import Schema
-from actors.kinds.schema.fields import Struct, zero_struct
-from actors.kinds.validation import CheckName, FieldErrors
-from actors.messages import Object
-from actors.profile import DOCUMENTED, Rules
+from rewound.actors.errors import Resource
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.declaration.columns import DEFAULT_COLUMNS, Column
+from rewound.actors.kinds.schema.decoder import Schema
+from rewound.actors.kinds.schema.fields import Struct, zero_struct
+from rewound.actors.kinds.validation import CheckName, FieldErrors
+from rewound.actors.messages import Object
+from rewound.actors.profile import DOCUMENTED, Rules
 
 PrepareForUpdate = Callable[[Object, Object], None]  # (new, old)
 ValidateUpdate = Callable[[FieldErrors, Object, Object], None]  # (errors, new, old)

@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from actors.golang.quoting import quoted_list
-from actors.kinds.schema.fields import (
+from rewound.actors.golang.quoting import quoted_list
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     FIELDS_V1,
     INT64,
@@ -27,7 +27,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     IMMUTABLE,
     NEGATIVE,
     CheckName,
@@ -47,7 +47,7 @@ from actors.kinds.validation import (
     too_long,
     unchanged,
 )
-from actors.messages import Object
+from rewound.actors.messages import Object
 
 MAX_ANNOTATION_BYTES: Final = 256 * 1024
 ORPHAN: Final = "orphan"

@@ -11,13 +11,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from actors.errors import Resource
-from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Conversion, Definition, Storage, Strategy, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation import NEGATIVE, FieldErrors, invalid, name_is_subdomain
-from actors.messages import Object
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.declaration.columns import AGE, NAME, Column, at
+from rewound.actors.kinds.declaration.definition import (
+    Conversion,
+    Definition,
+    Storage,
+    Strategy,
+    Subresource,
+    Table,
+)
+from rewound.actors.kinds.declaration.meta import METADATA, metadata_rules
+from rewound.actors.kinds.schema.fields import INT32, STRING, Field, Struct
+from rewound.actors.kinds.validation import NEGATIVE, FieldErrors, invalid, name_is_subdomain
+from rewound.actors.messages import Object
 
 SCALE_SPEC = Struct("autoscaling.v1.ScaleSpec", Field("replicas", INT32, 1))
 SCALE_STATUS = Struct(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from actors.kinds.validation import FieldErrors, dns_subdomain, invalid, port_number, required
+from rewound.actors.kinds.validation import FieldErrors, dns_subdomain, invalid, port_number, required
 
 FORM: Final = "; desired format: https://host[/path]"
 

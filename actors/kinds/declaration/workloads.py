@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from actors.golang import format as go_format
-from actors.kinds.declaration.columns import NONE, Cell, Column
-from actors.kinds.declaration.meta import (
+from rewound.actors.golang import format as go_format
+from rewound.actors.kinds.declaration.columns import NONE, Cell, Column
+from rewound.actors.kinds.declaration.meta import (
     label_selector_compiles,
     label_selector_matches,
     label_selector_rules,
 )
-from actors.kinds.declaration.scale import labels_text, selector_text
-from actors.kinds.schema.fields import STRING, TIME, Field, Struct
-from actors.kinds.validation import (
+from rewound.actors.kinds.declaration.scale import labels_text, selector_text
+from rewound.actors.kinds.schema.fields import STRING, TIME, Field, Struct
+from rewound.actors.kinds.validation import (
     NEGATIVE,
     FieldErrors,
     explained,
@@ -28,7 +28,7 @@ from actors.kinds.validation import (
     not_supported,
     required,
 )
-from actors.messages import Object
+from rewound.actors.messages import Object
 
 IntOrPercent = int | str
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from actors.golang.quoting import quoted_start
-from actors.kinds.schema.exact_decoder import ExactDecoder
-from actors.kinds.schema.fields import STRING, Field, ListOf, Struct
-from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, parse_tree
-from actors.kinds.schema.pydantic_decoder import NO_DECODER, NoDecoder, PydanticDecoder, is_postponed
-from actors.kinds.schema.scalars import WrongType, json_type_of
-from actors.messages import Object
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
+from rewound.actors.kinds.schema.fields import STRING, Field, ListOf, Struct
+from rewound.actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, parse_tree
+from rewound.actors.kinds.schema.pydantic_decoder import NO_DECODER, NoDecoder, PydanticDecoder, is_postponed
+from rewound.actors.kinds.schema.scalars import WrongType, json_type_of
+from rewound.actors.messages import Object
 
 
 class NotDecodable(Exception):

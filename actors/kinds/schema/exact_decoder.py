@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from actors.golang.quoting import quoted
-from actors.kinds.schema.fields import (
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.schema.fields import (
     INT_OR_STRING,
     MICRO_TIME,
     NOTHING,
@@ -31,9 +31,9 @@ from actors.kinds.schema.fields import (
     absent_value,
     zero,
 )
-from actors.kinds.schema.json_tree import Members
-from actors.kinds.schema.scalars import WrongType, json_type_of, read_scalar
-from actors.runtime.time_limit import check_time
+from rewound.actors.kinds.schema.json_tree import Members
+from rewound.actors.kinds.schema.scalars import WrongType, json_type_of, read_scalar
+from rewound.actors.runtime.time_limit import check_time
 
 MAX_PROBLEMS: Final = 50
 # Of one text. Names of fields may be megabytes.

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Final
 
-from actors.golang.quoting import quoted
+from rewound.actors.golang.quoting import quoted
 
 END: Final = "unexpected end of JSON input"
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
-from actors.golang.json import DEEPEST, is_too_deep
+from rewound.actors.golang.json import DEEPEST, is_too_deep
 
 TOO_DEEP: Final = "exceeded max depth"
 
@@ -101,7 +101,7 @@ def _parsed(decode: Callable[[str], Any], raw: bytes) -> Any:
     try:
         return decode(text)
     except json.JSONDecodeError as error:
-        from actors.kinds.schema.json_errors import describe_error
+        from rewound.actors.kinds.schema.json_errors import describe_error
 
         raise NotJson(describe_error(error), error.pos) from None
     except RecursionError:

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,

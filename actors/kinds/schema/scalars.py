@@ -10,7 +10,7 @@ from itertools import islice
 from math import inf, isfinite
 from typing import Any, Final
 
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
@@ -31,9 +31,9 @@ from actors.kinds.schema.fields import (
     Struct,
     Type,
 )
-from actors.kinds.schema.json_tree import Number, as_go_reads, plain
-from actors.kinds.values.quantity import NOT_IN_FORMAT, NotAQuantity, canonical_quantity
-from actors.kinds.values.times import canonical_micros, canonical_seconds
+from rewound.actors.kinds.schema.json_tree import Number, as_go_reads, plain
+from rewound.actors.kinds.values.quantity import NOT_IN_FORMAT, NotAQuantity, canonical_quantity
+from rewound.actors.kinds.values.times import canonical_micros, canonical_seconds
 
 _LONGEST_NUMBER: Final = 40
 LONGEST_DOUBLE: Final = 1000  # characters

@@ -21,9 +21,9 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from actors.golang.json import unescaped
-from actors.kinds.structural.node import NO_NODES, Node
-from actors.runtime.time_limit import check_time
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.structural.node import NO_NODES, Node
+from rewound.actors.runtime.time_limit import check_time
 
 Dropped = list[str]  # names of dropped fields
 Coerce = Callable[[Any, Dropped], Any]

@@ -27,23 +27,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from actors.errors import Cause, Invalid
-from actors.golang.json import DEEPEST, unescaped
-from actors.golang.quoting import cut, quoted, quoted_start
-from actors.kinds.declaration.definition import Conversion, CustomKind
-from actors.kinds.declaration.lazy_property import lazy_property
-from actors.kinds.declaration.meta import METADATA, OBJECT_META
-from actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized
-from actors.kinds.schema.exact_decoder import ExactDecoder, Problems
-from actors.kinds.schema.fields import ANY_JSON, Field, Struct
-from actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, Number, parse_tree, plain
-from actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_postponed
-from actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion, unknown_fields
-from actors.kinds.structural.embedded import NotAnObject, compile_validation, sorted_members
-from actors.kinds.structural.embedded import compile_coercion as compile_embedded
-from actors.kinds.structural.formats import has_slow_pattern
-from actors.kinds.structural.node import Node, count_nodes, has_rules, parse_schema
-from actors.kinds.structural.validation import (
+from rewound.actors.errors import Cause, Invalid
+from rewound.actors.golang.json import DEEPEST, unescaped
+from rewound.actors.golang.quoting import cut, quoted, quoted_start
+from rewound.actors.kinds.declaration.definition import Conversion, CustomKind
+from rewound.actors.kinds.declaration.lazy_property import lazy_property
+from rewound.actors.kinds.declaration.meta import METADATA, OBJECT_META
+from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized
+from rewound.actors.kinds.schema.exact_decoder import ExactDecoder, Problems
+from rewound.actors.kinds.schema.fields import ANY_JSON, Field, Struct
+from rewound.actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, Number, parse_tree, plain
+from rewound.actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_postponed
+from rewound.actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion, unknown_fields
+from rewound.actors.kinds.structural.embedded import NotAnObject, compile_validation, sorted_members
+from rewound.actors.kinds.structural.embedded import compile_coercion as compile_embedded
+from rewound.actors.kinds.structural.formats import has_slow_pattern
+from rewound.actors.kinds.structural.node import Node, count_nodes, has_rules, parse_schema
+from rewound.actors.kinds.structural.validation import (
     NO_PATH,
     compile_list_types,
     compile_validity,
@@ -51,13 +51,13 @@ from actors.kinds.structural.validation import (
     report,
     validate,
 )
-from actors.kinds.validation import FieldErrors, collect, invalid
-from actors.messages import Object
-from actors.names import Names
-from actors.runtime.time_limit import check_time, need_thread
+from rewound.actors.kinds.validation import FieldErrors, collect, invalid
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.runtime.time_limit import check_time, need_thread
 
 if TYPE_CHECKING:
-    from actors.kinds.structural.rules import RuleTree
+    from rewound.actors.kinds.structural.rules import RuleTree
 
 
 _SHORTEST_MEMBER: Final = 4  # "":0
@@ -466,7 +466,7 @@ class Compiled:
         if not has_rules(self.root):
             return None
         # CEL is imported with the first kind that has rules.
-        from actors.kinds.structural.rules import compile_tree
+        from rewound.actors.kinds.structural.rules import compile_tree
 
         return compile_tree(self.root, self._names, is_object=True)
 

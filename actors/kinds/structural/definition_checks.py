@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from actors.cel.cost_estimate import (
+from rewound.actors.cel.cost_estimate import (
     MOST_OF_A_DEFINITION,
     MOST_OF_A_RULE,
     TotalCost,
@@ -25,18 +25,18 @@ from actors.cel.cost_estimate import (
     exceeds_budget,
     rule_cost,
 )
-from actors.cel.data import escape
-from actors.cel.go_regexp import InvalidExpression, may_take_long
-from actors.golang.format import Formatted, show
-from actors.golang.quoting import quoted
-from actors.kinds.structural.coercion import TYPE_META, compile_coercion
-from actors.kinds.structural.embedded import NotAnObject, compile_validation
-from actors.kinds.structural.embedded import compile_coercion as compile_embedded
-from actors.kinds.structural.formats import MOST_PATTERNS, compile_pattern, weight_of
-from actors.kinds.structural.node import NO_NODES, Node, Rule, has_rules, parse_schema
-from actors.kinds.structural.rules import BUDGET, Declared, compile_rules, compile_tree, declare
-from actors.kinds.structural.validation import report, validate
-from actors.kinds.validation import (
+from rewound.actors.cel.data import escape
+from rewound.actors.cel.go_regexp import InvalidExpression, may_take_long
+from rewound.actors.golang.format import Formatted, show
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.structural.coercion import TYPE_META, compile_coercion
+from rewound.actors.kinds.structural.embedded import NotAnObject, compile_validation
+from rewound.actors.kinds.structural.embedded import compile_coercion as compile_embedded
+from rewound.actors.kinds.structural.formats import MOST_PATTERNS, compile_pattern, weight_of
+from rewound.actors.kinds.structural.node import NO_NODES, Node, Rule, has_rules, parse_schema
+from rewound.actors.kinds.structural.rules import BUDGET, Declared, compile_rules, compile_tree, declare
+from rewound.actors.kinds.structural.validation import report, validate
+from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
     collect,
@@ -46,9 +46,9 @@ from actors.kinds.validation import (
     required,
     undecided,
 )
-from actors.messages import Object
-from actors.names import Names
-from actors.runtime.time_limit import check_time, need_thread
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.runtime.time_limit import check_time, need_thread
 
 _AT_ROOT_WITH_STATUS: Final = (
     "[Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern "

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from actors.golang.format import show
-from actors.kinds.declaration.meta import OBJECT_META, metadata_rules
-from actors.kinds.schema.exact_decoder import ExactDecoder
-from actors.kinds.structural.node import Node, may_have
-from actors.kinds.validation import (
+from rewound.actors.golang.format import show
+from rewound.actors.kinds.declaration.meta import OBJECT_META, metadata_rules
+from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
+from rewound.actors.kinds.structural.node import Node, may_have
+from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,
     collect,
@@ -23,7 +23,7 @@ from actors.kinds.validation import (
     name_is_path_segment,
     required,
 )
-from actors.messages import Object
+from rewound.actors.messages import Object
 
 Visit = Callable[[Any, str, Any], Any]  # (value, path, context) -> value
 

@@ -18,8 +18,8 @@ from email.headerregistry import Address
 from functools import lru_cache
 from typing import Any, Final
 
-from actors.cel.go_regexp import compile_re2, is_large, may_take_long
-from actors.kinds.structural.node import Node
+from rewound.actors.cel.go_regexp import compile_re2, is_large, may_take_long
+from rewound.actors.kinds.structural.node import Node
 
 # Different patterns of one definition, of which each may take some memory with hostile texts.
 MOST_PATTERNS: Final = 2000

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-from actors.messages import Object
-from actors.names import Names
-from actors.runtime.time_limit import check_time
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.runtime.time_limit import check_time
 
 NO_NODES: Final[Mapping[str, Any]] = MappingProxyType({})
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from actors.messages import Object
+from rewound.actors.messages import Object
 
 # Larger schemas are published without their properties: they would hold the event loop for too long.
 MOST_NODES: Final = 20_000

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from actors.cel.checker import check
-from actors.cel.cost_estimate import estimate
-from actors.cel.data import (
+from rewound.actors.cel.checker import check
+from rewound.actors.cel.cost_estimate import estimate
+from rewound.actors.cel.data import (
     BooleanShape,
     IntegerShape,
     IntOrStringShape,
@@ -35,10 +35,10 @@ from actors.cel.data import (
     UntypedShape,
     escape,
 )
-from actors.cel.parser import parse
-from actors.cel.program import Program, compile_program
-from actors.cel.syntax import Problems
-from actors.cel.types import (
+from rewound.actors.cel.parser import parse
+from rewound.actors.cel.program import Program, compile_program
+from rewound.actors.cel.syntax import Problems
+from rewound.actors.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -53,12 +53,12 @@ from actors.cel.types import (
     list_of,
     map_of,
 )
-from actors.cel.values import BadData, CannotCompile, EvaluationError, EvaluationStopped
-from actors.kinds.structural.node import Node, Rule, has_rules
-from actors.kinds.structural.validation import NO_PATH
-from actors.kinds.validation import FieldErrors, invalid
-from actors.names import Names
-from actors.runtime.time_limit import need_thread
+from rewound.actors.cel.values import BadData, CannotCompile, EvaluationError, EvaluationStopped
+from rewound.actors.kinds.structural.node import Node, Rule, has_rules
+from rewound.actors.kinds.structural.validation import NO_PATH
+from rewound.actors.kinds.validation import FieldErrors, invalid
+from rewound.actors.names import Names
+from rewound.actors.runtime.time_limit import need_thread
 
 _LARGEST_REQUEST: Final = 3 * 1024 * 1024
 _LONGEST_TEXT: Final = _LARGEST_REQUEST - 2

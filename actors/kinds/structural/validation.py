@@ -21,14 +21,19 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.format import float_text, show
-from actors.golang.json import unescaped
-from actors.golang.quoting import quoted_list, quoted_start
-from actors.kinds.structural.coercion import CompiledOnUse
-from actors.kinds.structural.formats import compile_pattern, format_check, has_slow_pattern, longest_at_once
-from actors.kinds.structural.node import Node, may_have
-from actors.kinds.validation import FieldError, FieldErrors, duplicate, invalid, required, too_many
-from actors.runtime.time_limit import check_time, need_thread
+from rewound.actors.golang.format import float_text, show
+from rewound.actors.golang.json import unescaped
+from rewound.actors.golang.quoting import quoted_list, quoted_start
+from rewound.actors.kinds.structural.coercion import CompiledOnUse
+from rewound.actors.kinds.structural.formats import (
+    compile_pattern,
+    format_check,
+    has_slow_pattern,
+    longest_at_once,
+)
+from rewound.actors.kinds.structural.node import Node, may_have
+from rewound.actors.kinds.validation import FieldError, FieldErrors, duplicate, invalid, required, too_many
+from rewound.actors.runtime.time_limit import check_time, need_thread
 
 TYPE, REQUIRED, TOO_LONG, ENUM, TOO_MANY, OTHER, COMPOSITE = (
     "type",

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from actors.golang.quoting import quoted_start
+from rewound.actors.golang.quoting import quoted_start
 
 _MAX_EXPONENT = 1 << 31
 _BEGIN = re.compile(r"^-----BEGIN ([^\n]*)-----[ \t]*\r?\n", re.MULTILINE)

@@ -50,16 +50,16 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from actors.errors import ApplyConflict, Cause
-from actors.golang.json import dumps
-from actors.golang.quoting import quoted
-from actors.kinds.declaration.definition import ConvertByWebhook
-from actors.kinds.declaration.meta import MAX_ANNOTATION_BYTES
-from actors.kinds.schema.decoder import NotDecodable
-from actors.messages import Object
-from actors.patch.managed_fields import field_set
-from actors.patch.managed_fields.comparison import compare
-from actors.patch.managed_fields.field_set import (
+from rewound.actors.errors import ApplyConflict, Cause
+from rewound.actors.golang.json import dumps
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.declaration.definition import ConvertByWebhook
+from rewound.actors.kinds.declaration.meta import MAX_ANNOTATION_BYTES
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.messages import Object
+from rewound.actors.patch.managed_fields import field_set
+from rewound.actors.patch.managed_fields.comparison import compare
+from rewound.actors.patch.managed_fields.field_set import (
     FIELD,
     HERE,
     WHOLE,
@@ -72,10 +72,10 @@ from actors.patch.managed_fields.field_set import (
     members,
     path_text,
 )
-from actors.patch.managed_fields.field_view import FieldView, FieldViews
-from actors.patch.managed_fields.managers import APPLY, UPDATE, Entry, encode_entries, entries_of
-from actors.patch.managed_fields.ownership import Comparisons, no_conversion, without
-from actors.patch.managed_fields.topology import (
+from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
+from rewound.actors.patch.managed_fields.managers import APPLY, UPDATE, Entry, encode_entries, entries_of
+from rewound.actors.patch.managed_fields.ownership import Comparisons, no_conversion, without
+from rewound.actors.patch.managed_fields.topology import (
     Dictionary,
     Divided,
     Entries,
@@ -86,7 +86,7 @@ from actors.patch.managed_fields.topology import (
     Repeated,
     Shape,
 )
-from actors.runtime.time_limit import check_time
+from rewound.actors.runtime.time_limit import check_time
 
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 IDENTITY: Final = ("name", "namespace", "uid")

@@ -16,8 +16,8 @@ from functools import partial
 from types import MethodType
 from typing import Any, NamedTuple
 
-from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
-from actors.patch.managed_fields.topology import (
+from rewound.actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
+from rewound.actors.patch.managed_fields.topology import (
     MAX_PLANS,
     Dictionary,
     Divided,

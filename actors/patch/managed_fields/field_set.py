@@ -27,8 +27,8 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.json import unescaped
-from actors.runtime.time_limit import check_time
+from rewound.actors.golang.json import unescaped
+from rewound.actors.runtime.time_limit import check_time
 
 Fields = dict[str, Any]  # Fields all the way down, which Python cannot say without a cast at every use
 Path = tuple[str, ...]

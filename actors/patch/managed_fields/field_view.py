@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.kinds.custom import CustomDefinition
-from actors.kinds.declaration.definition import ConvertByWebhook, Definition, Versions
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.decoder import Schema
-from actors.kinds.schema.fields import zero_struct
-from actors.messages import Object
-from actors.patch.managed_fields.comparison import NewObjects
-from actors.patch.managed_fields.topology import NOTHING, Excluded, Record, SchemaShapes, Shapes
+from rewound.actors.kinds.custom import CustomDefinition
+from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Definition, Versions
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.decoder import Schema
+from rewound.actors.kinds.schema.fields import zero_struct
+from rewound.actors.messages import Object
+from rewound.actors.patch.managed_fields.comparison import NewObjects
+from rewound.actors.patch.managed_fields.topology import NOTHING, Excluded, Record, SchemaShapes, Shapes
 
 # Metadata that the server sets; no manager owns it.
 NEVER_OWNED: Final = (

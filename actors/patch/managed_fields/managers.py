@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from actors.messages import Object
-from actors.patch.managed_fields.field_set import Fields, NotFields, read_fields, union_of_all
-from actors.runtime.time_limit import check_time
+from rewound.actors.messages import Object
+from rewound.actors.patch.managed_fields.field_set import Fields, NotFields, read_fields, union_of_all
+from rewound.actors.runtime.time_limit import check_time
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"

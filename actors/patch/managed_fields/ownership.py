@@ -19,15 +19,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from actors.errors import ConversionFailed
-from actors.golang.quoting import cut
-from actors.kinds.declaration.definition import ConvertByWebhook, Definition, Versions
-from actors.kinds.values.times import seconds_text
-from actors.messages import Object
-from actors.patch.managed_fields.comparison import Changes, compare
-from actors.patch.managed_fields.field_set import FIELD, Fields, difference, path_text, union
-from actors.patch.managed_fields.field_view import FieldView, FieldViews
-from actors.patch.managed_fields.managers import (
+from rewound.actors.errors import ConversionFailed
+from rewound.actors.golang.quoting import cut
+from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Definition, Versions
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object
+from rewound.actors.patch.managed_fields.comparison import Changes, compare
+from rewound.actors.patch.managed_fields.field_set import FIELD, Fields, difference, path_text, union
+from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
+from rewound.actors.patch.managed_fields.managers import (
     UPDATE,
     Entry,
     encode_entries,
@@ -36,9 +36,9 @@ from actors.patch.managed_fields.managers import (
     is_reset,
     read_entries,
 )
-from actors.patch.managed_fields.topology import Dictionary, DuplicateKeys, Leaf, Open, Record, Shape
-from actors.runtime.coroutines import without_waiting
-from actors.runtime.time_limit import check_time
+from rewound.actors.patch.managed_fields.topology import Dictionary, DuplicateKeys, Leaf, Open, Record, Shape
+from rewound.actors.runtime.coroutines import without_waiting
+from rewound.actors.runtime.time_limit import check_time
 
 _LONGEST = 64  # characters of the value in a message
 

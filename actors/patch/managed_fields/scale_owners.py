@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
-from actors.patch.managed_fields.apply import BEFORE_FIRST_APPLY, Conflict, refusal
-from actors.patch.managed_fields.field_set import Fields, difference, intersection
-from actors.patch.managed_fields.managers import APPLY, UPDATE, Entry, encode_entries, entries_of
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
+from rewound.actors.patch.managed_fields.apply import BEFORE_FIRST_APPLY, Conflict, refusal
+from rewound.actors.patch.managed_fields.field_set import Fields, difference, intersection
+from rewound.actors.patch.managed_fields.managers import APPLY, UPDATE, Entry, encode_entries, entries_of
 
 SCALE: Final = "scale"
 SCALE_VERSION: Final = "autoscaling/v1"  # in which owners appear in conflicts

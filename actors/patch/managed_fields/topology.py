@@ -33,9 +33,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
-from actors.kinds.schema.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, new_default, zero
-from actors.patch.managed_fields import field_set
-from actors.patch.managed_fields.field_set import FIELD, HERE, WHOLE, Fields
+from rewound.actors.kinds.schema.fields import (
+    STRING,
+    Field,
+    ListOf,
+    MapOf,
+    Scalar,
+    Struct,
+    Type,
+    new_default,
+    zero,
+)
+from rewound.actors.patch.managed_fields import field_set
+from rewound.actors.patch.managed_fields.field_set import FIELD, HERE, WHOLE, Fields
 
 # Fields that no manager owns: None for a whole field, or what is excluded inside it.
 Excluded = Mapping[str, Any]

@@ -25,8 +25,8 @@ from typing import Final, TypeVar
 
 import trio
 
-from actors.errors import OutcomeUnclear, RequestError, ShuttingDown, StorageRefused, Unreachable
-from actors.etcd.api import (
+from rewound.actors.errors import OutcomeUnclear, RequestError, ShuttingDown, StorageRefused, Unreachable
+from rewound.actors.etcd.api import (
     Compare,
     DeleteRange,
     Etcd,
@@ -40,7 +40,7 @@ from actors.etcd.api import (
     RangeResult,
     TxnResult,
 )
-from actors.store.committer import (
+from rewound.actors.store.committer import (
     UNCONDITIONAL,
     Committer,
     CommitterStatistics,
@@ -49,12 +49,12 @@ from actors.store.committer import (
     Overtaken,
     WriteDurations,
 )
-from actors.store.etcd.epoch import Epoch, version_of
-from actors.store.etcd.records import Change, Head, Keys
-from actors.store.feed import Feed
-from actors.store.proposal import Proposal
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.store.etcd.epoch import Epoch, version_of
+from rewound.actors.store.etcd.records import Change, Head, Keys
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from typing import Final
 
 import trio
 
-from actors.etcd.api import Compacted, Compare, Etcd, EtcdError, Put
-from actors.runtime.clock import Clock
-from actors.store.etcd.election import Election
-from actors.store.etcd.records import Floor, Keys
-from journal.log import Journal
+from rewound.actors.etcd.api import Compacted, Compare, Etcd, EtcdError, Put
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.store.etcd.election import Election
+from rewound.actors.store.etcd.records import Floor, Keys
+from rewound.journal.log import Journal
 
 logger = logging.getLogger(__name__)
 

@@ -26,14 +26,23 @@ from typing import BinaryIO, Final
 
 import trio
 
-from actors.etcd.api import Compacted, Compare, Etcd, Get, OutcomeUnknown, Put, RangeResult, prefix_end
-from actors.store.document import at_version
-from actors.store.etcd.records import Change, Cluster, Floor, Head, Keys
-from journal.errors import JournalError
-from journal.files.identity import new_cluster_id
-from journal.log import Journal
-from journal.records import Event
-from journal.transfer import restore_state
+from rewound.actors.etcd.api import (
+    Compacted,
+    Compare,
+    Etcd,
+    Get,
+    OutcomeUnknown,
+    Put,
+    RangeResult,
+    prefix_end,
+)
+from rewound.actors.store.document import at_version
+from rewound.actors.store.etcd.records import Change, Cluster, Floor, Head, Keys
+from rewound.journal.errors import JournalError
+from rewound.journal.files.identity import new_cluster_id
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.transfer import restore_state
 
 logger = logging.getLogger(__name__)
 

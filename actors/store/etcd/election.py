@@ -14,8 +14,8 @@ from typing import Final
 
 import trio
 
-from actors.etcd.api import Compare, Etcd, EtcdError, Get, LeaseGone, OutcomeUnknown, Put, RangeResult
-from actors.store.etcd.records import Keys
+from rewound.actors.etcd.api import Compare, Etcd, EtcdError, Get, LeaseGone, OutcomeUnknown, Put, RangeResult
+from rewound.actors.store.etcd.records import Keys
 
 logger = logging.getLogger(__name__)
 

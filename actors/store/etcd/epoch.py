@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import trio
 
-from actors.etcd.api import Etcd, Get, OutcomeUnknown, Put, RangeResult
-from actors.store.etcd.records import Keys
+from rewound.actors.etcd.api import Etcd, Get, OutcomeUnknown, Put, RangeResult
+from rewound.actors.store.etcd.records import Keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,16 @@ from typing import Final
 
 import trio
 
-from actors.etcd.api import Compacted, Etcd, EtcdError, EtcdUnavailable, KeyValue, WatchResponse
-from actors.etcd.api import Event as WatchEvent
-from actors.store.committer import Committer
-from actors.store.document import at_version
-from actors.store.etcd.epoch import version_of
-from actors.store.etcd.records import Change, Head, Keys
-from actors.store.feed import Feed
-from actors.store.proposal import Proposal
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.etcd.api import Compacted, Etcd, EtcdError, EtcdUnavailable, KeyValue, WatchResponse
+from rewound.actors.etcd.api import Event as WatchEvent
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.document import at_version
+from rewound.actors.store.etcd.epoch import version_of
+from rewound.actors.store.etcd.records import Change, Head, Keys
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import trio
 
-from actors.errors import Unreachable
-from actors.etcd.api import Etcd, EtcdError, EtcdUnavailable
-from actors.store.etcd.epoch import version_of
-from actors.store.etcd.records import Keys
-from actors.store.feed import Feed
+from rewound.actors.errors import Unreachable
+from rewound.actors.etcd.api import Etcd, EtcdError, EtcdUnavailable
+from rewound.actors.store.etcd.epoch import version_of
+from rewound.actors.store.etcd.records import Keys
+from rewound.actors.store.feed import Feed
 
 # How long a read waits, as long as clients of v1.25 wait for etcd.
 WITHIN = 10.0

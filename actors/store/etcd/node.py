@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from actors.etcd.api import Etcd
-from actors.store.committer import Committer
-from actors.store.etcd.committer import Claims, EtcdCommitter
-from actors.store.etcd.election import Election, Keep
-from actors.store.etcd.epoch import Epoch
-from actors.store.etcd.follower import Follower
-from actors.store.etcd.freshness import Freshness
-from actors.store.etcd.records import Keys
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.etcd.api import Etcd
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.etcd.committer import Claims, EtcdCommitter
+from rewound.actors.store.etcd.election import Election, Keep
+from rewound.actors.store.etcd.epoch import Epoch
+from rewound.actors.store.etcd.follower import Follower
+from rewound.actors.store.etcd.freshness import Freshness
+from rewound.actors.store.etcd.records import Keys
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 
 Task = tuple[str, Callable[[], Awaitable[None]]]
 

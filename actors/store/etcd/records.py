@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from actors.etcd.api import prefix_end
+from rewound.actors.etcd.api import prefix_end
 
 LAYOUT: Final = 1
 

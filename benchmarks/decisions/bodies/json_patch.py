@@ -5,9 +5,9 @@ from __future__ import annotations
 import jsonpatch
 import orjson
 
-from actors.patch.json_patch import apply_json_patch, parse_json_patch
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import pod
+from rewound.actors.patch.json_patch import apply_json_patch, parse_json_patch
 
 SMALL = [{"op": "replace", "path": "/spec/containers/3/image", "value": "registry.example/app:1.2.4"}]
 # What a webhook that injects a sidecar sends.

@@ -13,7 +13,9 @@ from typing import Any
 import orjson
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
 
-from actors.kinds.schema.fields import (
+from benchmarks.decisions.measure import Effort, compare, cpu_seconds, effort_of_command_line, show
+from benchmarks.decisions.samples import config_map, definition, pod
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
@@ -23,10 +25,8 @@ from actors.kinds.schema.fields import (
     Struct,
     Type,
 )
-from benchmarks.decisions.measure import Effort, compare, cpu_seconds, effort_of_command_line, show
-from benchmarks.decisions.samples import config_map, definition, pod
-from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
-from gateway.wire.protobuf.writer import message_writer
+from rewound.gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
+from rewound.gateway.wire.protobuf.writer import message_writer
 
 _Kind = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {BOOL: _Kind.TYPE_BOOL, INT32: _Kind.TYPE_INT32, INT64: _Kind.TYPE_INT64}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import orjson
 import trio
 
-from actors.store.document import at_version, encode, encode_unversioned
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import config_map, definition, pod
 from benchmarks.decisions.store import stored
+from rewound.actors.store.document import at_version, encode, encode_unversioned
 
 OFFSET = 123456
 

@@ -8,7 +8,7 @@ import yaml
 
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import config_map, pod
-from gateway.wire.yaml import dump, load
+from rewound.gateway.wire.yaml import dump, load
 
 
 def main(effort: Effort) -> None:

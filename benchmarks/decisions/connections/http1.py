@@ -5,9 +5,9 @@ from __future__ import annotations
 import h11
 
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
-from gateway.connections.http1.parser import Parser
-from gateway.connections.limits import Limits
-from gateway.message import Peer
+from rewound.gateway.connections.http1.parser import Parser
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Peer
 
 PATH = "/api/v1/namespaces/default/configmaps"
 BODY = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"payload":"%b"}}' % (

@@ -23,8 +23,8 @@ from benchmarks.decisions.connections.http2_heads import PATH, encoded
 from benchmarks.decisions.connections.http2_servers import BODY, HTTP1, SERVERS
 from benchmarks.decisions.measure import Effort, effort_of_command_line, show
 from benchmarks.loads import http2
-from gateway.connections.limits import Limits
-from gateway.connections.tls import SharedBios, TlsTransport
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.tls import SharedBios, TlsTransport
 
 REQUESTS = 4000
 ROUNDS = 4

@@ -18,14 +18,14 @@ from hyperframe.frame import DataFrame, Frame, HeadersFrame, SettingsFrame
 
 from benchmarks.baselines.http2_echo import Http2Echo
 from benchmarks.loads.http2 import PREFACE
-from gateway.connections.http1.connection import Http1Connection
-from gateway.connections.http2.connection import Http2
-from gateway.connections.limits import Limits
-from gateway.connections.server_state import ServerState
-from gateway.connections.tls import TlsTransport
-from gateway.exchange import next_audit_id
-from gateway.message import Peer, Request, Response
-from gateway.pipeline.response_fields import CACHE_CONTROL
+from rewound.gateway.connections.http1.connection import Http1Connection
+from rewound.gateway.connections.http2.connection import Http2
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.server_state import ServerState
+from rewound.gateway.connections.tls import TlsTransport
+from rewound.gateway.exchange import next_audit_id
+from rewound.gateway.message import Peer, Request, Response
+from rewound.gateway.pipeline.response_fields import CACHE_CONTROL
 
 BODY = b"x" * 1300
 _FIXED = (

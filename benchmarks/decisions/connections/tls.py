@@ -19,8 +19,8 @@ from benchmarks.baselines.certificate import write_certificate
 from benchmarks.decisions.apart import SPAWN, apart
 from benchmarks.decisions.measure import Effort, effort_of_command_line, show
 from benchmarks.servers.memory import memory
-from gateway.connections.limits import Limits
-from gateway.connections.tls import SharedBios, TlsTransport
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.tls import SharedBios, TlsTransport
 
 REQUEST = b"r" * 300
 RESPONSE = b"a" * 1200

@@ -11,7 +11,7 @@ from wsproto.events import TextMessage
 from wsproto.frame_protocol import FrameProtocol
 
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line, show
-from gateway.watch.framing import as_text_frame
+from rewound.gateway.watch.framing import as_text_frame
 
 WATCHERS = 1000
 EVENT = b'{"type":"MODIFIED","object":{"payload":"%b"}}\n' % (b"x" * 1250)

@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 import trio
 
-from actors.kinds.schema.decoder import Schema
-from actors.kinds.schema.pydantic_decoder import Fill, fill_of
 from benchmarks.decisions.kinds.generated_defaults import Generated
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import config_map, definition, pod
 from benchmarks.decisions.store import Store, stored
+from rewound.actors.kinds.schema.decoder import Schema
+from rewound.actors.kinds.schema.pydantic_decoder import Fill, fill_of
 
 
 def main(effort: Effort) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import Any
 
-from actors.kinds.validation import FieldError, FieldErrors, collect, dns_label, invalid, required
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
+from rewound.actors.kinds.validation import FieldError, FieldErrors, collect, dns_label, invalid, required
 
 CONTAINERS = [
     {

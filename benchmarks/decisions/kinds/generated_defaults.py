@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from actors.kinds.schema.fields import NOTHING, Field, ListOf, MapOf, Struct, absent_value
-from actors.kinds.schema.pydantic_decoder import Fill, must_be_given
+from rewound.actors.kinds.schema.fields import NOTHING, Field, ListOf, MapOf, Struct, absent_value
+from rewound.actors.kinds.schema.pydantic_decoder import Fill, must_be_given
 
 _EACH: Final = {
     Struct: ("one = value[{name}]", "if one is not None:", "    {inner}(one)"),

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import orjson
 import trio
 
-from actors.kinds.core import containers
-from actors.kinds.core.containers import is_plain
-from actors.kinds.validation import collect
-from actors.messages import Object
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import definition, pod
 from benchmarks.decisions.store import Store, stored
+from rewound.actors.kinds.core import containers
+from rewound.actors.kinds.core.containers import is_plain
+from rewound.actors.kinds.validation import collect
+from rewound.actors.messages import Object
 
 
 def main(effort: Effort) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition, DiscoveryNames
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation import name_is_subdomain
-from actors.names import CLUSTER
 from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from benchmarks.decisions.samples import CATALOG
-from gateway.describe.openapi.documents import Documents
-from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.sections import sections
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition, DiscoveryNames
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import INT32, STRING, Field, Struct
+from rewound.actors.kinds.validation import name_is_subdomain
+from rewound.actors.names import CLUSTER
+from rewound.gateway.describe.openapi.documents import Documents
+from rewound.gateway.describe.openapi.naming import Naming
+from rewound.gateway.describe.openapi.sections import sections
 
 GROUP = "stable.example.io"
 VERBS = frozenset(("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"))

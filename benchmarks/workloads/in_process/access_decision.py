@@ -9,22 +9,22 @@ from pathlib import Path
 
 import orjson
 
-from actors.access.authentication.authenticate import Authenticated
-from actors.access.authorize import Attributes, Decision
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER
-from actors.runtime.clock import WallClock
-from actors.selectors.facts import pack_facts
-from actors.store.feed import Feed
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.in_process.ownership import measured
 from benchmarks.workloads.workload import Workload
-from gateway.composition.access import Access, build_access
-from gateway.composition.extensions import NO_EXTENSIONS
-from gateway.settings.settings import Settings
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.access.authentication.authenticate import Authenticated
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.clock import WallClock
+from rewound.actors.selectors.facts import pack_facts
+from rewound.actors.store.feed import Feed
+from rewound.gateway.composition.access import Access, build_access
+from rewound.gateway.composition.extensions import NO_EXTENSIONS
+from rewound.gateway.settings.settings import Settings
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 GROUP = CLUSTER.group("rbac.authorization")
 HEADER = b"Bearer benchmark-user"

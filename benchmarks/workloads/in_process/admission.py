@@ -13,11 +13,6 @@ from typing import Any
 import orjson
 import trio
 
-from actors.admission.chain import admit_ephemeral, validate_ephemeral
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.messages import Object
-from actors.runtime.coroutines import without_waiting
-from actors.runtime.write_context import WriteContext
 from benchmarks.decisions.samples import definition, pod
 from benchmarks.decisions.store import stored
 from benchmarks.loads.plans import config_map
@@ -25,6 +20,11 @@ from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.in_process.ownership import measured
 from benchmarks.workloads.workload import Workload
+from rewound.actors.admission.chain import admit_ephemeral, validate_ephemeral
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.messages import Object
+from rewound.actors.runtime.coroutines import without_waiting
+from rewound.actors.runtime.write_context import WriteContext
 
 CONTEXT = WriteContext(0, "user", "manager", "u", "xxxxx")
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.cel.checker import Checked, check
-from actors.cel.data import IntegerShape, ObjectShape, Shape, StringShape
-from actors.cel.parser import parse
-from actors.cel.program import Program, compile_program
-from actors.cel.syntax import Expression
-from actors.cel.types import INT, STRING, Environment, MessageType, Type
-from actors.names import CLUSTER
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.in_process.ownership import measured
 from benchmarks.workloads.workload import Workload
+from rewound.actors.cel.checker import Checked, check
+from rewound.actors.cel.data import IntegerShape, ObjectShape, Shape, StringShape
+from rewound.actors.cel.parser import parse
+from rewound.actors.cel.program import Program, compile_program
+from rewound.actors.cel.syntax import Expression
+from rewound.actors.cel.types import INT, STRING, Environment, MessageType, Type
+from rewound.actors.names import CLUSTER
 
 FIELDS = 10  # numbers, and as many texts
 RULE = " && ".join(f"self.n{index} >= {index} && self.s{index}.size() < 10" for index in range(FIELDS))

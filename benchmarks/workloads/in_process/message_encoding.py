@@ -6,15 +6,15 @@ from typing import Any
 
 import orjson
 
-from actors.identity import User
-from actors.message_encoding import decode_command, decode_reply, encode_command, encode_reply
-from actors.messages import Create, Outcome, WriteContext, Written
 from benchmarks.decisions.samples import pod
 from benchmarks.loads.plans import config_map
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.in_process.ownership import measured
 from benchmarks.workloads.workload import Workload
+from rewound.actors.identity import User
+from rewound.actors.message_encoding import decode_command, decode_reply, encode_command, encode_reply
+from rewound.actors.messages import Create, Outcome, WriteContext, Written
 
 USER = User("alice", "1", ("devs", "system:authenticated"))
 

@@ -12,20 +12,20 @@ from typing import Any
 
 import orjson
 
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Patch
-from actors.names import CLUSTER
-from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
-from actors.resource.applying import apply_object
-from actors.resource.rules import Current
-from actors.runtime.coroutines import without_waiting
-from actors.runtime.write_context import WriteContext
 from benchmarks.loads.plans import config_map
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Patch
+from rewound.actors.names import CLUSTER
+from rewound.actors.patch.managed_fields.field_view import FieldViews
+from rewound.actors.patch.managed_fields.ownership import owned_after
+from rewound.actors.resource.applying import apply_object
+from rewound.actors.resource.rules import Current
+from rewound.actors.runtime.coroutines import without_waiting
+from rewound.actors.runtime.write_context import WriteContext
 
 TIME = "2020-01-01T00:00:00Z"
 CONTAINERS = 20

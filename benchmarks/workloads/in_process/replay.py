@@ -16,17 +16,17 @@ from pathlib import Path
 import orjson
 import trio
 
-from actors.selectors.facts import pack_facts
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
-from gateway.replay.control import ReplayControl
-from gateway.replay.player import FULL_SPEED, Moment, Player
-from gateway.replay.replay import Plan, replay_settings, run_replay
-from gateway.replay.source import open_source
-from gateway.settings.settings import Addresses, Settings
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.selectors.facts import pack_facts
+from rewound.gateway.replay.control import ReplayControl
+from rewound.gateway.replay.player import FULL_SPEED, Moment, Player
+from rewound.gateway.replay.replay import Plan, replay_settings, run_replay
+from rewound.gateway.replay.source import open_source
+from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 TOKEN = "benchmark"
 _REQUEST = (

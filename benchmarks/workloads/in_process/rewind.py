@@ -15,18 +15,18 @@ from typing import Any
 
 import orjson
 
-from actors.rewind.blame import blame
-from actors.rewind.documents import history_page
-from actors.rewind.long_work import run
-from actors.rewind.versions import Address, newest
-from actors.selectors.facts import pack_facts
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
-from journal import snapshot_writer
-from journal.keys import MAX_OFFSET
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.rewind.blame import blame
+from rewound.actors.rewind.documents import history_page
+from rewound.actors.rewind.long_work import run
+from rewound.actors.rewind.versions import Address, newest
+from rewound.actors.selectors.facts import pack_facts
+from rewound.journal import snapshot_writer
+from rewound.journal.keys import MAX_OFFSET
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 TYPE = "pods"
 SNAPSHOT_EVERY = 50_000  # as a server takes them

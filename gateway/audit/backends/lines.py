@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from actors.names import Names
-from gateway.audit.client_json import agent_text, source_addresses
-from gateway.audit.event import EventFormat
-from gateway.audit.policy import REQUEST_RECEIVED
-from gateway.audit.record import Event, Pending
+from rewound.actors.names import Names
+from rewound.gateway.audit.client_json import agent_text, source_addresses
+from rewound.gateway.audit.event import EventFormat
+from rewound.gateway.audit.policy import REQUEST_RECEIVED
+from rewound.gateway.audit.record import Event, Pending
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,12 @@ from typing import Final, NamedTuple, Protocol
 
 import trio
 
-from gateway.audit.backends.bounds import FLUSH_SECONDS, MAX_QUEUED_BYTES, Losses, Throttle
-from gateway.audit.backends.lines import Lines
-from gateway.audit.backends.rotated_file import NotWritten
-from gateway.audit.event import events_of
-from gateway.audit.policy import PendingList
-from gateway.audit.record import Event, Pending
+from rewound.gateway.audit.backends.bounds import FLUSH_SECONDS, MAX_QUEUED_BYTES, Losses, Throttle
+from rewound.gateway.audit.backends.lines import Lines
+from rewound.gateway.audit.backends.rotated_file import NotWritten
+from rewound.gateway.audit.event import events_of
+from rewound.gateway.audit.policy import PendingList
+from rewound.gateway.audit.record import Event, Pending
 
 # Of how many requests the event loop makes lines at a time: more would save little, and hold it longer than 0.2 ms.
 _GATHERED: Final = 32

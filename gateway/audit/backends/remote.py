@@ -20,9 +20,9 @@ from typing import Final
 import msgpack
 import trio
 
-from actors.access.remote.calls import Webhook, WebhookError
-from gateway.audit.backends.log_backend import Output
-from gateway.audit.backends.rotated_file import NotWritten
+from rewound.actors.access.remote.calls import Webhook, WebhookError
+from rewound.gateway.audit.backends.log_backend import Output
+from rewound.gateway.audit.backends.rotated_file import NotWritten
 
 # A start of the other process takes about a second.
 PATIENCE: Final = 5.0

@@ -14,10 +14,10 @@ from typing import Protocol
 
 import trio
 
-from actors.access.remote.calls import WebhookError
-from gateway.audit.backends.bounds import FLUSH_SECONDS, MAX_QUEUED_BYTES, Losses, Throttle
-from gateway.audit.backends.lines import Lines
-from gateway.audit.record import Event
+from rewound.actors.access.remote.calls import WebhookError
+from rewound.gateway.audit.backends.bounds import FLUSH_SECONDS, MAX_QUEUED_BYTES, Losses, Throttle
+from rewound.gateway.audit.backends.lines import Lines
+from rewound.gateway.audit.record import Event
 
 
 class Sender(Protocol):

@@ -16,11 +16,18 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, duration, open_session
+from rewound.gateway.cli.access.flags import (
+    Options,
+    Parser,
+    UsageError,
+    add_connection,
+    duration,
+    open_session,
+)
 
 if TYPE_CHECKING:
-    from actors.names import Names
-    from gateway.client.session import Session
+    from rewound.actors.names import Names
+    from rewound.gateway.client.session import Session
 
 _USAGES = ("authentication", "signing")
 _CHARACTERS = string.ascii_lowercase + string.digits
@@ -49,7 +56,7 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    from gateway.client.discovery import server_names
+    from rewound.gateway.client.discovery import server_names
 
     for group in options.group:
         if not group.startswith("system:bootstrappers:"):
@@ -86,7 +93,7 @@ def run(options: Options) -> int:
 
 def _warn_if_refused(session: Session, names: Names, data: dict[str, str]) -> None:
     """Say that the server runs without bootstrap tokens; without the right to review tokens nothing is printed."""
-    from gateway.client.errors import StatusError
+    from rewound.gateway.client.errors import StatusError
 
     if "usage-bootstrap-authentication" not in data:
         return

@@ -16,11 +16,11 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from actors.rewind.difference import escaped
-from gateway.cli.access.flags import Options, Parser, UsageError, add_connection, open_session
+from rewound.actors.rewind.difference import escaped
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError, add_connection, open_session
 
 if TYPE_CHECKING:
-    from gateway.client.session import Session
+    from rewound.gateway.client.session import Session
 
 # Those of Kubernetes, and `rewind` for the history of Secrets.
 _OBJECT_VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
@@ -82,7 +82,7 @@ def _check_list(options: Options) -> None:
 
 
 def _ask(session: Session, options: Options) -> int:
-    from gateway.client.errors import print_warning
+    from rewound.gateway.client.errors import print_warning
 
     known = _PATH_VERBS if options.resource.startswith("/") else _VERBS
     if options.verb not in known:
@@ -108,8 +108,8 @@ def _spec(session: Session, options: Options) -> dict[str, Any]:
 
 
 def _resource(session: Session, name: str, options: Options) -> dict[str, str]:
-    from gateway.client.discovery import find_resource
-    from gateway.client.errors import print_warning
+    from rewound.gateway.client.discovery import find_resource
+    from rewound.gateway.client.errors import print_warning
 
     namespace = {} if options.all_namespaces else {"namespace": session.target.namespace}
     if name == "*":
@@ -163,7 +163,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def _review(session: Session, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    from gateway.client.discovery import server_names
+    from rewound.gateway.client.discovery import server_names
 
     version = f"{server_names(session).group('authorization')}/v1"
     body = {"apiVersion": version, "kind": kind, "spec": spec}

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.cli.access.flags import Options, Parser, add_connection, open_session, segment
+from rewound.gateway.cli.access.flags import Options, Parser, add_connection, open_session, segment
 
 if TYPE_CHECKING:
-    from gateway.client.session import Session
+    from rewound.gateway.client.session import Session
 
 _TRIES = 10
 _CONDITIONS = {"approve": "Approved", "deny": "Denied"}
@@ -37,14 +37,14 @@ def run(options: Options) -> int:
 
 
 def requests_path(session: Session) -> str:
-    from gateway.client.discovery import server_names
+    from rewound.gateway.client.discovery import server_names
 
     return f"/apis/{server_names(session).group('certificates')}/v1/certificatesigningrequests"
 
 
 def decide(session: Session, path: str, condition: str, message: str = "") -> None:
     """Add the condition; after a conflict again, with the version that the server has now."""
-    from gateway.client.errors import StatusError
+    from rewound.gateway.client.errors import StatusError
 
     for attempt in range(_TRIES):
         request = session.get(path)

@@ -15,10 +15,10 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.cli.access.flags import Options, Parser, UsageError
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError
 
 if TYPE_CHECKING:
-    from actors.access.remote.kubeconfig_file import Cluster
+    from rewound.actors.access.remote.kubeconfig_file import Cluster
 
 
 def add_flags(parser: Parser) -> None:
@@ -36,10 +36,10 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    from gateway.client.cluster_info import cluster_of, fetch, parse_file, verified_kubeconfig
-    from gateway.client.errors import ClientError
-    from gateway.client.new_kubeconfig import write
-    from gateway.client.target import without_credentials
+    from rewound.gateway.client.cluster_info import cluster_of, fetch, parse_file, verified_kubeconfig
+    from rewound.gateway.client.errors import ClientError
+    from rewound.gateway.client.new_kubeconfig import write
+    from rewound.gateway.client.target import without_credentials
 
     token = _token(options)
     info = parse_file(options.file) if options.file else fetch(options.server, None)
@@ -58,7 +58,7 @@ def run(options: Options) -> int:
 
 
 def _token(options: Options) -> str:
-    from actors.access.bootstrap_token import parse_token
+    from rewound.actors.access.bootstrap_token import parse_token
 
     token = _given_token(options)
     if parse_token(token.encode()) is None:
@@ -82,7 +82,7 @@ def _pem(cluster: Cluster) -> bytes:
 
 
 def _fingerprint(authority: bytes) -> str:
-    from gateway.client.errors import ClientError
+    from rewound.gateway.client.errors import ClientError
 
     try:
         return hashlib.sha256(ssl.PEM_cert_to_DER_cert(authority.decode("ascii").strip())).hexdigest()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from gateway.cli.access.flags import Parser, UsageError
-from gateway.cli.command import Failures, run_command
+from rewound.gateway.cli.access.flags import Parser, UsageError
+from rewound.gateway.cli.command import Failures, run_command
 
 COMMANDS = {
     "kubeconfig": "kubeconfig",
@@ -25,9 +25,9 @@ def run(name: str, arguments: Sequence[str]) -> int:
     module = COMMANDS[name]
     if name == "token" and arguments[:1] == ["bootstrap"]:
         name, module, arguments = "token bootstrap", "bootstrap_token", arguments[1:]
-    command = import_module(f"gateway.cli.access.{module}")
+    command = import_module(f"rewound.gateway.cli.access.{module}")
     # Imported after the command, which imports it anyway.
-    from gateway.client.errors import ClientError
+    from rewound.gateway.client.errors import ClientError
 
     parser = Parser(f"rewound {name}", command.__doc__)
     command.add_flags(parser)

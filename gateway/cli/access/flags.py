@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
-from gateway.cli.durations import duration as parse_duration
+from rewound.gateway.cli.durations import duration as parse_duration
 
 if TYPE_CHECKING:
-    from gateway.client.session import Session
+    from rewound.gateway.client.session import Session
 
 Options = Any  # argparse.Namespace: its attributes are the flags
 
@@ -90,8 +90,8 @@ def add_connection(parser: Any, namespace: str = "instead of that of the context
 
 
 def open_session(options: Options) -> Session:
-    from gateway.client.kubeconfig import Overrides, load_target
-    from gateway.client.session import Session
+    from rewound.gateway.client.kubeconfig import Overrides, load_target
+    from rewound.gateway.client.session import Session
 
     return Session(
         load_target(

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.cli.access.certificate import decide, requests_path
-from gateway.cli.access.flags import (
+from rewound.gateway.cli.access.certificate import decide, requests_path
+from rewound.gateway.cli.access.flags import (
     Options,
     Parser,
     UsageError,
@@ -26,12 +26,12 @@ from gateway.cli.access.flags import (
     add_connection,
     open_session,
 )
-from gateway.cli.access.token import add_request, request_token
+from rewound.gateway.cli.access.token import add_request, request_token
 
 if TYPE_CHECKING:
-    from gateway.client.credentials import KeyPair
-    from gateway.client.session import Session
-    from gateway.client.target import Target
+    from rewound.gateway.client.credentials import KeyPair
+    from rewound.gateway.client.session import Session
+    from rewound.gateway.client.target import Target
 
 _YEAR = 365 * 86400.0
 _SIGNING_SECONDS = 30.0
@@ -56,7 +56,7 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    from gateway.client.new_kubeconfig import kubeconfig_text, with_certificate, write
+    from rewound.gateway.client.new_kubeconfig import kubeconfig_text, with_certificate, write
 
     _check(options)
     if options.data_dir is not None and options.kubeconfig is None and not options.server:
@@ -98,7 +98,7 @@ def _check(options: Options) -> None:
 
 
 def _check_tls(target: Target) -> None:
-    from gateway.client.errors import ClientError
+    from rewound.gateway.client.errors import ClientError
 
     if target.server.startswith("http:"):
         raise ClientError(
@@ -108,7 +108,7 @@ def _check_tls(target: Target) -> None:
 
 
 def _signed(session: Session, options: Options) -> KeyPair:
-    from gateway.client.certificates import sign_with_data_folder
+    from rewound.gateway.client.certificates import sign_with_data_folder
 
     if options.data_dir is not None:
         seconds = _YEAR if options.duration is None else options.duration
@@ -118,10 +118,10 @@ def _signed(session: Session, options: Options) -> KeyPair:
 
 def _signed_by_the_api(session: Session, options: Options) -> KeyPair:
     """Create a request, approve it, wait for the signer, and delete the request."""
-    from gateway.client.certificates import make_request
-    from gateway.client.credentials import KeyPair
-    from gateway.client.discovery import server_names
-    from gateway.client.errors import ClientError
+    from rewound.gateway.client.certificates import make_request
+    from rewound.gateway.client.credentials import KeyPair
+    from rewound.gateway.client.discovery import server_names
+    from rewound.gateway.client.errors import ClientError
 
     request = make_request(options.name, options.group)
     names = server_names(session)
@@ -165,7 +165,7 @@ def _await_certificate(session: Session, path: str) -> bytes | None:
 
 
 def _delete(session: Session, path: str) -> None:
-    from gateway.client.errors import ClientError
+    from rewound.gateway.client.errors import ClientError
 
     try:
         session.delete(path)
@@ -174,7 +174,7 @@ def _delete(session: Session, path: str) -> None:
 
 
 def _read_token(path: Path) -> str:
-    from gateway.client.errors import ClientError
+    from rewound.gateway.client.errors import ClientError
 
     try:
         token = (sys.stdin.read() if str(path) == "-" else path.read_text("ascii")).strip()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.cli.access.flags import (
+from rewound.gateway.cli.access.flags import (
     Options,
     Parser,
     UsageError,
@@ -24,7 +24,7 @@ from gateway.cli.access.flags import (
 )
 
 if TYPE_CHECKING:
-    from gateway.client.session import Session
+    from rewound.gateway.client.session import Session
 
 
 def add_flags(parser: Parser) -> None:
@@ -60,8 +60,8 @@ def run(options: Options) -> int:
 def request_token(
     session: Session, namespace: str, name: str, options: Options, bound: dict[str, str] | None = None
 ) -> str:
-    from gateway.client.discovery import server_names
-    from gateway.client.errors import ClientError, StatusError
+    from rewound.gateway.client.discovery import server_names
+    from rewound.gateway.client.errors import ClientError, StatusError
 
     spec: dict[str, Any] = {"audiences": options.audience}
     if options.duration is not None:

@@ -10,8 +10,8 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.durations import duration as parse_duration
-from gateway.settings.settings import Settings
+from rewound.gateway.cli.durations import duration as parse_duration
+from rewound.gateway.settings.settings import Settings
 
 
 def _defaults() -> dict[str, Any]:

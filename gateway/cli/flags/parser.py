@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gateway.cli.flags.sections import (
+from rewound.gateway.cli.flags.sections import (
     add_access,
     add_audit,
     add_authorization,
@@ -33,9 +33,9 @@ from gateway.cli.flags.sections import (
     add_standby,
     add_token_webhook,
 )
-from gateway.settings.checks import SettingsError
-from gateway.settings.server import ServerSettings
-from gateway.settings.settings import Settings
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.server import ServerSettings
+from rewound.gateway.settings.settings import Settings
 
 _LISTS = {
     "authorization_mode",
@@ -117,8 +117,8 @@ def _stored_dialect(data_dir: Path) -> str | None:
     """The dialect that a data folder was created with; None where there is no readable journal."""
     if not (data_dir / "journal").is_dir():
         return None
-    from journal.errors import JournalError
-    from journal.log import Journal
+    from rewound.journal.errors import JournalError
+    from rewound.journal.log import Journal
 
     try:
         journal = Journal.open(data_dir / "journal", readonly=True, check_tail=False)

@@ -5,8 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.flags.adding import add, add_list, add_switch, duration, folder, number, port, rate, size
-from gateway.settings.access import SIGNERS
+from rewound.gateway.cli.flags.adding import (
+    add,
+    add_list,
+    add_switch,
+    duration,
+    folder,
+    number,
+    port,
+    rate,
+    size,
+)
+from rewound.gateway.settings.access import SIGNERS
 
 
 def add_serving(group: Any) -> None:

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from gateway.cli.command import Failure, UsageError, broken_pipe
-from gateway.cli.journal.printing import Output
-from gateway.cli.journal.query.flags import Parser
-from gateway.cli.memory_faults import explain_memory_faults
-from journal.errors import JournalError
+from rewound.gateway.cli.command import Failure, UsageError, broken_pipe
+from rewound.gateway.cli.journal.printing import Output
+from rewound.gateway.cli.journal.query.flags import Parser
+from rewound.gateway.cli.memory_faults import explain_memory_faults
+from rewound.journal.errors import JournalError
 
 COMMANDS = {
     "log": ("log", "who did what, when; -f follows a live server"),
@@ -49,7 +49,7 @@ def journal(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         print(_unknown(name) + USAGE, end="", file=sys.stderr)
         return 2
-    command = import_module(f"gateway.cli.journal.{COMMANDS[name][0]}")
+    command = import_module(f"rewound.gateway.cli.journal.{COMMANDS[name][0]}")
     try:
         return _run(name, command, rest)
     except BrokenPipeError:

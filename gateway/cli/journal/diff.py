@@ -17,10 +17,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from actors.rewind.difference import Change, describe, escaped
-from gateway.cli.journal.printing import SIGN_COLORS, Output, identity, object_name
-from gateway.cli.journal.query.events import Selection, compared, parse_selection
-from gateway.cli.journal.query.flags import (
+from rewound.actors.rewind.difference import Change, describe, escaped
+from rewound.gateway.cli.journal.printing import SIGN_COLORS, Output, identity, object_name
+from rewound.gateway.cli.journal.query.events import Selection, compared, parse_selection
+from rewound.gateway.cli.journal.query.flags import (
     Options,
     Parser,
     add_kinds,
@@ -29,13 +29,13 @@ from gateway.cli.journal.query.flags import (
     add_show_secrets,
     moment,
 )
-from gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
-from gateway.cli.journal.query.moments import Moment, exact, local, resolve, rfc3339
-from journal import history, keys
-from journal.errors import Compacted
-from journal.history import ObjectChange
-from journal.records import Event
-from journal.view import View
+from rewound.gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
+from rewound.gateway.cli.journal.query.moments import Moment, exact, local, resolve, rfc3339
+from rewound.journal import history, keys
+from rewound.journal.errors import Compacted
+from rewound.journal.history import ObjectChange
+from rewound.journal.records import Event
+from rewound.journal.view import View
 
 SLICE = 200  # objects compared in one view
 

@@ -18,12 +18,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gateway.cli.command import Failure, exit_on_sigterm
-from gateway.cli.journal.printing import Output, Progress
-from gateway.cli.journal.query.flags import Options, Parser, add_output
-from gateway.cli.journal.query.folder import Folder, open_folder
-from journal.transfer import Header
-from journal.transfer import export as write_export
+from rewound.gateway.cli.command import Failure, exit_on_sigterm
+from rewound.gateway.cli.journal.printing import Output, Progress
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
+from rewound.gateway.cli.journal.query.folder import Folder, open_folder
+from rewound.journal.transfer import Header
+from rewound.journal.transfer import export as write_export
 
 LEVEL = 6  # of compression: higher ones take twice the time for a hundredth of the size
 

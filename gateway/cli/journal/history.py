@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.rewind.difference import escaped
-from gateway.cli.command import Failure, UsageError
-from gateway.cli.journal.printing import (
+from rewound.actors.rewind.difference import escaped
+from rewound.gateway.cli.command import Failure, UsageError
+from rewound.gateway.cli.journal.printing import (
     Output,
     effect,
     event_document,
@@ -22,8 +22,8 @@ from gateway.cli.journal.printing import (
     size,
     verb_color,
 )
-from gateway.cli.journal.query.events import Entry, EventReader, Selection
-from gateway.cli.journal.query.flags import (
+from rewound.gateway.cli.journal.query.events import Entry, EventReader, Selection
+from rewound.gateway.cli.journal.query.flags import (
     Options,
     Parser,
     add_limits,
@@ -31,8 +31,8 @@ from gateway.cli.journal.query.flags import (
     add_output,
     add_show_secrets,
 )
-from gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
-from gateway.cli.journal.query.moments import local
+from rewound.gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
+from rewound.gateway.cli.journal.query.moments import local
 
 
 def add_flags(parser: Parser) -> None:

@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gateway.cli.command import exit_on_sigterm
-from gateway.cli.journal.export import summary
-from gateway.cli.journal.printing import Output, Progress
-from gateway.cli.journal.query.flags import Options, Parser, add_output
-from gateway.cli.journal.query.folder import JOURNAL
-from journal.transfer import Header, restore
+from rewound.gateway.cli.command import exit_on_sigterm
+from rewound.gateway.cli.journal.export import summary
+from rewound.gateway.cli.journal.printing import Output, Progress
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
+from rewound.gateway.cli.journal.query.folder import JOURNAL
+from rewound.journal.transfer import Header, restore
 
 _GZIP = b"\x1f\x8b"
 

@@ -15,10 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gateway.cli.command import UsageError
-from gateway.cli.journal.printing import LogLines, Output, event_document
-from gateway.cli.journal.query.events import VERBS, Entry, EventReader, check_verb, follow, parse_selection
-from gateway.cli.journal.query.flags import (
+from rewound.gateway.cli.command import UsageError
+from rewound.gateway.cli.journal.printing import LogLines, Output, event_document
+from rewound.gateway.cli.journal.query.events import (
+    VERBS,
+    Entry,
+    EventReader,
+    check_verb,
+    follow,
+    parse_selection,
+)
+from rewound.gateway.cli.journal.query.flags import (
     Options,
     Parser,
     add_kinds,
@@ -27,8 +34,8 @@ from gateway.cli.journal.query.flags import (
     add_show_secrets,
     moment,
 )
-from gateway.cli.journal.query.folder import Folder, Masking, open_folder
-from gateway.cli.journal.query.moments import event_range
+from rewound.gateway.cli.journal.query.folder import Folder, Masking, open_folder
+from rewound.gateway.cli.journal.query.moments import event_range
 
 BEFORE_FOLLOWING = 10  # events shown first, for context
 

@@ -19,13 +19,13 @@ from typing import Any, TextIO
 
 import orjson
 
-from actors.golang.json import unescaped
-from actors.rewind.difference import Change, describe, escaped
-from actors.store.document import api_version_of, kind_prefix, type_prefix, typed
-from gateway.cli.journal.query.events import Entry
-from gateway.cli.journal.query.folder import Kind, Kinds
-from gateway.cli.journal.query.moments import clock, local, rfc3339, span
-from journal.records import Event
+from rewound.actors.golang.json import unescaped
+from rewound.actors.rewind.difference import Change, describe, escaped
+from rewound.actors.store.document import api_version_of, kind_prefix, type_prefix, typed
+from rewound.gateway.cli.journal.query.events import Entry
+from rewound.gateway.cli.journal.query.folder import Kind, Kinds
+from rewound.gateway.cli.journal.query.moments import clock, local, rfc3339, span
+from rewound.journal.records import Event
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 SIGN_COLORS = {"+": "green", "-": "red", "~": "yellow"}

@@ -15,13 +15,13 @@ import shlex
 from dataclasses import asdict
 from pathlib import Path
 
-from actors.rewind.difference import escaped
-from gateway.cli.command import Failure, exit_on_sigterm
-from gateway.cli.journal.printing import Output
-from gateway.cli.journal.query.flags import Options, Parser, add_output
-from gateway.cli.journal.query.folder import JOURNAL
-from journal.repair.recover import LostObject, Recovered
-from journal.repair.recover import recover as recover_journal
+from rewound.actors.rewind.difference import escaped
+from rewound.gateway.cli.command import Failure, exit_on_sigterm
+from rewound.gateway.cli.journal.printing import Output
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
+from rewound.gateway.cli.journal.query.folder import JOURNAL
+from rewound.journal.repair.recover import LostObject, Recovered
+from rewound.journal.repair.recover import recover as recover_journal
 
 SHOWN = 100  # lines of each list; JSON has all
 

@@ -8,10 +8,10 @@ Who wrote it, when and with what, how it differs from the version before, and th
 
 from __future__ import annotations
 
-from actors.golang.json import unescaped
-from actors.rewind.difference import escaped
-from gateway.cli.command import Failure
-from gateway.cli.journal.printing import (
+from rewound.actors.golang.json import unescaped
+from rewound.actors.rewind.difference import escaped
+from rewound.gateway.cli.command import Failure
+from rewound.gateway.cli.journal.printing import (
     Output,
     event_document,
     object_bytes,
@@ -20,8 +20,8 @@ from gateway.cli.journal.printing import (
     size,
     verb_color,
 )
-from gateway.cli.journal.query.events import Entry, entry_for
-from gateway.cli.journal.query.flags import (
+from rewound.gateway.cli.journal.query.events import Entry, entry_for
+from rewound.gateway.cli.journal.query.flags import (
     Options,
     Parser,
     add_managed_fields,
@@ -29,10 +29,10 @@ from gateway.cli.journal.query.flags import (
     add_show_secrets,
     offset,
 )
-from gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
-from gateway.cli.journal.query.moments import exact
-from journal import history
-from journal.view import View
+from rewound.gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
+from rewound.gateway.cli.journal.query.moments import exact
+from rewound.journal import history
+from rewound.journal.view import View
 
 
 def add_flags(parser: Parser) -> None:
@@ -114,6 +114,6 @@ def _print_document(output: Output, document: object, form: str) -> None:
 
 def _yaml(body: bytes) -> str:
     # Imported when needed: it imports much of the server.
-    from gateway.wire.yaml import from_json
+    from rewound.gateway.wire.yaml import from_json
 
     return from_json(body).decode()

@@ -16,9 +16,9 @@ from typing import Any
 
 import orjson
 
-from gateway.cli.journal.printing import Columns, Output, object_bytes, size
-from gateway.cli.journal.query.events import Selection, parse_selection
-from gateway.cli.journal.query.flags import (
+from rewound.gateway.cli.journal.printing import Columns, Output, object_bytes, size
+from rewound.gateway.cli.journal.query.events import Selection, parse_selection
+from rewound.gateway.cli.journal.query.flags import (
     Options,
     Parser,
     add_kinds,
@@ -26,9 +26,9 @@ from gateway.cli.journal.query.flags import (
     add_show_secrets,
     moment,
 )
-from gateway.cli.journal.query.folder import Folder, Kind, Masking, masked, open_folder
-from gateway.cli.journal.query.moments import Moment, local, resolve
-from journal.view import View
+from rewound.gateway.cli.journal.query.folder import Folder, Kind, Masking, masked, open_folder
+from rewound.gateway.cli.journal.query.moments import Moment, local, resolve
+from rewound.journal.view import View
 
 SLICE = 500  # objects read in one view
 
@@ -134,7 +134,7 @@ def _print_json(output: Output, version: int, slices: Iterator[list[Stored]]) ->
 
 
 def _print_yaml(output: Output, version: int, slices: Iterator[list[Stored]]) -> None:
-    from gateway.wire.yaml import from_json
+    from rewound.gateway.wire.yaml import from_json
 
     write, title = output.stream.write, "items:\n"
     write("apiVersion: v1\n")

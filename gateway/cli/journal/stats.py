@@ -12,13 +12,13 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gateway.cli.journal.printing import Columns, Output, Progress, rate, size
-from gateway.cli.journal.query.flags import Options, Parser, add_output
-from gateway.cli.journal.query.folder import Folder, open_folder
-from gateway.cli.journal.query.moments import exact, rfc3339, span
-from journal import history, keys, snapshots
-from journal.files.data_file import DATA
-from journal.view import View
+from rewound.gateway.cli.journal.printing import Columns, Output, Progress, rate, size
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
+from rewound.gateway.cli.journal.query.folder import Folder, open_folder
+from rewound.gateway.cli.journal.query.moments import exact, rfc3339, span
+from rewound.journal import history, keys, snapshots
+from rewound.journal.files.data_file import DATA
+from rewound.journal.view import View
 
 STEP = 1000  # events between two steps of the progress bar
 MINUTE, HOUR = 60, 3600

@@ -26,16 +26,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from actors.rewind.difference import escaped
-from gateway.cli.command import Failure
-from gateway.cli.journal.printing import Output, Progress
-from gateway.cli.journal.query.flags import Options, Parser, add_output
-from gateway.cli.journal.query.folder import JOURNAL
-from journal.files.structure import Damage
-from journal.repair.verify import SHOWN, Report
+from rewound.actors.rewind.difference import escaped
+from rewound.gateway.cli.command import Failure
+from rewound.gateway.cli.journal.printing import Output, Progress
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
+from rewound.gateway.cli.journal.query.folder import JOURNAL
+from rewound.journal.files.structure import Damage
+from rewound.journal.repair.verify import SHOWN, Report
 
 # -P: the folder in which the command runs may have a folder `journal`, too.
-CHILD = (sys.executable, "-P", "-m", "gateway.cli.journal.verify_child")
+CHILD = (sys.executable, "-P", "-m", "rewound.gateway.cli.journal.verify_child")
 ADVICE = "restore the folder from a backup, or see what `rewound journal recover` can save"
 
 

@@ -1,7 +1,8 @@
 """The process that reads a folder for `rewound journal verify`, because LMDB may die on a damaged file.
 
-    python -m gateway.cli.journal.verify_child FOLDER [OFFSET]        prints a JSON document a line; the digest is
-                                                                      that of the events after OFFSET:
+    python -m rewound.gateway.cli.journal.verify_child FOLDER [OFFSET]
+
+It prints a JSON document a line; the digest is that of the events after OFFSET:
 
     {"progress": [read, all]}      while it reads
     {"pages": 120}                 the structure was checked
@@ -23,11 +24,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from journal.errors import JournalError
-from journal.files.structure import Audit
-from journal.log import Journal
-from journal.repair.recover import Findings
-from journal.repair.verify import open_pages, verify, verify_structure
+from rewound.journal.errors import JournalError
+from rewound.journal.files.structure import Audit
+from rewound.journal.log import Journal
+from rewound.journal.repair.recover import Findings
+from rewound.journal.repair.verify import open_pages, verify, verify_structure
 
 PAGES = 1000  # between two reports of progress
 

@@ -24,12 +24,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from actors.errors import BadRequest
-from actors.rewind.difference import escaped
-from gateway.cli.access.flags import Parser, UsageError
-from gateway.cli.replay.flags import add_flags, check_kubeconfig, plays
-from gateway.settings.checks import SettingsError
-from journal.errors import JournalError
+from rewound.actors.errors import BadRequest
+from rewound.actors.rewind.difference import escaped
+from rewound.gateway.cli.access.flags import Parser, UsageError
+from rewound.gateway.cli.replay.flags import add_flags, check_kubeconfig, plays
+from rewound.gateway.settings.checks import SettingsError
+from rewound.journal.errors import JournalError
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -40,8 +40,8 @@ def run(arguments: Sequence[str]) -> int:
         options = parser.parse_args(arguments)
         plays(options)  # refuses what does not fit together, before anything starts
         check_kubeconfig(options.kubeconfig)
-        from gateway.cli.replay.serving import serve
-        from gateway.replay.until import BadExpression
+        from rewound.gateway.cli.replay.serving import serve
+        from rewound.gateway.replay.until import BadExpression
 
         try:
             return serve(options)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gateway.cli.access.flags import Options, Parser, UsageError
-from gateway.cli.flags.adding import port
-from gateway.cli.journal.query.moments import Moment as Given
-from gateway.cli.journal.query.moments import parse_moment
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError
+from rewound.gateway.cli.flags.adding import port
+from rewound.gateway.cli.journal.query.moments import Moment as Given
+from rewound.gateway.cli.journal.query.moments import parse_moment
 
 SECURE_PORT = 6444
 

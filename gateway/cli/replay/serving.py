@@ -17,30 +17,30 @@ from typing import Any
 
 import trio
 
-from actors.certificates.issuing_process import begin_early
-from actors.certificates.pki import write_atomically
-from actors.errors import BadRequest, RequestError
-from gateway.cli.access.flags import Options
-from gateway.cli.command import exit_on_sigterm
-from gateway.cli.failures import explain
-from gateway.cli.journal.printing import Progress
-from gateway.cli.journal.query.folder import masked_pair
-from gateway.cli.journal.query.moments import Moment as Given
-from gateway.cli.journal.query.moments import exact, parse_moment, rfc3339
-from gateway.cli.replay.flags import plays
-from gateway.cli.rewind.printing import masked_object
-from gateway.replay.comparison import Comparison, report
-from gateway.replay.control import ReplayControl, moment_at, parse_speed
-from gateway.replay.player import Moment, Player
-from gateway.replay.replay import Plan, replay_settings, run_replay
-from gateway.replay.source import open_source
-from gateway.replay.writable import Progress as CopyProgress
-from gateway.replay.writable import WritablePlan, fork_settings, make_copy, run_writable
-from gateway.settings.checks import SettingsError
-from gateway.settings.server import host_and_port
-from gateway.settings.settings import Addresses, ControllerSettings, Settings
-from journal.errors import JournalError
-from journal.recording import Recording
+from rewound.actors.certificates.issuing_process import begin_early
+from rewound.actors.certificates.pki import write_atomically
+from rewound.actors.errors import BadRequest, RequestError
+from rewound.gateway.cli.access.flags import Options
+from rewound.gateway.cli.command import exit_on_sigterm
+from rewound.gateway.cli.failures import explain
+from rewound.gateway.cli.journal.printing import Progress
+from rewound.gateway.cli.journal.query.folder import masked_pair
+from rewound.gateway.cli.journal.query.moments import Moment as Given
+from rewound.gateway.cli.journal.query.moments import exact, parse_moment, rfc3339
+from rewound.gateway.cli.replay.flags import plays
+from rewound.gateway.cli.rewind.printing import masked_object
+from rewound.gateway.replay.comparison import Comparison, report
+from rewound.gateway.replay.control import ReplayControl, moment_at, parse_speed
+from rewound.gateway.replay.player import Moment, Player
+from rewound.gateway.replay.replay import Plan, replay_settings, run_replay
+from rewound.gateway.replay.source import open_source
+from rewound.gateway.replay.writable import Progress as CopyProgress
+from rewound.gateway.replay.writable import WritablePlan, fork_settings, make_copy, run_writable
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.server import host_and_port
+from rewound.gateway.settings.settings import Addresses, ControllerSettings, Settings
+from rewound.journal.errors import JournalError
+from rewound.journal.recording import Recording
 
 
 def serve(options: Options) -> int:

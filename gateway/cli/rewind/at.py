@@ -8,10 +8,10 @@ rewound at 1042 pods --data-dir backup          from a data folder, without a se
 
 from __future__ import annotations
 
-from gateway.cli.access.flags import Options, Parser, UsageError
-from gateway.cli.rewind.flags import add_object, add_source, moment, open_source, wanted
-from gateway.cli.rewind.printing import masked_object, print_json, print_lines, print_yaml
-from gateway.cli.rewind.source import Document
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError
+from rewound.gateway.cli.rewind.flags import add_object, add_source, moment, open_source, wanted
+from rewound.gateway.cli.rewind.printing import masked_object, print_json, print_lines, print_yaml
+from rewound.gateway.cli.rewind.source import Document
 
 
 def add_flags(parser: Parser) -> None:

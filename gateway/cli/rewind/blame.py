@@ -10,12 +10,12 @@ A ^ marks fields that may be older than what the journal keeps.
 
 from __future__ import annotations
 
-from actors.rewind.difference import shortened
-from gateway.cli.access.flags import Options, Parser
-from gateway.cli.command import Failure
-from gateway.cli.rewind.flags import add_object, add_source, add_uid, moment, open_source, wanted
-from gateway.cli.rewind.printing import masked_field, print_json, print_lines
-from gateway.cli.rewind.source import Document
+from rewound.actors.rewind.difference import shortened
+from rewound.gateway.cli.access.flags import Options, Parser
+from rewound.gateway.cli.command import Failure
+from rewound.gateway.cli.rewind.flags import add_object, add_source, add_uid, moment, open_source, wanted
+from rewound.gateway.cli.rewind.printing import masked_field, print_json, print_lines
+from rewound.gateway.cli.rewind.source import Document
 
 
 def add_flags(parser: Parser) -> None:

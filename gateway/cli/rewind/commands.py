@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 
-from actors.errors import RequestError
-from gateway.cli.access.flags import Parser, UsageError
-from gateway.cli.command import Failure, Failures, run_command
-from gateway.cli.command import UsageError as JournalUsageError
-from gateway.client.errors import ClientError
-from journal.errors import JournalError
+from rewound.actors.errors import RequestError
+from rewound.gateway.cli.access.flags import Parser, UsageError
+from rewound.gateway.cli.command import Failure, Failures, run_command
+from rewound.gateway.cli.command import UsageError as JournalUsageError
+from rewound.gateway.client.errors import ClientError
+from rewound.journal.errors import JournalError
 
 COMMANDS = ("history", "blame", "rollback", "undelete", "at")
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
-    command = import_module(f"gateway.cli.rewind.{name}")
+    command = import_module(f"rewound.gateway.cli.rewind.{name}")
     parser = Parser(f"rewound {name}", command.__doc__)
     command.add_flags(parser)
     failures: Failures = (

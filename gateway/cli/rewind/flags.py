@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gateway.cli.access.flags import Options, UsageError, add_connection, open_session
-from gateway.cli.journal.query.moments import parse_moment, rfc3339
-from gateway.cli.rewind.source import Source, Wanted
+from rewound.gateway.cli.access.flags import Options, UsageError, add_connection, open_session
+from rewound.gateway.cli.journal.query.moments import parse_moment, rfc3339
+from rewound.gateway.cli.rewind.source import Source, Wanted
 
 
 def add_object(parser: Any, *, name_optional: bool = False) -> None:
@@ -87,13 +87,13 @@ def _check_no_server(options: Options) -> None:
 def open_source(options: Options) -> Iterator[Source]:
     if options.data_dir is not None:
         _check_no_server(options)
-        from gateway.cli.journal.query.folder import open_folder
-        from gateway.cli.rewind.folder import Folder
+        from rewound.gateway.cli.journal.query.folder import open_folder
+        from rewound.gateway.cli.rewind.folder import Folder
 
         with open_folder(options.data_dir) as folder:
             yield Folder(folder)
         return
-    from gateway.cli.rewind.server import Server
+    from rewound.gateway.cli.rewind.server import Server
 
     with open_session(options) as session:
         yield Server(session)

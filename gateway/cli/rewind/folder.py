@@ -11,22 +11,22 @@ from dataclasses import replace
 
 import orjson
 
-from actors.errors import BadRequest
-from actors.golang.json import unescaped
-from actors.rewind.blame import blame
-from actors.rewind.documents import blame_document, event_document, history_page, patch_of
-from actors.rewind.long_work import run
-from actors.rewind.moments import parse_moment, resolve
-from actors.rewind.restore import absent_fields, rolled_back, undeleted
-from actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
-from gateway.cli.command import Failure
-from gateway.cli.journal.printing import object_bytes
-from gateway.cli.journal.query.folder import Folder as DataFolder
-from gateway.cli.journal.query.folder import Kind
-from gateway.cli.rewind.source import Document, Wanted
-from gateway.client.errors import print_warning
-from journal.keys import MAX_OFFSET
-from journal.records import Event, Row
+from rewound.actors.errors import BadRequest
+from rewound.actors.golang.json import unescaped
+from rewound.actors.rewind.blame import blame
+from rewound.actors.rewind.documents import blame_document, event_document, history_page, patch_of
+from rewound.actors.rewind.long_work import run
+from rewound.actors.rewind.moments import parse_moment, resolve
+from rewound.actors.rewind.restore import absent_fields, rolled_back, undeleted
+from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
+from rewound.gateway.cli.command import Failure
+from rewound.gateway.cli.journal.printing import object_bytes
+from rewound.gateway.cli.journal.query.folder import Folder as DataFolder
+from rewound.gateway.cli.journal.query.folder import Kind
+from rewound.gateway.cli.rewind.source import Document, Wanted
+from rewound.gateway.client.errors import print_warning
+from rewound.journal.keys import MAX_OFFSET
+from rewound.journal.records import Event, Row
 
 PAGE = 500
 

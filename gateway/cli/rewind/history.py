@@ -9,17 +9,17 @@ rewound history cm web --data-dir backup        from a data folder, without a se
 
 from __future__ import annotations
 
-from gateway.cli.access.flags import Options, Parser, UsageError
-from gateway.cli.journal.query.flags import count
-from gateway.cli.rewind.flags import add_object, add_source, add_uid, ends, open_source, wanted
-from gateway.cli.rewind.printing import (
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError
+from rewound.gateway.cli.journal.query.flags import count
+from rewound.gateway.cli.rewind.flags import add_object, add_source, add_uid, ends, open_source, wanted
+from rewound.gateway.cli.rewind.printing import (
     difference_lines,
     masked_patch,
     operation_lines,
     print_json,
     print_lines,
 )
-from gateway.cli.rewind.source import Document
+from rewound.gateway.cli.rewind.source import Document
 
 
 def add_flags(parser: Parser) -> None:

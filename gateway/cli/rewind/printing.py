@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from actors.golang.json import unescaped
-from actors.rewind.difference import (
+from rewound.actors.golang.json import unescaped
+from rewound.actors.rewind.difference import (
     MANAGED_FIELDS,
     RESOURCE_VERSION,
     describe,
@@ -17,8 +17,8 @@ from actors.rewind.difference import (
     escaped,
     shortened,
 )
-from gateway.cli.journal.query.folder import MASK, masked, masked_pair
-from gateway.cli.rewind.source import Document
+from rewound.gateway.cli.journal.query.folder import MASK, masked, masked_pair
+from rewound.gateway.cli.rewind.source import Document
 
 _SIGNS = {"add": "+", "remove": "-", "replace": "~"}
 _SECRET_FIELDS = ("data", "stringData")
@@ -29,7 +29,7 @@ def print_json(document: Any) -> None:
 
 
 def print_yaml(document: Any) -> None:
-    from gateway.wire.yaml import from_json
+    from rewound.gateway.wire.yaml import from_json
 
     sys.stdout.write(from_json(unescaped(document)).decode())
 

@@ -10,11 +10,11 @@ It is an ordinary update: admission and validation apply, and the journal record
 
 from __future__ import annotations
 
-from gateway.cli.access.flags import Options, Parser
-from gateway.cli.rewind.flags import add_object, add_source, moment, open_source, wanted
-from gateway.cli.rewind.printing import masked_object, print_json, print_yaml
-from gateway.cli.rewind.source import Document
-from gateway.client.errors import print_warning
+from rewound.gateway.cli.access.flags import Options, Parser
+from rewound.gateway.cli.rewind.flags import add_object, add_source, moment, open_source, wanted
+from rewound.gateway.cli.rewind.printing import masked_object, print_json, print_yaml
+from rewound.gateway.cli.rewind.source import Document
+from rewound.gateway.client.errors import print_warning
 
 
 def add_flags(parser: Parser) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from actors.names import REWIND_GROUP
-from gateway.cli.access.flags import UsageError, segment
-from gateway.cli.rewind.source import Document, Wanted
-from gateway.client.discovery import ResourceType, find_resource
-from gateway.client.session import Session
+from rewound.actors.names import REWIND_GROUP
+from rewound.gateway.cli.access.flags import UsageError, segment
+from rewound.gateway.cli.rewind.source import Document, Wanted
+from rewound.gateway.client.discovery import ResourceType, find_resource
+from rewound.gateway.client.session import Session
 
 ROOT = f"/apis/{REWIND_GROUP}/v1"
 PAGE = 500

@@ -10,9 +10,9 @@ It is an ordinary create, with a new uid: admission and validation apply, and th
 
 from __future__ import annotations
 
-from gateway.cli.access.flags import Options, Parser
-from gateway.cli.rewind.flags import add_object, add_source, add_uid, open_source, wanted
-from gateway.cli.rewind.rollback import show
+from rewound.gateway.cli.access.flags import Options, Parser
+from rewound.gateway.cli.rewind.flags import add_object, add_source, add_uid, open_source, wanted
+from rewound.gateway.cli.rewind.rollback import show
 
 
 def add_flags(parser: Parser) -> None:

@@ -6,13 +6,13 @@ from typing import Final
 
 import trio
 
-from gateway.connections.arriving import add_part, join_parts
-from gateway.connections.asgi.scopes import Head, Receive
-from gateway.connections.limits import KIB
-from gateway.connections.server_state import ServerState
-from gateway.connections.transport import RECEIVE
-from gateway.memory.budget import SMALL
-from gateway.message import BodyNotRead
+from rewound.gateway.connections.arriving import add_part, join_parts
+from rewound.gateway.connections.asgi.scopes import Head, Receive
+from rewound.gateway.connections.limits import KIB
+from rewound.gateway.connections.server_state import ServerState
+from rewound.gateway.connections.transport import RECEIVE
+from rewound.gateway.memory.budget import SMALL
+from rewound.gateway.message import BodyNotRead
 
 # A body of unknown length takes memory in steps of this size.
 _STEP: Final = 256 * KIB

@@ -13,9 +13,9 @@ from typing import Final, NoReturn
 
 import trio
 
-from gateway.connections.asgi.bodies import Body
-from gateway.connections.asgi.pipe import AsgiPipe, run_watch
-from gateway.connections.asgi.scopes import (
+from rewound.gateway.connections.asgi.bodies import Body
+from rewound.gateway.connections.asgi.pipe import AsgiPipe, run_watch
+from rewound.gateway.connections.asgi.scopes import (
     AcceptedConnection,
     Head,
     Receive,
@@ -23,15 +23,15 @@ from gateway.connections.asgi.scopes import (
     Send,
     accepted_connection,
 )
-from gateway.connections.metering import Meter, frame_head
-from gateway.connections.responder import log
-from gateway.connections.server_state import ServerState
-from gateway.connections.websocket.handshake import Accepted
-from gateway.exchange import Exchange
-from gateway.message import EndReason, Finished, Request, Response, Stream
-from gateway.message import Fields as Trailers
-from gateway.pipeline.response_fields import Fields, all_fields
-from gateway.watch.framing import as_binary_frame, as_it_is, as_text_frame
+from rewound.gateway.connections.metering import Meter, frame_head
+from rewound.gateway.connections.responder import log
+from rewound.gateway.connections.server_state import ServerState
+from rewound.gateway.connections.websocket.handshake import Accepted
+from rewound.gateway.exchange import Exchange
+from rewound.gateway.message import EndReason, Finished, Request, Response, Stream
+from rewound.gateway.message import Fields as Trailers
+from rewound.gateway.pipeline.response_fields import Fields, all_fields
+from rewound.gateway.watch.framing import as_binary_frame, as_it_is, as_text_frame
 
 _SLICE: Final = 256 * 1024
 _DATE: Final = b"date"  # is the server's

@@ -43,11 +43,11 @@ from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
-from gateway.connections.asgi.scopes import CONNECTION, AcceptedConnection
-from gateway.connections.listen import QUIC, CannotListen
-from gateway.connections.responder import log
-from gateway.connections.server_state import ServerState
-from gateway.message import Peer
+from rewound.gateway.connections.asgi.scopes import CONNECTION, AcceptedConnection
+from rewound.gateway.connections.listen import QUIC, CannotListen
+from rewound.gateway.connections.responder import log
+from rewound.gateway.connections.server_state import ServerState
+from rewound.gateway.message import Peer
 
 _DATAGRAM: Final = 2**16
 _QUEUED: Final = 64  # datagrams that a connection has not taken

@@ -13,11 +13,11 @@ from typing import Final
 
 import trio
 
-from gateway.connections.limits import TICK
-from gateway.message import Finished, Stream
-from gateway.watch.broadcast import one_by_one
-from gateway.watch.framing import Framing
-from gateway.watch.member import CLOSE_TIMEOUT
+from rewound.gateway.connections.limits import TICK
+from rewound.gateway.message import Finished, Stream
+from rewound.gateway.watch.broadcast import one_by_one
+from rewound.gateway.watch.framing import Framing
+from rewound.gateway.watch.member import CLOSE_TIMEOUT
 
 # Bytes that wait for the client before the watch leaves the sweep; the last frame may exceed it.
 _BUFFER: Final = 64 * 1024

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import trio
 
-from actors.certificates.pools import TrustPools
-from gateway.connections.asgi.bodies import Body
-from gateway.connections.asgi.codec import HttpCodec, WebSocketCodec
-from gateway.connections.asgi.scopes import (
+from rewound.actors.certificates.pools import TrustPools
+from rewound.gateway.connections.asgi.bodies import Body
+from rewound.gateway.connections.asgi.codec import HttpCodec, WebSocketCodec
+from rewound.gateway.connections.asgi.scopes import (
     Head,
     Receive,
     Scope,
@@ -19,9 +19,9 @@ from gateway.connections.asgi.scopes import (
     read_head,
     read_peer,
 )
-from gateway.connections.responder import Responder
-from gateway.connections.server_state import ServerState
-from gateway.message import Response, asks_upgrade
+from rewound.gateway.connections.responder import Responder
+from rewound.gateway.connections.server_state import ServerState
+from rewound.gateway.message import Response, asks_upgrade
 
 NO_UPGRADE: Final = (
     "ASGI cannot carry an upgraded connection, which exec, attach, portforward and proxied upgrades need: "

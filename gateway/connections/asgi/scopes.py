@@ -20,11 +20,11 @@ from urllib.parse import quote
 
 import trio
 
-from actors.certificates.pools import TrustPools
-from gateway.connections.arriving import Fault, escape_fault
-from gateway.connections.limits import Limits
-from gateway.connections.transport import Transport
-from gateway.message import Peer, Request
+from rewound.actors.certificates.pools import TrustPools
+from rewound.gateway.connections.arriving import Fault, escape_fault
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.message import Peer, Request
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -11,15 +11,15 @@ import ssl
 import trio
 from hypercorn.config import Config
 
-from actors.certificates.pools import TrustPools
-from gateway.connections.asgi.requests import AsgiRequests
-from gateway.connections.limits import Limits
-from gateway.connections.listen import Listener
-from gateway.connections.responder import Handle, Refuse
-from gateway.connections.server_state import ServerState, ServerStatistics
-from gateway.exchange import RequestObserver
-from gateway.memory.budget import MemoryBudget
-from gateway.settings.server import Address
+from rewound.actors.certificates.pools import TrustPools
+from rewound.gateway.connections.asgi.requests import AsgiRequests
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.listen import Listener
+from rewound.gateway.connections.responder import Handle, Refuse
+from rewound.gateway.connections.server_state import ServerState, ServerStatistics
+from rewound.gateway.exchange import RequestObserver
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.settings.server import Address
 
 
 class SocketlessServer:

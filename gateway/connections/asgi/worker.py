@@ -23,19 +23,19 @@ from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, ConnectionState
 
-from actors.certificates.pools import TrustPools
-from gateway.connections.asgi.requests import AsgiRequests
-from gateway.connections.asgi.scopes import CONNECTION, AcceptedConnection
-from gateway.connections.limits import KIB, Limits
-from gateway.connections.listen import Listener
-from gateway.connections.responder import Handle, Refuse, log
-from gateway.connections.server import Server
-from gateway.connections.server_state import ServerState, ServerStatistics
-from gateway.connections.transport import Transport
-from gateway.exchange import RequestObserver
-from gateway.memory.budget import MemoryBudget
-from gateway.message import Peer
-from gateway.settings.server import Address
+from rewound.actors.certificates.pools import TrustPools
+from rewound.gateway.connections.asgi.requests import AsgiRequests
+from rewound.gateway.connections.asgi.scopes import CONNECTION, AcceptedConnection
+from rewound.gateway.connections.limits import KIB, Limits
+from rewound.gateway.connections.listen import Listener
+from rewound.gateway.connections.responder import Handle, Refuse, log
+from rewound.gateway.connections.server import Server
+from rewound.gateway.connections.server_state import ServerState, ServerStatistics
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.exchange import RequestObserver
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import Peer
+from rewound.gateway.settings.server import Address
 
 # Bytes of a message that are encrypted at once.
 _SLICE: Final = 256 * KIB
@@ -85,7 +85,7 @@ class HypercornServer:
 
     def _listen_quic(self, bind: str, nursery: trio.Nursery, stop: trio.Event) -> None:
         """Serve HTTP/3, and have responses of the other protocols say so. CannotListen."""
-        from gateway.connections.asgi.http3 import Http3Endpoint, open_socket
+        from rewound.gateway.connections.asgi.http3 import Http3Endpoint, open_socket
 
         sock, config = open_socket(bind), self._config
         self.quic_address = sock.getsockname()[:2]

@@ -22,24 +22,24 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.runtime.background_import import imported
-from gateway.connections.arriving import Fault
-from gateway.connections.heads import HeadFormat, Heads
-from gateway.connections.http1.parser import Parser
-from gateway.connections.limits import KIB
-from gateway.connections.metering import Meter, MeteredTransport, meter_of
-from gateway.connections.server_state import ServerState
-from gateway.connections.transport import RECEIVE, Transport
-from gateway.connections.websocket.handshake import Accepted
-from gateway.exchange import Exchange
-from gateway.memory.budget import SMALL
-from gateway.message import BodyNotRead, Finished, Peer, Request, Response, Stream
-from gateway.message import Fields as Trailers
-from gateway.pipeline.response_fields import Fields
-from gateway.watch.framing import as_chunk, as_it_is
+from rewound.actors.runtime.background_import import imported
+from rewound.gateway.connections.arriving import Fault
+from rewound.gateway.connections.heads import HeadFormat, Heads
+from rewound.gateway.connections.http1.parser import Parser
+from rewound.gateway.connections.limits import KIB
+from rewound.gateway.connections.metering import Meter, MeteredTransport, meter_of
+from rewound.gateway.connections.server_state import ServerState
+from rewound.gateway.connections.transport import RECEIVE, Transport
+from rewound.gateway.connections.websocket.handshake import Accepted
+from rewound.gateway.exchange import Exchange
+from rewound.gateway.memory.budget import SMALL
+from rewound.gateway.message import BodyNotRead, Finished, Peer, Request, Response, Stream
+from rewound.gateway.message import Fields as Trailers
+from rewound.gateway.pipeline.response_fields import Fields
+from rewound.gateway.watch.framing import as_chunk, as_it_is
 
 if TYPE_CHECKING:
-    from gateway.connections.websocket.connection import WebSocket
+    from rewound.gateway.connections.websocket.connection import WebSocket
 
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
 # Responses to pipelined requests are joined up to this size; a larger body is sent without a copy.
@@ -548,8 +548,8 @@ class Http1Connection:
 
     async def run_websocket(self, stream: Stream) -> None:
         # Few clients use one, so that its library is imported with the first, outside the event loop.
-        await imported("gateway.connections.websocket.connection")
-        from gateway.connections.websocket.connection import WebSocket
+        await imported("rewound.gateway.connections.websocket.connection")
+        from rewound.gateway.connections.websocket.connection import WebSocket
 
         websocket = WebSocket(self._transport, self._parser.decline_upgrade(), self.exchange)
         self._meter = websocket

@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 
 import httptools
 
-from gateway.connections.arriving import Fault, Parts, add_part, escape_fault, join_parts
-from gateway.connections.http1.repeated_heads import RepeatedHeads
-from gateway.connections.limits import KIB, Limits
-from gateway.message import Peer, Request, wants_websocket
+from rewound.gateway.connections.arriving import Fault, Parts, add_part, escape_fault, join_parts
+from rewound.gateway.connections.http1.repeated_heads import RepeatedHeads
+from rewound.gateway.connections.limits import KIB, Limits
+from rewound.gateway.message import Peer, Request, wants_websocket
 
 _NAMES = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
 _METHODS = {name.encode(): name for name in _NAMES}

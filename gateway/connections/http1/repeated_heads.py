@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.connections.limits import KIB, Limits
-from gateway.message import Peer, Request
+from rewound.gateway.connections.limits import KIB, Limits
+from rewound.gateway.message import Peer, Request
 
 # Both blocks together, and each request line: unauthenticated clients may have many idle connections.
 _MAX_CACHED: Final = 8 * KIB

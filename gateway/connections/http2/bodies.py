@@ -9,16 +9,16 @@ body in tiny frames occupies no more memory than one in large frames. A connecti
 
 from __future__ import annotations
 
-from gateway.connections.arriving import Fault, add_part, join_parts
-from gateway.connections.http2.output import Output
-from gateway.connections.http2.protocol import (
+from rewound.gateway.connections.arriving import Fault, add_part, join_parts
+from rewound.gateway.connections.http2.output import Output
+from rewound.gateway.connections.http2.protocol import (
     DEFAULT_WINDOW,
     FLOW_CONTROL_ERROR,
     ConnectionFault,
     window_update,
 )
-from gateway.connections.http2.stream import Stream
-from gateway.connections.server_state import ServerState
+from rewound.gateway.connections.http2.stream import Stream
+from rewound.gateway.connections.server_state import ServerState
 
 # What a peer may send before we acknowledge: on one stream at first (as before the settings arrive), on one whose body
 # is wanted, and on the connection.

@@ -19,16 +19,16 @@ from typing import Any, TypeVar
 
 import trio
 
-from gateway.connections.arriving import Fault
-from gateway.connections.http2.output import Flusher, Output
-from gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
-from gateway.connections.http2.receiver import Receiver
-from gateway.connections.http2.response_heads import HTTP2
-from gateway.connections.http2.stream import Stream
-from gateway.connections.server_state import ServerState, log
-from gateway.connections.transport import Transport
-from gateway.message import Peer, Request, Response
-from gateway.message import Stream as Watch
+from rewound.gateway.connections.arriving import Fault
+from rewound.gateway.connections.http2.output import Flusher, Output
+from rewound.gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
+from rewound.gateway.connections.http2.receiver import Receiver
+from rewound.gateway.connections.http2.response_heads import HTTP2
+from rewound.gateway.connections.http2.stream import Stream
+from rewound.gateway.connections.server_state import ServerState, log
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.message import Peer, Request, Response
+from rewound.gateway.message import Stream as Watch
 
 T = TypeVar("T")
 

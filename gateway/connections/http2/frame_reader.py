@@ -6,8 +6,8 @@ frames are one. Padding and priorities are removed. A frame that is too large is
 
 from __future__ import annotations
 
-from gateway.connections.arriving import PartialHeads
-from gateway.connections.http2.protocol import (
+from rewound.gateway.connections.arriving import PartialHeads
+from rewound.gateway.connections.http2.protocol import (
     ACK,
     CONTINUATION,
     DATA,

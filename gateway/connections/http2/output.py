@@ -18,7 +18,7 @@ from typing import Protocol
 
 import trio
 
-from gateway.connections.http2.protocol import (
+from rewound.gateway.connections.http2.protocol import (
     DATA,
     DEFAULT_WINDOW,
     END_STREAM,
@@ -26,8 +26,8 @@ from gateway.connections.http2.protocol import (
     HEAD,
     HEAD_SIZE,
 )
-from gateway.connections.transport import Transport
-from gateway.exchange import Exchange
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.exchange import Exchange
 
 # Bytes of bodies queued for one flush, and how many of them one stream may have.
 BURST = 256 * 1024

@@ -7,11 +7,11 @@ a rule so that the connection has to end.
 
 from __future__ import annotations
 
-from gateway.connections.arriving import Fault
-from gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
-from gateway.connections.http2.frame_reader import FrameReader
-from gateway.connections.http2.hpack import CompressionError
-from gateway.connections.http2.protocol import (
+from rewound.gateway.connections.arriving import Fault
+from rewound.gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
+from rewound.gateway.connections.http2.frame_reader import FrameReader
+from rewound.gateway.connections.http2.hpack import CompressionError
+from rewound.gateway.connections.http2.protocol import (
     ACK,
     COMPRESSION_ERROR,
     DATA,
@@ -42,9 +42,9 @@ from gateway.connections.http2.protocol import (
     settings,
     window_update,
 )
-from gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
-from gateway.connections.http2.stream import Stream, StreamOwner
-from gateway.message import Peer, Request
+from rewound.gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
+from rewound.gateway.connections.http2.stream import Stream, StreamOwner
+from rewound.gateway.message import Peer, Request
 
 # Below this an increment of a window, or a part of a body, is counted as a frame that asks for nothing.
 _SMALL_INCREMENT = 1024

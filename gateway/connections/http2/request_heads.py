@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gateway.connections.arriving import Fault, escape_fault
-from gateway.connections.http2.hpack import Decoder, Field
-from gateway.connections.limits import Limits
-from gateway.message import HeaderFacts
+from rewound.gateway.connections.arriving import Fault, escape_fault
+from rewound.gateway.connections.http2.hpack import Decoder, Field
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import HeaderFacts
 
 # An idle connection keeps what it cached: 16 different requests, in blocks of about 100 bytes, take some 20 kB.
 _CACHED_BLOCKS = 16

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.connections.heads import HeadFormat
+from rewound.gateway.connections.heads import HeadFormat
 
 # Entries of the static table: statuses that have one, and names.
 _STATUSES = {200: 8, 204: 9, 206: 10, 304: 11, 400: 12, 404: 13, 500: 14}

@@ -23,10 +23,10 @@ from typing import NoReturn, Protocol
 import trio
 from trio.lowlevel import Abort, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
-from gateway.connections.arriving import Fault
-from gateway.connections.heads import Heads
-from gateway.connections.http2.output import WATCH_BURST, Output, Parcel, send_parcels
-from gateway.connections.http2.protocol import (
+from rewound.gateway.connections.arriving import Fault
+from rewound.gateway.connections.heads import Heads
+from rewound.gateway.connections.http2.output import WATCH_BURST, Output, Parcel, send_parcels
+from rewound.gateway.connections.http2.protocol import (
     CANCEL,
     CONTINUE,
     DATA,
@@ -39,15 +39,15 @@ from gateway.connections.http2.protocol import (
     frame,
     header_frames,
 )
-from gateway.connections.http2.response_heads import field_block, length_field
-from gateway.connections.server_state import ServerState
-from gateway.connections.websocket.handshake import Accepted
-from gateway.exchange import Exchange
-from gateway.memory.budget import SMALL
-from gateway.message import BodyNotRead, Fields, Finished, Request, Response
-from gateway.message import Stream as Watch
-from gateway.watch.broadcast import Missed, one_by_one
-from gateway.watch.framing import as_it_is
+from rewound.gateway.connections.http2.response_heads import field_block, length_field
+from rewound.gateway.connections.server_state import ServerState
+from rewound.gateway.connections.websocket.handshake import Accepted
+from rewound.gateway.exchange import Exchange
+from rewound.gateway.memory.budget import SMALL
+from rewound.gateway.message import BodyNotRead, Fields, Finished, Request, Response
+from rewound.gateway.message import Stream as Watch
+from rewound.gateway.watch.broadcast import Missed, one_by_one
+from rewound.gateway.watch.framing import as_it_is
 
 # A body of unknown length takes memory in steps of this size.
 _STEP = 256 * 1024

@@ -21,13 +21,13 @@ from math import inf
 import trio
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFailed
 
-from gateway.connections.metering import Meter, frame_head
-from gateway.connections.transport import Transport
-from gateway.exchange import Exchange
-from gateway.message import EndReason, Stream
-from gateway.watch.broadcast import one_by_one
-from gateway.watch.framing import as_binary_frame, as_text_frame
-from gateway.watch.member import CLOSE_TIMEOUT
+from rewound.gateway.connections.metering import Meter, frame_head
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.exchange import Exchange
+from rewound.gateway.message import EndReason, Stream
+from rewound.gateway.watch.broadcast import one_by_one
+from rewound.gateway.watch.framing import as_binary_frame, as_text_frame
+from rewound.gateway.watch.member import CLOSE_TIMEOUT
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.connections.arriving import Fault
-from gateway.message import WEBSOCKET_PROTOCOLS, websocket_protocols
+from rewound.gateway.connections.arriving import Fault
+from rewound.gateway.message import WEBSOCKET_PROTOCOLS, websocket_protocols
 
 VERSION = b"13"
 REFUSAL_HEADERS = [(b"sec-websocket-version", VERSION), (b"upgrade", b"websocket")]

@@ -14,24 +14,24 @@ from typing import Final, Protocol
 
 import trio
 
-from actors.golang.json import dumps
-from actors.kinds.catalog import Catalog
-from actors.kinds.custom import CustomDefinition
-from actors.kinds.declaration.definition import Definition, DiscoveryNames
-from actors.kinds.schema.fields import CustomStruct, JsonValue, Struct
-from actors.kinds.structural.openapi import published
-from actors.names import Names
-from actors.names import Names as Dialect
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.turns import Turn
-from gateway.describe.compressed import collect_body
-from gateway.describe.openapi.kinds import Kinds
-from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.operations import Operations, Path
-from gateway.describe.openapi.schemas import VERSION_3, Document, References, Schemas
-from gateway.describe.openapi.sections import Section
-from gateway.describe.openapi.texts import Texts
-from gateway.describe.openapi.versions import (
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.custom import CustomDefinition
+from rewound.actors.kinds.declaration.definition import Definition, DiscoveryNames
+from rewound.actors.kinds.schema.fields import CustomStruct, JsonValue, Struct
+from rewound.actors.kinds.structural.openapi import published
+from rewound.actors.names import Names
+from rewound.actors.names import Names as Dialect
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.turns import Turn
+from rewound.gateway.describe.compressed import collect_body
+from rewound.gateway.describe.openapi.kinds import Kinds
+from rewound.gateway.describe.openapi.naming import Naming
+from rewound.gateway.describe.openapi.operations import Operations, Path
+from rewound.gateway.describe.openapi.schemas import VERSION_3, Document, References, Schemas
+from rewound.gateway.describe.openapi.sections import Section
+from rewound.gateway.describe.openapi.texts import Texts
+from rewound.gateway.describe.openapi.versions import (
     Encoded,
     Entry,
     Version3Writer,
@@ -41,8 +41,8 @@ from gateway.describe.openapi.versions import (
     json_member,
     tail,
 )
-from gateway.wire import compression
-from gateway.wire.meta_types import list_of
+from rewound.gateway.wire import compression
+from rewound.gateway.wire.meta_types import list_of
 
 _LEVEL: Final = 3  # of compression: twice as fast as the usual one, half as large again
 

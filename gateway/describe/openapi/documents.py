@@ -10,17 +10,17 @@ from typing import Any
 
 import orjson
 
-from actors.golang.json import dumps
-from actors.kinds.catalog import Catalog
-from actors.names import Names
-from gateway.describe.compressed import Member, Part
-from gateway.describe.openapi.kinds import Kinds
-from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.protobuf import as_protobuf, protobuf_member
-from gateway.describe.openapi.schemas import VERSION_2, VERSION_3, DefinitionCache, Document, Schemas
-from gateway.describe.openapi.sections import Section
-from gateway.describe.openapi.texts import Texts
-from gateway.describe.openapi.versions import (
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.names import Names
+from rewound.gateway.describe.compressed import Member, Part
+from rewound.gateway.describe.openapi.kinds import Kinds
+from rewound.gateway.describe.openapi.naming import Naming
+from rewound.gateway.describe.openapi.protobuf import as_protobuf, protobuf_member
+from rewound.gateway.describe.openapi.schemas import VERSION_2, VERSION_3, DefinitionCache, Document, Schemas
+from rewound.gateway.describe.openapi.sections import Section
+from rewound.gateway.describe.openapi.texts import Texts
+from rewound.gateway.describe.openapi.versions import (
     Version2Writer,
     Version3Writer,
     as_json,
@@ -28,7 +28,7 @@ from gateway.describe.openapi.versions import (
     join_parts,
     json_member,
 )
-from gateway.describe.remote import RemoteSpec, remote_members
+from rewound.gateway.describe.remote import RemoteSpec, remote_members
 
 
 class Documents:

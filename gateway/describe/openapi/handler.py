@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 import orjson
 import trio
 
-from actors.golang.json import dumps
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from actors.names import Names
-from actors.runtime.background_import import imported
-from gateway.describe.compressed import (
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.names import Names
+from rewound.actors.runtime.background_import import imported
+from rewound.gateway.describe.compressed import (
     CompressedDocument,
     Part,
     collect_in_slices,
@@ -37,19 +37,19 @@ from gateway.describe.compressed import (
     matches,
     quoted,
 )
-from gateway.describe.remote import RemoteDescriptions
-from gateway.message import Response
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.errors import NoSuchPath
-from gateway.release import SERVED_VERSION
-from gateway.wire import compression
-from gateway.wire.http_date import http_date
-from gateway.wire.negotiate import NotAcceptable, parse_accept
+from rewound.gateway.describe.remote import RemoteDescriptions
+from rewound.gateway.message import Response
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.errors import NoSuchPath
+from rewound.gateway.release import SERVED_VERSION
+from rewound.gateway.wire import compression
+from rewound.gateway.wire.http_date import http_date
+from rewound.gateway.wire.negotiate import NotAcceptable, parse_accept
 
 if TYPE_CHECKING:
-    from gateway.describe.openapi.custom import CustomDocument, CustomDocuments
-    from gateway.describe.openapi.documents import Documents
-    from gateway.describe.openapi.sections import Section
+    from rewound.gateway.describe.openapi.custom import CustomDocument, CustomDocuments
+    from rewound.gateway.describe.openapi.documents import Documents
+    from rewound.gateway.describe.openapi.sections import Section
 
 T = TypeVar("T")
 _Document: TypeAlias = "CompressedDocument | CustomDocument"
@@ -117,9 +117,9 @@ class OpenApi:
 
     async def __call__(self, context: RequestContext) -> Response:
         accept = context.request.headers.get(b"accept")
-        await imported("gateway.describe.openapi.documents")
-        await imported("gateway.describe.openapi.sections")
-        await imported("gateway.describe.openapi.custom")
+        await imported("rewound.gateway.describe.openapi.documents")
+        await imported("rewound.gateway.describe.openapi.sections")
+        await imported("rewound.gateway.describe.openapi.custom")
         match context.route.path.strip("/").split("/"):
             case ["openapi", "v2"]:
                 media = _choose_media(accept, JSON, PROTOBUF, OLD_PROTOBUF)
@@ -145,7 +145,7 @@ class OpenApi:
             return self._whole[media][1]
 
     async def _part(self, documents: Documents, section: Section, media: str) -> Part:
-        from gateway.describe.openapi.custom import has_large_schemas
+        from rewound.gateway.describe.openapi.custom import has_large_schemas
 
         known = self._parts[media].find(section)
         if known is not None:
@@ -216,7 +216,7 @@ class OpenApi:
         )
 
     def _custom_documents(self) -> CustomDocuments:
-        from gateway.describe.openapi.custom import CustomDocuments
+        from rewound.gateway.describe.openapi.custom import CustomDocuments
 
         if self._custom is None:
             built_in = self._registry.built_in
@@ -225,8 +225,8 @@ class OpenApi:
 
     def _sections(self) -> tuple[_State, dict[str, Section]]:
         """The current state and the sections of the catalog by name, without those that other servers serve."""
-        from gateway.describe.openapi.naming import Naming
-        from gateway.describe.openapi.sections import sections
+        from rewound.gateway.describe.openapi.naming import Naming
+        from rewound.gateway.describe.openapi.sections import sections
 
         catalog = self._registry.current
         state = catalog, self._remote.changes
@@ -244,7 +244,7 @@ class OpenApi:
         return self._cached_sections
 
     def _make_documents(self, catalog: Catalog) -> Documents:
-        from gateway.describe.openapi.documents import Documents
+        from rewound.gateway.describe.openapi.documents import Documents
 
         return Documents(catalog, self._names, SERVED_VERSION)
 
@@ -285,6 +285,6 @@ async def _send(context: RequestContext, one: _Document) -> Response:
 
 
 def _protobuf_of(body: bytes, etag: str) -> CompressedDocument:
-    from gateway.describe.openapi.protobuf import document_3
+    from rewound.gateway.describe.openapi.protobuf import document_3
 
     return compressed(document_3(orjson.loads(body)), PROTOBUF_3.encode(), etag)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.fields import STRING, CustomStruct, Field, Struct
-from actors.names import Names
-from gateway.wire import meta_types
-from gateway.wire.meta_types import list_of
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.fields import STRING, CustomStruct, Field, Struct
+from rewound.actors.names import Names
+from rewound.gateway.wire import meta_types
+from rewound.gateway.wire.meta_types import list_of
 
 GroupVersionKind = dict[str, str]
 

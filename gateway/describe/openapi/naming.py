@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     FIELDS_V1,
     INT_OR_STRING,
@@ -22,8 +22,8 @@ from actors.kinds.schema.fields import (
     Scalar,
     Struct,
 )
-from actors.names import Names
-from gateway.wire.negotiate import served_media, streamed_media
+from rewound.actors.names import Names
+from rewound.gateway.wire.negotiate import served_media, streamed_media
 
 _DEFAULT_PACKAGE: Final = "api"
 _PACKAGES: Final = {

@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Final
 
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.schema.fields import CustomStruct, Struct
-from gateway.describe.openapi import parameters
-from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.parameters import Parameter, in_order
-from gateway.wire import meta_types
-from gateway.wire.meta_types import list_of
-from gateway.wire.negotiate import PATCH_MEDIA, STRATEGIC
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.schema.fields import CustomStruct, Struct
+from rewound.gateway.describe.openapi import parameters
+from rewound.gateway.describe.openapi.naming import Naming
+from rewound.gateway.describe.openapi.parameters import Parameter, in_order
+from rewound.gateway.wire import meta_types
+from rewound.gateway.wire.meta_types import list_of
+from rewound.gateway.wire.negotiate import PATCH_MEDIA, STRATEGIC
 
 Responses = tuple[tuple[int, str, Struct | None], ...]  # status, description, type; None: text
 

@@ -14,9 +14,9 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from actors.golang.json import unescaped
-from gateway.describe.openapi.versions import Encoded, Entry
-from gateway.wire.protobuf.wire_format import I64, VARINT, delimited, string, tag, varint
+from rewound.actors.golang.json import unescaped
+from rewound.gateway.describe.openapi.versions import Encoded, Entry
+from rewound.gateway.wire.protobuf.wire_format import I64, VARINT, delimited, string, tag, varint
 
 Writer = Callable[[int, Any], bytes]  # a field's number and value -> its bytes
 

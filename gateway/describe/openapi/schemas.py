@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
@@ -35,11 +35,11 @@ from actors.kinds.schema.fields import (
     Type,
     new_default,
 )
-from actors.kinds.structural.openapi import published
-from actors.names import Names
-from gateway.describe.openapi.kinds import Kinds
-from gateway.describe.openapi.naming import SCALARS, Naming
-from gateway.describe.openapi.texts import Texts
+from rewound.actors.kinds.structural.openapi import published
+from rewound.actors.names import Names
+from rewound.gateway.describe.openapi.kinds import Kinds
+from rewound.gateway.describe.openapi.naming import SCALARS, Naming
+from rewound.gateway.describe.openapi.texts import Texts
 
 T = TypeVar("T")
 Document = dict[str, Any]

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.fields import ANY_JSON, BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.names import REWIND_GROUP
-from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.operations import Operation, Operations, Path
-from gateway.describe.openapi.parameters import DRY_RUN, NAME, NAMESPACE, PRETTY, Parameter
-from gateway.wire import meta_types
-from gateway.wire.meta_types import LIST_META
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.fields import ANY_JSON, BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.names import REWIND_GROUP
+from rewound.gateway.describe.openapi.naming import Naming
+from rewound.gateway.describe.openapi.operations import Operation, Operations, Path
+from rewound.gateway.describe.openapi.parameters import DRY_RUN, NAME, NAMESPACE, PRETTY, Parameter
+from rewound.gateway.wire import meta_types
+from rewound.gateway.wire.meta_types import LIST_META
 
 
 @dataclass(frozen=True, slots=True)

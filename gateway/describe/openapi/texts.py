@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from actors.kinds.schema.fields import Field, JsonValue, Struct
+from rewound.actors.kinds.schema.fields import Field, JsonValue, Struct
 
 FOLDER: Final = Path(__file__).parent.parent / "texts"
 COMMON_GROUP: Final = "meta"

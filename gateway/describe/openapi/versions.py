@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import orjson
 
-from actors.golang.json import dumps
-from actors.names import Names
-from gateway.describe.compressed import Member, Part
-from gateway.describe.openapi.operations import Operation, Path
-from gateway.describe.openapi.parameters import Parameter
-from gateway.describe.openapi.schemas import Document, Schemas
-from gateway.describe.openapi.sections import Section
+from rewound.actors.golang.json import dumps
+from rewound.actors.names import Names
+from rewound.gateway.describe.compressed import Member, Part
+from rewound.gateway.describe.openapi.operations import Operation, Path
+from rewound.gateway.describe.openapi.parameters import Parameter
+from rewound.gateway.describe.openapi.schemas import Document, Schemas
+from rewound.gateway.describe.openapi.sections import Section
 
 UNAUTHORIZED: Final = {"description": "Unauthorized"}
 _SECURITY_2: Final = {

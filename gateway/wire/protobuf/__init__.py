@@ -6,7 +6,7 @@
 here. `wire_format` reads and writes single fields, and the runtime.Unknown message around every object.
 """
 
-from gateway.wire.protobuf.objects import NoProtobufType, ProtobufEncoder, read_object
-from gateway.wire.protobuf.wire_format import NotProtobuf
+from rewound.gateway.wire.protobuf.objects import NoProtobufType, ProtobufEncoder, read_object
+from rewound.gateway.wire.protobuf.wire_format import NotProtobuf
 
 __all__ = ["NoProtobufType", "NotProtobuf", "ProtobufEncoder", "read_object"]

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from actors.golang.quoting import quoted
-from actors.kinds.catalog import Catalog
-from actors.kinds.registry import Registry
-from actors.kinds.schema.fields import Struct
-from actors.messages import Object
-from actors.names import Names
-from gateway.wire import meta_types
-from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
-from gateway.wire.protobuf.wire_format import MalformedMessage, NotProtobuf, event, unwrap, wrap
-from gateway.wire.protobuf.writer import MessageWriter, message_writer
-from gateway.wire.worker_threads import encode_in_thread
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.kinds.schema.fields import Struct
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.gateway.wire import meta_types
+from rewound.gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
+from rewound.gateway.wire.protobuf.wire_format import MalformedMessage, NotProtobuf, event, unwrap, wrap
+from rewound.gateway.wire.protobuf.writer import MessageWriter, message_writer
+from rewound.gateway.wire.worker_threads import encode_in_thread
 
 # About a millisecond of conversion, which other requests may wait for.
 _THREAD_THRESHOLD = 32 * 1024

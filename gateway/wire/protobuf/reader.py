@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.schema.exact_decoder import MAX_PROBLEMS, Problems
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.schema.exact_decoder import MAX_PROBLEMS, Problems
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
@@ -39,10 +39,17 @@ from actors.kinds.schema.fields import (
     StructOr,
     Type,
 )
-from actors.kinds.values.times import micros_text, seconds_text
-from actors.messages import Object
-from actors.runtime.time_limit import check_time
-from gateway.wire.protobuf.wire_format import I64, LEN, VARINT, MalformedMessage, read_fields, read_varint
+from rewound.actors.kinds.values.times import micros_text, seconds_text
+from rewound.actors.messages import Object
+from rewound.actors.runtime.time_limit import check_time
+from rewound.gateway.wire.protobuf.wire_format import (
+    I64,
+    LEN,
+    VARINT,
+    MalformedMessage,
+    read_fields,
+    read_varint,
+)
 
 Path = list[str | int]  # field names and list indices, innermost first
 

@@ -14,8 +14,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any, Final
 
-from actors.golang.json import unescaped
-from actors.kinds.schema.fields import (
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
@@ -37,8 +37,17 @@ from actors.kinds.schema.fields import (
     StructOr,
     Type,
 )
-from actors.kinds.values.times import micros_of
-from gateway.wire.protobuf.wire_format import I64, LEN, ONE_BYTE, VARINT, delimited, string, tag, varint
+from rewound.actors.kinds.values.times import micros_of
+from rewound.gateway.wire.protobuf.wire_format import (
+    I64,
+    LEN,
+    ONE_BYTE,
+    VARINT,
+    delimited,
+    string,
+    tag,
+    varint,
+)
 
 MessageWriter = Callable[[Mapping[str, Any]], bytes]
 FieldWriter = Callable[[Any], bytes]  # a value to its bytes, with the tag

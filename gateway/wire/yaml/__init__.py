@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.wire.yaml.loaded import Loaded, YamlError, merge_problems
+from rewound.gateway.wire.yaml.loaded import Loaded, YamlError, merge_problems
 
 __all__ = [
     "Loaded",
@@ -25,24 +25,24 @@ __all__ = [
 
 
 def load(raw: bytes) -> Loaded:
-    from gateway.wire.yaml import reader
+    from rewound.gateway.wire.yaml import reader
 
     return reader.load(raw)
 
 
 def dump(value: Any) -> bytes:
-    from gateway.wire.yaml import writer
+    from rewound.gateway.wire.yaml import writer
 
     return writer.dump(value)
 
 
 def from_json(body: bytes) -> bytes:
-    from gateway.wire.yaml import writer
+    from rewound.gateway.wire.yaml import writer
 
     return writer.from_json(body)
 
 
 async def from_json_in_thread(body: bytes) -> bytes:
-    from gateway.wire.yaml import writer
+    from rewound.gateway.wire.yaml import writer
 
     return await writer.from_json_in_thread(body)

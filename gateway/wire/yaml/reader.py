@@ -23,12 +23,12 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from actors.golang.json import DEEPEST
-from actors.golang.quoting import quoted
-from actors.kinds.schema.exact_decoder import Problems
-from actors.runtime.time_limit import check_time
-from gateway.wire.yaml.loaded import Loaded, YamlError, fail_at
-from gateway.wire.yaml.scalars import NULLS, Scalar, is_timestamp, resolve
+from rewound.actors.golang.json import DEEPEST
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.schema.exact_decoder import Problems
+from rewound.actors.runtime.time_limit import check_time
+from rewound.gateway.wire.yaml.loaded import Loaded, YamlError, fail_at
+from rewound.gateway.wire.yaml.scalars import NULLS, Scalar, is_timestamp, resolve
 
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -28,8 +28,8 @@ from yaml.events import (
     StreamStartEvent,
 )
 
-from gateway.wire.worker_threads import encode_in_thread
-from gateway.wire.yaml.scalars import needs_quotes, whole
+from rewound.gateway.wire.worker_threads import encode_in_thread
+from rewound.gateway.wire.yaml.scalars import needs_quotes, whole
 
 _Emitter: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from actors.admission.chain import Admission, admit_ephemeral
-from actors.admission.plugin import Plugin
-from actors.admission.request import AdmissionRequest
-from actors.kinds.declaration.definition import Definition
-from actors.messages import WriteContext
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.admission.chain import Admission, admit_ephemeral
+from rewound.actors.admission.plugin import Plugin
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import WriteContext
+from rewound.actors.runtime.coroutines import without_waiting
 
 CONTEXT = WriteContext(0, "user", "m", "u", "")
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.admission.configuration import (
+from rewound.actors.admission.configuration import (
     AdmissionConfigurationError,
     PluginConfiguration,
     read_admission_configuration,
 )
-from actors.names import CLUSTER, KUBERNETES
+from rewound.actors.names import CLUSTER, KUBERNETES
 
 V1 = "apiserver.config.cluster.io/v1"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Resource
-from actors.messages import Create, Outcome, Written
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Resource
+from rewound.actors.messages import Create, Outcome, Written
 from tests.actors.object_store import open_store
 
 SECONDS = 10.0

@@ -10,16 +10,16 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.admission import calls
-from actors.admission.chain import Admission
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
-from actors.messages import Create, Delete, DeleteOptions, Patch, Replace
-from actors.resource import write as resource_write
-from actors.resource.actor import ResourceActor
-from actors.resource.write import Write
-from actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.admission import calls
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
+from rewound.actors.messages import Create, Delete, DeleteOptions, Patch, Replace
+from rewound.actors.resource import write as resource_write
+from rewound.actors.resource.actor import ResourceActor
+from rewound.actors.resource.write import Write
+from rewound.actors.runtime.large_work import LARGE_BYTES
 from tests.actors.object_store import Refused, Store, open_store
 
 CONFIG_MAPS, SERVICES = Resource("", "configmaps"), Resource("", "services")

@@ -8,12 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import RequestError
-from actors.messages import Command, Create, Object, Patch, Replace
-from journal.records import Event
-from journal.repair import verify
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.errors import RequestError
+from rewound.actors.messages import Command, Create, Object, Patch, Replace
+from rewound.journal.records import Event
+from rewound.journal.repair import verify
 from tests.actors.object_store import Store, open_store
 from tests.actors.resource.random_commands import SPECS, RandomCommands
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from actors.runtime.large_work import LARGE_BYTES
-from actors.store.document import encode, is_being_deleted
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.store.document import encode, is_being_deleted
 from tests.actors.object_store import Refused, open_store
 from tests.cases import cases
 

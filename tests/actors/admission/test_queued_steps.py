@@ -8,15 +8,15 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.access.remote.deadlines import Deadlines
-from actors.access.remote.slots import Slots
-from actors.admission.calls import AdmissionCalls
-from actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER
-from actors.runtime.turns import TURN, SharedTurns
+from rewound.actors.access.remote.deadlines import Deadlines
+from rewound.actors.access.remote.slots import Slots
+from rewound.actors.admission.calls import AdmissionCalls
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Queue, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.turns import TURN, SharedTurns
 from tests.actors.admission.admitted import CONTEXT
 from tests.actors.object_store import Refused, Store, open_store
 

@@ -12,15 +12,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, RequestError, Resource
-from actors.messages import Object
-from journal.batch import Batch
-from journal.errors import StorageFull
-from journal.log import OnPut
-from journal.records import Event
-from journal.repair import verify
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, RequestError, Resource
+from rewound.actors.messages import Object
+from rewound.journal.batch import Batch
+from rewound.journal.errors import StorageFull
+from rewound.journal.log import OnPut
+from rewound.journal.records import Event
+from rewound.journal.repair import verify
 from tests.actors.object_store import open_store
 from tests.actors.resource.random_commands import RandomCommands
 

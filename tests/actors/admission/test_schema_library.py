@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from actors.admission.chain import Admission
-from actors.admission.completions import SchemaLibrary
-from actors.admission.request import AdmissionRequest
-from actors.kinds.apiextensions import PLURAL, SCHEMA_MODULES
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER
-from actors.runtime.background_import import _imported
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.completions import SchemaLibrary
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.kinds.apiextensions import PLURAL, SCHEMA_MODULES
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.background_import import _imported
 
 DEFINITIONS = built_in(CLUSTER).find(CLUSTER.group("apiextensions"), "v1", PLURAL)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.admission.chain import Admission
-from actors.admission.plugin import AsyncPlugin, Plugin, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.admission.timings import Timings
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.plugin import AsyncPlugin, Plugin, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.admission.timings import Timings
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER
 from tests.actors.admission.plugins.quota.objects import add_quota, config_map, refusal
 from tests.actors.object_store import Refused, Store, open_store
 

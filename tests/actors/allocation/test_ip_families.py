@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.allocation.services import AllocationError, default_ip_families
+from rewound.actors.allocation.services import AllocationError, default_ip_families
 
 ONE, TWO = ("IPv4",), ("IPv4", "IPv6")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.allocation.allocated import AddressPool, NotInRange, PortPool
-from actors.allocation.ranges import parse_networks, parse_ports
+from rewound.actors.allocation.allocated import AddressPool, NotInRange, PortPool
+from rewound.actors.allocation.ranges import parse_networks, parse_ports
 
 
 def taken_from(pool: AddressPool | PortPool, count: int) -> list[str]:

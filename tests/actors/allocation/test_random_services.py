@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 
-from actors.admission.completions import ServiceAllocation
-from actors.allocation.allocated import AllocatedItems, items_in, items_of
-from actors.allocation.ranges import ServiceRanges
-from actors.errors import Exhausted, Invalid
-from actors.kinds.built_in import built_in
-from actors.kinds.schema.decoder import NotDecodable
-from actors.messages import Object
-from actors.names import CLUSTER
-from actors.store.document import encode
-from actors.store.feed import Feed
-from journal.log import Journal
+from rewound.actors.admission.completions import ServiceAllocation
+from rewound.actors.allocation.allocated import AllocatedItems, items_in, items_of
+from rewound.actors.allocation.ranges import ServiceRanges
+from rewound.actors.errors import Exhausted, Invalid
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.messages import Object
+from rewound.actors.names import CLUSTER
+from rewound.actors.store.document import encode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
 from tests.actors.admission.admitted import admitted
 from tests.actors.kinds.documents import RandomDocuments
 from tests.actors.object_store import memory_folder

@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.allocation.ranges import ServiceRanges
-from actors.bootstrap.bootstrap import Bootstrap, Reconciled, is_as_wanted, reconcile
-from actors.bootstrap.objects import ServingAddress, default_roles
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER, KUBERNETES
+from rewound.actors.allocation.ranges import ServiceRanges
+from rewound.actors.bootstrap.bootstrap import Bootstrap, Reconciled, is_as_wanted, reconcile
+from rewound.actors.bootstrap.objects import ServingAddress, default_roles
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER, KUBERNETES
 from tests.actors.object_store import Store, open_store
 from tests.cases import cases
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.allocation.ranges import ServiceRanges
-from actors.bootstrap.bootstrap import Bootstrap
-from actors.bootstrap.objects import ServingAddress
-from actors.names import CLUSTER
+from rewound.actors.allocation.ranges import ServiceRanges
+from rewound.actors.bootstrap.bootstrap import Bootstrap
+from rewound.actors.bootstrap.objects import ServingAddress
+from rewound.actors.names import CLUSTER
 from tests.actors.object_store import Refused, Store, open_store
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.cel.checker import Checked, check
-from actors.cel.data import (
+from rewound.actors.cel.checker import Checked, check
+from rewound.actors.cel.data import (
     BooleanShape,
     IntegerShape,
     IntOrStringShape,
@@ -17,10 +17,10 @@ from actors.cel.data import (
     Shape,
     StringShape,
 )
-from actors.cel.parser import parse
-from actors.cel.program import Evaluation, Program, compile_program
-from actors.cel.syntax import Expression
-from actors.cel.types import (
+from rewound.actors.cel.parser import parse
+from rewound.actors.cel.program import Evaluation, Program, compile_program
+from rewound.actors.cel.syntax import Expression
+from rewound.actors.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,
@@ -35,8 +35,8 @@ from actors.cel.types import (
     list_of,
     map_of,
 )
-from actors.cel.values import EvaluationError, EvaluationStopped
-from actors.names import CLUSTER
+from rewound.actors.cel.values import EvaluationError, EvaluationStopped
+from rewound.actors.names import CLUSTER
 
 ITEM = Type("self.item")
 TYPES = {

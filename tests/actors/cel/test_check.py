@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from actors.cel.checker import Checked, check
-from actors.cel.parser import parse
-from actors.cel.syntax import Expression, Problems
-from actors.cel.types import DYN, INT, STRING, TIMESTAMP, Environment, MessageType, Type, list_of, map_of
-from actors.names import CLUSTER
+from rewound.actors.cel.checker import Checked, check
+from rewound.actors.cel.parser import parse
+from rewound.actors.cel.syntax import Expression, Problems
+from rewound.actors.cel.types import (
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Environment,
+    MessageType,
+    Type,
+    list_of,
+    map_of,
+)
+from rewound.actors.names import CLUSTER
 from tests.cases import cases
 
 NO_OVERLOAD = "found no matching overload for"

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from actors.cel.checker import Checked, check
-from actors.cel.cost_estimate import MOST, TotalCost, cardinality_below, estimate, exceeds_budget, rule_cost
-from actors.cel.parser import parse
-from actors.cel.syntax import Expression
-from actors.cel.types import INT, STRING, Environment, MessageType, Type, list_of, map_of
-from actors.names import CLUSTER
+from rewound.actors.cel.checker import Checked, check
+from rewound.actors.cel.cost_estimate import (
+    MOST,
+    TotalCost,
+    cardinality_below,
+    estimate,
+    exceeds_budget,
+    rule_cost,
+)
+from rewound.actors.cel.parser import parse
+from rewound.actors.cel.syntax import Expression
+from rewound.actors.cel.types import INT, STRING, Environment, MessageType, Type, list_of, map_of
+from rewound.actors.names import CLUSTER
 from tests.cases import cases
 
 SELF = Type("self")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.cel.values import CannotCompile
+from rewound.actors.cel.values import CannotCompile
 from tests.actors.cel.evaluating import OBJECT, evaluate, outcome, program, variables
 from tests.cases import cases
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
+from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, is_large
 
 
 @pytest.fixture

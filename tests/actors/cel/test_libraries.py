@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.cel.go_regexp import InvalidExpression
-from actors.cel.library import compile_expression
-from actors.cel.urls import InvalidURL, parse_request_url, parse_url
+from rewound.actors.cel.go_regexp import InvalidExpression
+from rewound.actors.cel.library import compile_expression
+from rewound.actors.cel.urls import InvalidURL, parse_request_url, parse_url
 from tests.actors.cel.evaluating import outcome
 from tests.cases import cases
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.cel.parser import parse
-from actors.cel.recovery import explain
-from actors.cel.syntax import (
+from rewound.actors.cel.parser import parse
+from rewound.actors.cel.recovery import explain
+from rewound.actors.cel.syntax import (
     Call,
     Comprehension,
     Constant,

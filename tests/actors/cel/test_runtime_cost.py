@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.cel.costs import LIMIT
-from actors.cel.values import CostExceeded
+from rewound.actors.cel.costs import LIMIT
+from rewound.actors.cel.values import CostExceeded
 from tests.actors.cel.evaluating import evaluate
 from tests.cases import cases
 

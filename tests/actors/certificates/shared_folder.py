@@ -7,9 +7,9 @@ import time
 from functools import cache
 from pathlib import Path
 
-from actors.certificates.names import serving_names
-from actors.certificates.pki import Certificates, prepare
-from actors.names import NAMES
+from rewound.actors.certificates.names import serving_names
+from rewound.actors.certificates.pki import Certificates, prepare
+from rewound.actors.names import NAMES
 
 _folder = tempfile.TemporaryDirectory(prefix="rewound-pki-")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.certificates.pki import CertificateError, Certificates
-from actors.certificates.signing import Authorities, AuthorityFiles
+from rewound.actors.certificates.pki import CertificateError, Certificates
+from rewound.actors.certificates.signing import Authorities, AuthorityFiles
 from tests.actors.certificates.shared_folder import own_certificates
 
 SIGNER = "cluster.io/api-server-client"

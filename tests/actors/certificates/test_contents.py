@@ -8,9 +8,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from actors.certificates.names import serving_names
-from actors.certificates.pki import CertificateError, Certificates, prepare
-from actors.names import CLUSTER
+from rewound.actors.certificates.names import serving_names
+from rewound.actors.certificates.pki import CertificateError, Certificates, prepare
+from rewound.actors.names import CLUSTER
 
 NOW = 1_800_000_000.0
 

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from actors.certificates.pki import CertificateError
-from actors.certificates.signing import Authority, UnfitRequest, expiry_of, issue
+from rewound.actors.certificates.pki import CertificateError
+from rewound.actors.certificates.signing import Authority, UnfitRequest, expiry_of, issue
 from tests.actors.certificates.making_requests import Wanted, key
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.cases import cases

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from actors.certificates.kubeconfig import server_url, write_kubeconfig
-from actors.certificates.pki import Certificates, prepare
+from rewound.actors.certificates.kubeconfig import server_url, write_kubeconfig
+from rewound.actors.certificates.pki import Certificates, prepare
 from tests.cases import cases
 
 

@@ -6,9 +6,9 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import load_pem_x509_certificate
 
-import actors.certificates.pools as module
-from actors.certificates.pki import CertificateError
-from actors.certificates.pools import NO_ROLES, Roles, TrustPools
+import rewound.actors.certificates.pools as module
+from rewound.actors.certificates.pki import CertificateError
+from rewound.actors.certificates.pools import NO_ROLES, Roles, TrustPools
 from tests.issuers import Issuer, bundle, issuer
 
 CLIENT, PROXY = Roles(client=True, proxy=False), Roles(client=False, proxy=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from actors.certificates import issue
-from actors.certificates.issuing_process import begin_early
-from actors.certificates.pki import Certificates, one_process_at_a_time, prepare
+from rewound.actors.certificates import issue
+from rewound.actors.certificates.issuing_process import begin_early
+from rewound.actors.certificates.pki import Certificates, one_process_at_a_time, prepare
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -49,7 +49,7 @@ def without_child(monkeypatch: pytest.MonkeyPatch) -> None:
         response: dict[str, Any] = json.loads(output.getvalue())
         return response
 
-    monkeypatch.setattr("actors.certificates.pki.make_certificates", make_certificates)
+    monkeypatch.setattr("rewound.actors.certificates.pki.make_certificates", make_certificates)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from actors.certificates.signing import (
+from rewound.actors.certificates.signing import (
     UnfitRequest,
     client_refusal,
     facts_of,
@@ -16,8 +16,8 @@ from actors.certificates.signing import (
     serving_refusal,
     signer_rules,
 )
-from actors.names import CLUSTER, KUBERNETES
-from actors.profile import Rules
+from rewound.actors.names import CLUSTER, KUBERNETES
+from rewound.actors.profile import Rules
 from tests.actors.certificates.making_requests import NODE, Wanted
 from tests.cases import cases
 

@@ -20,31 +20,31 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.access.authorization.chain import AlwaysAllow
-from actors.admission.caches import Namespaces
-from actors.admission.calls import AdmissionCalls
-from actors.admission.chain import Admission
-from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
-from actors.bootstrap.bootstrap import Bootstrap
-from actors.certificates.signing import Authorities
-from actors.controllers.built_in import controllers
-from actors.controllers.client import Client
-from actors.controllers.context import ControllerContext
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.registry import Registry
-from actors.messages import Command, DeleteOptions, Object, Outcome
-from actors.names import CLUSTER
-from actors.resource.actor import ActorContext
-from actors.resource.directory import Directory
-from actors.runtime.large_work import LargeWork
-from actors.runtime.supervisor import Supervisor
-from actors.runtime.write_context import WriteContexts
-from actors.store.committer import Committer
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.access.authorization.chain import AlwaysAllow
+from rewound.actors.admission.caches import Namespaces
+from rewound.actors.admission.calls import AdmissionCalls
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from rewound.actors.bootstrap.bootstrap import Bootstrap
+from rewound.actors.certificates.signing import Authorities
+from rewound.actors.controllers.built_in import controllers
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.messages import Command, DeleteOptions, Object, Outcome
+from rewound.actors.names import CLUSTER
+from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.directory import Directory
+from rewound.actors.runtime.large_work import LargeWork
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.runtime.write_context import WriteContexts
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 from tests.actors.certificates.shared_folder import own_certificates
 
 START = 1_700_000_000_000_000

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules
-from actors.certificates.signing import Authorities
-from actors.controllers.context import ControllerContext
-from actors.identity import User
-from actors.messages import Object
-from actors.names import CLUSTER
+from rewound.actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules
+from rewound.actors.certificates.signing import Authorities
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.identity import User
+from rewound.actors.messages import Object
+from rewound.actors.names import CLUSTER
 from tests.actors.certificates.making_requests import Wanted
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.controllers.control_plane import ControlPlane

@@ -9,10 +9,10 @@ import pytest
 import trio
 from cryptography import x509
 
-from actors.controllers.certificates import CertificateApproving
-from actors.controllers.loop import RetryLater
-from actors.identity import User
-from actors.names import CLUSTER
+from rewound.actors.controllers.certificates import CertificateApproving
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER
 from tests.actors.certificates.making_requests import Wanted
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 from tests.actors.controllers.signing_requests import (

@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.certificates.signing import Authority, issue
-from actors.controllers.certificates import CertificateCleaning
-from actors.profile import Rules
+from rewound.actors.certificates.signing import Authority, issue
+from rewound.actors.controllers.certificates import CertificateCleaning
+from rewound.actors.profile import Rules
 from tests.actors.certificates.making_requests import Wanted
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.controllers.control_plane import START, ControlPlane, open_control_plane

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from actors.certificates.pki import CertificateError, Certificates
-from actors.certificates.signing import Authorities, AuthorityFiles
-from actors.controllers.certificates import CertificateSigning
-from actors.controllers.loop import RetryLater
-from actors.names import CLUSTER
-from actors.profile import Rules
+from rewound.actors.certificates.pki import CertificateError, Certificates
+from rewound.actors.certificates.signing import Authorities, AuthorityFiles
+from rewound.actors.controllers.certificates import CertificateSigning
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.names import CLUSTER
+from rewound.actors.profile import Rules
 from tests.actors.certificates.making_requests import Wanted, key
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.controllers.control_plane import START, ControlPlane, open_control_plane

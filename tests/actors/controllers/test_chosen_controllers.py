@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.controllers.built_in import controllers
+from rewound.actors.controllers.built_in import controllers
 from tests.actors.controllers.control_plane import open_control_plane
 from tests.actors.controllers.signing_requests import controller_context
 

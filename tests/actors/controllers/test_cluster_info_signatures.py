@@ -10,9 +10,9 @@ import jwt
 import pytest
 from trio.testing import MockClock
 
-from actors.access.bootstrap_token import BootstrapToken
-from actors.controllers.bootstrap_tokens import TokenCleaner, detached_signature
-from actors.profile import Rules
+from rewound.actors.access.bootstrap_token import BootstrapToken
+from rewound.actors.controllers.bootstrap_tokens import TokenCleaner, detached_signature
+from rewound.actors.profile import Rules
 from tests.actors.bootstrap_secrets import ID, TOKEN, create_token
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from actors.controllers.cluster_role_aggregation import FEW, MANAGER, PAUSES
+from rewound.actors.controllers.cluster_role_aggregation import FEW, MANAGER, PAUSES
 from tests.actors.access.authorization.policies import rule
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.controllers.publication import outline
-from actors.store.document import encode
+from rewound.actors.controllers.publication import outline
+from rewound.actors.store.document import encode
 
 # What looks like the marks of an outline, wherever a definition may have it.
 TEXT = ',"versions":[ ,"status":{ "}'

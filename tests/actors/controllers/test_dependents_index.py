@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.controllers.garbage_collector import Dependents, DependentsStatistics, Key
+from rewound.actors.controllers.garbage_collector import Dependents, DependentsStatistics, Key
 
 keys = st.tuples(st.integers(1, 2), st.sampled_from(["", "n"]), st.sampled_from("abc"))
 owners = st.lists(st.sampled_from("uvw")).map(tuple)

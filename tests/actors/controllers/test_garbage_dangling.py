@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from actors.messages import Object
+from rewound.actors.messages import Object
 from tests.actors.controllers.control_plane import open_control_plane, owner_reference
 
 MISSING_OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "0-0"}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
-from actors.kinds.declaration.definition import Definition
-from actors.messages import DeleteOptions, Object
-from actors.store.document import decode
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.store.document import decode
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane, owner_reference
 from tests.actors.kinds.crontabs import TYPE, crontabs
 

@@ -8,12 +8,12 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.controllers.loop import Loop, RetryLater
-from actors.controllers.work_queue import WorkQueue
-from actors.errors import Overloaded
-from actors.runtime.supervisor import Supervisor
-from actors.store.feed import Feed
-from journal.records import Event
+from rewound.actors.controllers.loop import Loop, RetryLater
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import Overloaded
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.store.feed import Feed
+from rewound.journal.records import Event
 from tests.actors.unread_journal import UNREAD
 
 

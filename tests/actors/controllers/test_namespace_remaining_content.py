@@ -6,8 +6,8 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
-from actors.errors import StorageRefused
-from actors.messages import Object
+from rewound.actors.errors import StorageRefused
+from rewound.actors.messages import Object
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
 FINE = [

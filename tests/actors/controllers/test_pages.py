@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.controllers.stored_objects import PAGE_BYTES, PAGE_SIZE, Position, next_page
+from rewound.actors.controllers.stored_objects import PAGE_BYTES, PAGE_SIZE, Position, next_page
 from tests.actors.object_store import Store, open_store
 
 

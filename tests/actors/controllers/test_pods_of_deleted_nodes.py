@@ -6,7 +6,7 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
-from actors.messages import Object
+from rewound.actors.messages import Object
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
 

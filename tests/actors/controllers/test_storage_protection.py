@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from actors.controllers.storage import PodsByClaim
-from actors.messages import DeleteOptions, Object
+from rewound.actors.controllers.storage import PodsByClaim
+from rewound.actors.messages import DeleteOptions, Object
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane, owner_reference
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from actors.controllers.client import Client
+from rewound.actors.controllers.client import Client
 from tests.actors.bootstrap_secrets import create_token
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 

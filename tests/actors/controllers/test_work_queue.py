@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.controllers.work_queue import WorkQueue
+from rewound.actors.controllers.work_queue import WorkQueue
 
 
 async def test_key_added_twice_is_taken_once() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.access.authorize import Attributes
-from actors.flowcontrol.configuration import Configuration, configure
-from actors.flowcontrol.initial_objects import (
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.flowcontrol.configuration import Configuration, configure
+from rewound.actors.flowcontrol.initial_objects import (
     flow_schema_type,
     initial_object,
     initial_specs,
     priority_level_type,
 )
-from actors.identity import AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
-from actors.names import CLUSTER
+from rewound.actors.identity import AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
+from rewound.actors.names import CLUSTER
 from tests.cases import cases
 
 ALICE = User("alice", groups=("devs", AUTHENTICATED))

@@ -10,10 +10,10 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.flowcontrol.configuration import LevelSettings
-from actors.flowcontrol.in_flight import MUTATING, READ_ONLY, InFlightLimits
-from actors.flowcontrol.leases import Change, Demand, Holder, Order
-from actors.flowcontrol.seats import LEASE_SECONDS, TURN, Flow, Level, NoSeat, SchemaCounts, Seats
+from rewound.actors.flowcontrol.configuration import LevelSettings
+from rewound.actors.flowcontrol.in_flight import MUTATING, READ_ONLY, InFlightLimits
+from rewound.actors.flowcontrol.leases import Change, Demand, Holder, Order
+from rewound.actors.flowcontrol.seats import LEASE_SECONDS, TURN, Flow, Level, NoSeat, SchemaCounts, Seats
 
 LEVEL, PLACES = "level", "level/queue"
 

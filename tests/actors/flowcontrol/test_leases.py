@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.flowcontrol.leases import Allocator, Change, Demand, Holder, Order, Report, divide
+from rewound.actors.flowcontrol.leases import Allocator, Change, Demand, Holder, Order, Report, divide
 from tests.cases import cases
 
 QUOTA = "level"

@@ -10,8 +10,17 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.flowcontrol.configuration import LevelSettings
-from actors.flowcontrol.seats import REFUSALS, TURN, WAIT_SECONDS, Flow, Level, NoSeat, SchemaCounts, Seats
+from rewound.actors.flowcontrol.configuration import LevelSettings
+from rewound.actors.flowcontrol.seats import (
+    REFUSALS,
+    TURN,
+    WAIT_SECONDS,
+    Flow,
+    Level,
+    NoSeat,
+    SchemaCounts,
+    Seats,
+)
 from tests.cases import cases
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from actors.flowcontrol.priority_and_fairness import deal_hand, flow_hash
+from rewound.actors.flowcontrol.priority_and_fairness import deal_hand, flow_hash
 
 
 def test_every_hand_is_dealt_equally_often() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.flowcontrol.priority_and_fairness import body_seats, list_seats
+from rewound.actors.flowcontrol.priority_and_fairness import body_seats, list_seats
 from tests.cases import cases
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.golang.json import DEEPEST, dumps, is_too_deep, unescaped
+from rewound.actors.golang.json import DEEPEST, dumps, is_too_deep, unescaped
 from tests.cases import cases
 
 

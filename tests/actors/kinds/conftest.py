@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.built_in import built_in
-from actors.kinds.catalog import Catalog
-from actors.kinds.enablement import Enablement
-from actors.names import NAMES, Names
-from actors.profile import DOCUMENTED
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.enablement import Enablement
+from rewound.actors.names import NAMES, Names
+from rewound.actors.profile import DOCUMENTED
 from tests.actors.kinds.definitions import Definitions
 
 

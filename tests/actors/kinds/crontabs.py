@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.declaration.definition import (
+from rewound.actors.kinds.declaration.definition import (
     Conversion,
     Definition,
     DiscoveryNames,
@@ -13,9 +13,9 @@ from actors.kinds.declaration.definition import (
     keep_status_and_bump_generation,
     reset_status_and_generation,
 )
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation import name_is_subdomain
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import INT32, STRING, Field, Struct
+from rewound.actors.kinds.validation import name_is_subdomain
 
 GROUP, TYPE = "stable.example.io", "crontabs.stable.example.io"
 PATH = f"/apis/{GROUP}/v1/namespaces/default/crontabs"

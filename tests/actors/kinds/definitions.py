@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 
-from actors.errors import Invalid
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation import FieldError
-from actors.messages import Create, Object, Replace, WriteContext
-from actors.resource.rules import (
+from rewound.actors.errors import Invalid
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.validation import FieldError
+from rewound.actors.messages import Create, Object, Replace, WriteContext
+from rewound.actors.resource.rules import (
     Current,
     decide_create,
     decide_replace,
@@ -20,7 +20,7 @@ from actors.resource.rules import (
     prepare_replace,
     working_copy,
 )
-from actors.runtime.time_limit import run_limited
+from rewound.actors.runtime.time_limit import run_limited
 
 CONTEXT = WriteContext(time=1_577_836_800_000_000, user="tester", manager="tests", uid="u-1", suffix="abcde")
 SYSTEM = {"uid": CONTEXT.uid, "creationTimestamp": "2020-01-01T00:00:00Z"}

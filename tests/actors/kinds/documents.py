@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.kinds.built_in import built_in
-from actors.kinds.registry import Registry
-from actors.names import Names
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.names import Names
 
 
 async def allocate_no_type_ids(_: Sequence[str]) -> None:

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from actors import errors
-from actors.golang import format as go_format
-from actors.golang import quoting
-from actors.kinds import features, validation
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration import meta
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
-from actors.names import CLUSTER
-from actors.runtime.time_limit import run_limited
+from rewound.actors import errors
+from rewound.actors.golang import format as go_format
+from rewound.actors.golang import quoting
+from rewound.actors.kinds import features, validation
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration import meta
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
+from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.time_limit import run_limited
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.growing import STYLES, Growing, Path, paths_of
 from tests.actors.kinds.operations import counted, excess, operations

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds import autoscaling
-from actors.kinds.autoscaling import AUTOSCALER_COLUMNS, SCALE_TO_ZERO
-from actors.kinds.features import CONTAINER_METRICS
-from actors.names import Names
+from rewound.actors.kinds import autoscaling
+from rewound.actors.kinds.autoscaling import AUTOSCALER_COLUMNS, SCALE_TO_ZERO
+from rewound.actors.kinds.features import CONTAINER_METRICS
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions, create, replace
 from tests.actors.kinds.workload import with_status
 from tests.cases import cases

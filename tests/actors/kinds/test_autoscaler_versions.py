@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from actors.names import Names
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.test_autoscaler_rules import AVERAGE, CPU, NAMED, TARGET, VALUE, autoscaler, metric
 from tests.cases import cases

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.errors import Resource
-from actors.kinds.catalog import Catalog
-from actors.names import Names
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 
 CORE = {"configmaps", "endpoints", "events", "namespaces", "nodes", "secrets", "serviceaccounts"}

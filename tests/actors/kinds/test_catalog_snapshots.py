@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Storage
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Storage
 from tests.actors.kinds.crontabs import GROUP, TYPE, crontabs
 
 

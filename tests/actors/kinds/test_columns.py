@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.columns import SECOND, human_duration, since
-from actors.kinds.values.times import micros_of
-from actors.names import NAMES
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.columns import SECOND, human_duration, since
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.names import NAMES
 from tests.cases import cases
 
 CREATED = "2026-01-01T00:00:00Z"

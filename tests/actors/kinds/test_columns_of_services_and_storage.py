@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.values.times import micros_of
-from actors.names import Names
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

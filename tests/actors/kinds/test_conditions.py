@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.declaration.meta import condition_rules
-from actors.kinds.validation import collect
+from rewound.actors.kinds.declaration.meta import condition_rules
+from rewound.actors.kinds.validation import collect
 from tests.actors.kinds.definitions import causes_of
 from tests.cases import cases
 

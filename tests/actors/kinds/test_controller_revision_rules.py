@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.apps import CONTROLLER_REVISION_COLUMNS
+from rewound.actors.kinds.apps import CONTROLLER_REVISION_COLUMNS
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.batch import CRON_JOB_COLUMNS
-from actors.names import Names
+from rewound.actors.kinds.batch import CRON_JOB_COLUMNS
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import template, with_status
 from tests.cases import cases

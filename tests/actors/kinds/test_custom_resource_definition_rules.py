@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from actors.kinds.apiextensions import declare
-from actors.kinds.validation import collect
-from actors.messages import Object
-from actors.names import CLUSTER
+from rewound.actors.kinds.apiextensions import declare
+from rewound.actors.kinds.validation import collect
+from rewound.actors.messages import Object
+from rewound.actors.names import CLUSTER
 from tests.cases import cases
 
 (DEFINITION,) = declare(CLUSTER)

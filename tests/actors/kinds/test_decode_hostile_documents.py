@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.golang.json import DEEPEST
-from actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.golang.json import DEEPEST
+from rewound.actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

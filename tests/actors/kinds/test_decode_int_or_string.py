@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.kinds.schema.decoder import NotDecodable, Schema
-from actors.kinds.schema.fields import INT_OR_STRING, Field, Struct
+from rewound.actors.kinds.schema.decoder import NotDecodable, Schema
+from rewound.actors.kinds.schema.fields import INT_OR_STRING, Field, Struct
 from tests.cases import cases
 
 SCHEMA = Schema(

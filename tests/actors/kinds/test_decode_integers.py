@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

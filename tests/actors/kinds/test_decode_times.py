@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.values.times import micros_text, seconds_text
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.kinds.values.times import micros_text, seconds_text
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

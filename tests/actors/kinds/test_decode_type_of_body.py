@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.schema.decoder import NotDecodable
-from actors.names import Names
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

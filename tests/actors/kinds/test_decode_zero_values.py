@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.declaration.meta import TEMPLATE_META
-from actors.kinds.schema.decoder import Schema
-from actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
+from rewound.actors.kinds.declaration.meta import TEMPLATE_META
+from rewound.actors.kinds.schema.decoder import Schema
+from rewound.actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.decoder import Decoded, NotDecodable
-from actors.names import CLUSTER
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable
+from rewound.actors.names import CLUSTER
 from tests.actors.kinds.documents import RandomDocuments
 from tests.examples import examples
 

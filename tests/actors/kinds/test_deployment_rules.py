@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.apps import DEPLOYMENT_COLUMNS, DEPLOYMENT_ROLLBACK
-from actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.kinds.apps import DEPLOYMENT_COLUMNS, DEPLOYMENT_ROLLBACK
+from rewound.actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.workload import template, with_status, workload
 from tests.cases import cases

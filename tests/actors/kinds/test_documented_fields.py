@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.schema.fields import Field, ListOf, Struct, Type
+from rewound.actors.kinds.schema.fields import Field, ListOf, Struct, Type
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.documented import CLAIM, LABELS, TERM, valid_document, value_at
 from tests.cases import cases

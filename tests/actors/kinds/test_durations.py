@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.values.times import duration_error, duration_seconds
+from rewound.actors.kinds.values.times import duration_error, duration_seconds
 from tests.cases import cases
 
 

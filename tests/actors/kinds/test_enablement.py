@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.built_in import built_in
-from actors.kinds.enablement import parse_enablement
-from actors.names import CLUSTER, KUBERNETES, Names
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.enablement import parse_enablement
+from rewound.actors.names import CLUSTER, KUBERNETES, Names
 from tests.cases import cases
 
 ALL = built_in(CLUSTER)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.golang.format import format_value
-from actors.kinds.validation import duplicate, forbidden, invalid, not_supported, required, too_long
+from rewound.actors.golang.format import format_value
+from rewound.actors.kinds.validation import duplicate, forbidden, invalid, not_supported, required, too_long
 from tests.cases import cases
 
 

@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.errors import Cause, Invalid
-from actors.golang.format import format_value
-from actors.golang.quoting import LONGEST, quoted, quoted_start
-from actors.kinds.built_in import built_in
-from actors.kinds.validation import FieldErrors, collect, invalid, not_supported
-from actors.names import CLUSTER
-from gateway.pipeline.errors import failure_of
+from rewound.actors.errors import Cause, Invalid
+from rewound.actors.golang.format import format_value
+from rewound.actors.golang.quoting import LONGEST, quoted, quoted_start
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.validation import FieldErrors, collect, invalid, not_supported
+from rewound.actors.names import CLUSTER
+from rewound.gateway.pipeline.errors import failure_of
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.features import ALPHA, ON_BY_DEFAULT, parse_features
+from rewound.actors.kinds.features import ALPHA, ON_BY_DEFAULT, parse_features
 from tests.cases import cases
 
 

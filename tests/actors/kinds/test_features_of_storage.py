@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds import networking, storage
-from actors.kinds.core import persistent_volumes
-from actors.kinds.declaration.definition import Definition
-from actors.names import CLUSTER
+from rewound.actors.kinds import networking, storage
+from rewound.actors.kinds.core import persistent_volumes
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import CLUSTER
 from tests.actors.kinds.definitions import Causes, create, replace
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}

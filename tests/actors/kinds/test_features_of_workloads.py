@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds import apps, batch
-from actors.kinds.declaration.definition import Definition
-from actors.names import Names
+from rewound.actors.kinds import apps, batch
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.workload import template, workload
 from tests.cases import cases

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.errors import MAX_COUNTED
-from actors.kinds.validation import FieldError, FieldErrors, TooManyErrors, collect, invalid
+from rewound.actors.errors import MAX_COUNTED
+from rewound.actors.kinds.validation import FieldError, FieldErrors, TooManyErrors, collect, invalid
 from tests.cases import cases
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.catalog import Catalog
-from actors.kinds.flowcontrol import MANDATORY_FLOW_SCHEMAS
-from actors.names import Names
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.flowcontrol import MANDATORY_FLOW_SCHEMAS
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.kinds import validation
+from rewound.actors.kinds import validation
 from tests.cases import cases
 
 LABEL = (

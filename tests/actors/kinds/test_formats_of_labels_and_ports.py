@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.validation import (
+from rewound.actors.kinds.validation import (
     collect,
     dns_1035_label,
     domain_prefixed_path,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.golang.format import format_labels, format_selector, format_value
+from rewound.actors.golang.format import format_labels, format_selector, format_value
 from tests.cases import cases
 
 NO_REQUIREMENTS = "MatchExpressions:[]v1.LabelSelectorRequirement(nil)"

@@ -9,13 +9,13 @@ import base64
 
 import pytest
 
-from actors.kinds.batch import InvalidSchedule, check_schedule, time_zone_error
-from actors.kinds.core.containers import is_latest
-from actors.kinds.schema.fields import BYTES
-from actors.kinds.schema.scalars import read_scalar
-from actors.kinds.values.pem import InvalidPEM, blocks_of, check_request
-from actors.kinds.values.quantity import NotAQuantity, canonical_quantity
-from actors.kinds.values.times import NotATime, canonical_seconds, duration_error
+from rewound.actors.kinds.batch import InvalidSchedule, check_schedule, time_zone_error
+from rewound.actors.kinds.core.containers import is_latest
+from rewound.actors.kinds.schema.fields import BYTES
+from rewound.actors.kinds.schema.scalars import read_scalar
+from rewound.actors.kinds.values.pem import InvalidPEM, blocks_of, check_request
+from rewound.actors.kinds.values.quantity import NotAQuantity, canonical_quantity
+from rewound.actors.kinds.values.times import NotATime, canonical_seconds, duration_error
 from tests.cases import cases
 
 MEGABYTE = 1_000_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.declaration.workloads import (
+from rewound.actors.kinds.declaration.workloads import (
     IntOrPercent,
     at_most_100_percent,
     int_or_percent_rules,
     number_in,
 )
-from actors.kinds.validation import collect
+from rewound.actors.kinds.validation import collect
 from tests.cases import cases
 
 

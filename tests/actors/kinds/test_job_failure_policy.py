@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds import batch
-from actors.kinds.batch import FAILURE_POLICY
-from actors.names import Names
+from rewound.actors.kinds import batch
+from rewound.actors.kinds.batch import FAILURE_POLICY
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions, create
 from tests.actors.kinds.workload import template
 from tests.cases import cases

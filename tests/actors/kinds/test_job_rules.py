@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from actors.kinds.batch import JOB_COLUMNS
-from actors.names import Names
+from rewound.actors.kinds.batch import JOB_COLUMNS
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.workload import template, with_status
 from tests.cases import cases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.schema.json_tree import NotJson, parse_tree
+from rewound.actors.kinds.schema.json_tree import NotJson, parse_tree
 from tests.cases import cases
 
 END = "unexpected end of JSON input"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.kinds.schema.json_tree import NotJson, parse_tree, parse_values, plain
+from rewound.actors.kinds.schema.json_tree import NotJson, parse_tree, parse_values, plain
 from tests.cases import cases
 
 VALUES = st.recursive(

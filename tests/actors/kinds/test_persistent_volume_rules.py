@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.names import Names
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions, distinct
 from tests.cases import cases
 

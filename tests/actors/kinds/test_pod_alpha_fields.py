@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.core.pod import define
-from actors.kinds.core.pod_template import without_disabled_fields
-from actors.names import CLUSTER
+from rewound.actors.kinds.core.pod import define
+from rewound.actors.kinds.core.pod_template import without_disabled_fields
+from rewound.actors.names import CLUSTER
 from tests.actors.kinds.definitions import Definitions, create
 from tests.actors.kinds.pods import CONTAINER, pod
 from tests.cases import cases

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.errors import Conflict, Invalid
-from actors.messages import Submit, WriteContext
-from actors.resource.rules import Current, decide_submit
+from rewound.actors.errors import Conflict, Invalid
+from rewound.actors.messages import Submit, WriteContext
+from rewound.actors.resource.rules import Current, decide_submit
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
 from tests.cases import cases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.policy import BUDGET_COLUMNS
+from rewound.actors.kinds.policy import BUDGET_COLUMNS
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import LABELS, with_status
 from tests.cases import cases

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.errors import EvictionRefused, Forbidden, TooManyBudgets
-from actors.kinds.core.pod import may_evict
+from rewound.actors.errors import EvictionRefused, Forbidden, TooManyBudgets
+from rewound.actors.kinds.core.pod import may_evict
 from tests.cases import cases
 
 NOW = 1_600_000_000_000_000

@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.kinds.core.containers import (
+from rewound.actors.kinds.core.containers import (
     ContainerRules,
     container_probe_rules,
     image_whitespace_rules,
     is_plain,
 )
-from actors.kinds.validation import collect
+from rewound.actors.kinds.validation import collect
 from tests.cases import cases
 from tests.examples import examples
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.core.containers import is_latest
+from rewound.actors.kinds.core.containers import is_latest
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
 from tests.cases import cases

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.kinds.built_in import built_in
-from actors.kinds.core.pod_spec import POD_SPEC
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.validation import collect
-from actors.names import CLUSTER
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.core.pod_spec import POD_SPEC
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.kinds.validation import collect
+from rewound.actors.names import CLUSTER
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.documents import RandomDocuments
 from tests.examples import examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.names import Names
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, QUALIFIED, container_causes, create_causes, pod
 from tests.cases import cases

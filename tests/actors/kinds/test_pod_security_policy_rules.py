@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.policy import PROC_MOUNT, define_policy
-from actors.names import Names
+from rewound.actors.kinds.policy import PROC_MOUNT, define_policy
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions, create
 from tests.cases import cases
 

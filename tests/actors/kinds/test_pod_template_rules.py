@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.core.pod_template import pod_template_rules
-from actors.kinds.validation import collect
-from actors.names import Names
+from rewound.actors.kinds.core.pod_template import pod_template_rules
+from rewound.actors.kinds.validation import collect
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions, causes_of
 from tests.actors.kinds.pods import CONTAINER, QUALIFIED
 

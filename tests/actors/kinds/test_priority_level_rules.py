@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.flowcontrol import MANDATORY_PRIORITY_LEVELS
+from rewound.actors.kinds.flowcontrol import MANDATORY_PRIORITY_LEVELS
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.core.resources import round_up
-from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.values.quantity import NotAQuantity, canonical_quantity, nanos_of
+from rewound.actors.kinds.core.resources import round_up
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.kinds.values.quantity import NotAQuantity, canonical_quantity, nanos_of
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.decoder import NotDecodable
-from actors.names import CLUSTER
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.names import CLUSTER
 from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.documents import RandomDocuments
 from tests.cases import cases

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.names import Names
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions
 from tests.cases import cases
 

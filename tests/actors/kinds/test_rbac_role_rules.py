@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.validation import collect
+from rewound.actors.kinds.validation import collect
 from tests.actors.kinds.definitions import Definitions, distinct
 from tests.cases import cases
 

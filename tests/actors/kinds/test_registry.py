@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.kinds.catalog import Catalog
-from actors.kinds.registry import Registry
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.registry import Registry
 from tests.actors.kinds.crontabs import GROUP, TYPE, crontabs
 
 

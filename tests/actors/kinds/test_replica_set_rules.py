@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.apps import REPLICA_SET_COLUMNS
+from rewound.actors.kinds.apps import REPLICA_SET_COLUMNS
 from tests.actors.kinds.definitions import Definitions, distinct
 from tests.actors.kinds.workload import template, with_status, workload
 from tests.cases import cases

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.authentication import token_request
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation import collect
-from actors.names import CLUSTER
+from rewound.actors.kinds.authentication import token_request
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.validation import collect
+from rewound.actors.names import CLUSTER
 from tests.cases import cases
 
 CATALOG = built_in(CLUSTER)

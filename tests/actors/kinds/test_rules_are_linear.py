@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from actors.golang import format as go_format
-from actors.golang import quoting
-from actors.kinds import features
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration import meta
-from actors.kinds.declaration.definition import Definition
-from actors.messages import Object
-from actors.names import CLUSTER
+from rewound.actors.golang import format as go_format
+from rewound.actors.golang import quoting
+from rewound.actors.kinds import features
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration import meta
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
+from rewound.actors.names import CLUSTER
 from tests.actors.kinds.definitions import Definitions, create, replace
 from tests.actors.kinds.operations import counted, excess_of, operations
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.errors import Conflict, Invalid
-from actors.kinds.declaration.scale import selector_text
-from actors.messages import Replace, WriteContext
-from actors.resource.rules import (
+from rewound.actors.errors import Conflict, Invalid
+from rewound.actors.kinds.declaration.scale import selector_text
+from rewound.actors.messages import Replace, WriteContext
+from rewound.actors.resource.rules import (
     Current,
     Store,
     check_uid,

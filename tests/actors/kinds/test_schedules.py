@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.batch import InvalidSchedule, check_schedule, time_zone_error
+from rewound.actors.kinds.batch import InvalidSchedule, check_schedule, time_zone_error
 from tests.cases import cases
 
 

@@ -7,9 +7,9 @@ import sys
 
 PROGRAM = """
 import sys
-from actors.kinds.built_in import built_in
-from actors.kinds.schema import pydantic_decoder
-from actors.names import CLUSTER
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.schema import pydantic_decoder
+from rewound.actors.names import CLUSTER
 catalog = built_in(CLUSTER)
 assert not any(name.startswith("pydantic") for name in sys.modules), "loaded too early"
 used, unused = catalog.find("", "v1", "configmaps"), catalog.find("", "v1", "secrets")

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
-from actors.names import Names
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Definitions, replace
 from tests.cases import cases
 

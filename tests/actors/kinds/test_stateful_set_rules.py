@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds import apps
-from actors.kinds.apps import AUTO_DELETE, MAX_UNAVAILABLE, STATEFUL_SET_COLUMNS
-from actors.kinds.declaration.definition import Definition
-from actors.names import Names
+from rewound.actors.kinds import apps
+from rewound.actors.kinds.apps import AUTO_DELETE, MAX_UNAVAILABLE, STATEFUL_SET_COLUMNS
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import Names
 from tests.actors.kinds.definitions import Causes, Definitions, create
 from tests.actors.kinds.workload import template, with_status, workload
 from tests.cases import cases

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from actors.kinds.values.times import NotATime, parse_time
+from rewound.actors.kinds.values.times import NotATime, parse_time
 from tests.cases import cases
 
 SECONDS = "2006-01-02T15:04:05Z07:00"

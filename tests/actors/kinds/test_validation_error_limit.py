@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.errors import Invalid
-from actors.kinds.built_in import built_in
-from actors.messages import Create, WriteContext
-from actors.names import CLUSTER
-from actors.resource.rules import prepare_create
+from rewound.actors.errors import Invalid
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.messages import Create, WriteContext
+from rewound.actors.names import CLUSTER
+from rewound.actors.resource.rules import prepare_create
 
 CATALOG = built_in(CLUSTER)
 MANY = 20_000

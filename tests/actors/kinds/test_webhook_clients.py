@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.kinds.declaration.webhook_client import service_rules, url_rules
-from actors.kinds.validation import collect
+from rewound.actors.kinds.declaration.webhook_client import service_rules, url_rules
+from rewound.actors.kinds.validation import collect
 from tests.actors.kinds.definitions import Definitions, causes_of
 from tests.cases import cases
 

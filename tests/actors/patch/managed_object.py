@@ -13,9 +13,9 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import (
     BOOL,
     INT32,
     QUANTITY,
@@ -27,11 +27,11 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.kinds.validation import name_is_subdomain
-from actors.patch.managed_fields.apply import Applier, apply
-from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.kinds.validation import name_is_subdomain
+from rewound.actors.patch.managed_fields.apply import Applier, apply
+from rewound.actors.patch.managed_fields.field_view import FieldViews
+from rewound.actors.patch.managed_fields.ownership import owned_after
+from rewound.actors.runtime.coroutines import without_waiting
 
 VERSION = "example.com/v1"
 

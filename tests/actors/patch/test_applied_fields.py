@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.patch.managed_fields.apply import AmbiguousItems, applied_fields, extract
-from actors.patch.managed_fields.topology import Shapes
+from rewound.actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
+from rewound.actors.patch.managed_fields.apply import AmbiguousItems, applied_fields, extract
+from rewound.actors.patch.managed_fields.topology import Shapes
 from tests.cases import cases
 
 from .managed_object import SPEC

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from actors.errors import TooLarge
-from actors.messages import Object, Patch, WriteContext
-from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.transform import MAX_BYTES
-from actors.resource.applying import apply_object
-from actors.resource.rules import Current
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.errors import TooLarge
+from rewound.actors.messages import Object, Patch, WriteContext
+from rewound.actors.patch.managed_fields.field_view import FieldViews
+from rewound.actors.patch.transform import MAX_BYTES
+from rewound.actors.resource.applying import apply_object
+from rewound.actors.resource.rules import Current
+from rewound.actors.runtime.coroutines import without_waiting
 
 from .managed_object import THING, VERSION, define
 

@@ -5,11 +5,11 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.kinds.schema.fields import zero_struct
-from actors.patch.managed_fields.apply import applied_fields, extract
-from actors.patch.managed_fields.comparison import NewObjects, compare
-from actors.patch.managed_fields.field_set import intersection
-from actors.patch.managed_fields.topology import Shapes
+from rewound.actors.kinds.schema.fields import zero_struct
+from rewound.actors.patch.managed_fields.apply import applied_fields, extract
+from rewound.actors.patch.managed_fields.comparison import NewObjects, compare
+from rewound.actors.patch.managed_fields.field_set import intersection
+from rewound.actors.patch.managed_fields.topology import Shapes
 from tests.examples import examples
 
 from .managed_object import THING, ManagedObject

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.errors import ApplyConflict
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import (
+from rewound.actors.errors import ApplyConflict
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import (
     INT32,
     STRING,
     STRING_MAP,
@@ -18,7 +18,7 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.patch.managed_fields.apply import AmbiguousItems
+from rewound.actors.patch.managed_fields.apply import AmbiguousItems
 from tests.cases import cases
 
 from .managed_object import ManagedObject

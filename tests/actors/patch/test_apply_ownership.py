@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.errors import ApplyConflict
+from rewound.actors.errors import ApplyConflict
 from tests.cases import cases
 
 from .managed_object import ManagedObject

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.errors import ApplyConflict
-from actors.kinds.declaration.meta import METADATA
-from actors.kinds.schema.fields import STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from rewound.actors.errors import ApplyConflict
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.kinds.schema.fields import STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from tests.cases import cases
 
 from .managed_object import ManagedObject

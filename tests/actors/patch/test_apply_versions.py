@@ -2,13 +2,13 @@
 
 import pytest
 
-from actors.errors import ApplyConflict
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER
-from actors.patch.managed_fields.apply import Applier, apply
-from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.errors import ApplyConflict
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER
+from rewound.actors.patch.managed_fields.apply import Applier, apply
+from rewound.actors.patch.managed_fields.field_view import FieldViews
+from rewound.actors.patch.managed_fields.ownership import owned_after
+from rewound.actors.runtime.coroutines import without_waiting
 
 CATALOG = built_in(CLUSTER)
 CORE = CATALOG.find("", "v1", "events")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.patch.managed_fields.comparison import compare
-from actors.patch.managed_fields.topology import Shapes
+from rewound.actors.patch.managed_fields.comparison import compare
+from rewound.actors.patch.managed_fields.topology import Shapes
 from tests.cases import cases
 
 from .managed_object import SPEC

@@ -6,18 +6,18 @@ from typing import Any
 
 import orjson
 
-from actors.kinds.built_in import built_in
-from actors.kinds.values.times import seconds_text
-from actors.names import CLUSTER
-from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import (
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.names import CLUSTER
+from rewound.actors.patch.managed_fields.field_view import FieldViews
+from rewound.actors.patch.managed_fields.ownership import (
     MAX_CREATORS,
     MAX_KEYS,
     MAX_SHAPES,
     Creation,
     owned_after,
 )
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.runtime.coroutines import without_waiting
 from tests.cases import cases
 
 TIME = 1_700_000_000_000_000

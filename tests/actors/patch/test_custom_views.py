@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.structural.compile import compile_schema
-from actors.kinds.validation import name_is_subdomain
-from actors.names import NAMES
-from actors.patch.managed_fields.field_view import FieldViews
-from actors.patch.managed_fields.ownership import owned_after
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.structural.compile import compile_schema
+from rewound.actors.kinds.validation import name_is_subdomain
+from rewound.actors.names import NAMES
+from rewound.actors.patch.managed_fields.field_view import FieldViews
+from rewound.actors.patch.managed_fields.ownership import owned_after
+from rewound.actors.runtime.coroutines import without_waiting
 
 VERSION = "stable.example.io/v1"
 TEXT = {"type": "string"}

@@ -2,7 +2,14 @@
 
 import pytest
 
-from actors.patch.managed_fields.field_set import NotFields, entry, in_order, path_text, read_fields, value
+from rewound.actors.patch.managed_fields.field_set import (
+    NotFields,
+    entry,
+    in_order,
+    path_text,
+    read_fields,
+    value,
+)
 from tests.cases import cases
 
 

@@ -5,7 +5,7 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.patch.managed_fields.field_set import (
+from rewound.actors.patch.managed_fields.field_set import (
     Fields,
     difference,
     intersection,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.schema.fields import zero_struct
-from actors.names import CLUSTER
-from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldViews
-from actors.patch.managed_fields.topology import Record
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition, Subresource
+from rewound.actors.kinds.schema.fields import zero_struct
+from rewound.actors.names import CLUSTER
+from rewound.actors.patch.managed_fields.field_view import NEVER_OWNED, FieldViews
+from rewound.actors.patch.managed_fields.topology import Record
 from tests.cases import cases
 
 METADATA: dict[str, Any] = {

@@ -7,20 +7,20 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.golang.json import DEEPEST
-from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.patch.errors import LONGEST_TEXT, MalformedPatch, PatchDoesNotFit, PatchTooLarge
-from actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch, same
-from actors.patch.managed_fields import field_set
-from actors.patch.managed_fields.field_set import Fields, union
-from actors.patch.managed_fields.managers import (
+from rewound.actors.golang.json import DEEPEST
+from rewound.actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
+from rewound.actors.patch.errors import LONGEST_TEXT, MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from rewound.actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch, same
+from rewound.actors.patch.managed_fields import field_set
+from rewound.actors.patch.managed_fields.field_set import Fields, union
+from rewound.actors.patch.managed_fields.managers import (
     MAX_SENT,
     MAX_UPDATERS,
     Entry,
     encode_entries,
     read_entries,
 )
-from actors.patch.transform import MAX_BYTES, read_patch, transform
+from rewound.actors.patch.transform import MAX_BYTES, read_patch, transform
 from tests.cases import cases
 
 ITEM = Struct("x.v1.Item", Field("name", STRING, 1))

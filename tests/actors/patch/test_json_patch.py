@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import pytest
 
-from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
-from actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch
+from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from rewound.actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch
 from tests.cases import cases
 
 EXAMPLES = [

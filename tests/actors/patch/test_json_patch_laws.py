@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.patch.errors import PatchError
-from actors.patch.json_patch import apply_json_patch, same
+from rewound.actors.patch.errors import PatchError
+from rewound.actors.patch.json_patch import apply_json_patch, same
 
 KEYS = st.sampled_from(["a", "b", "/", "~", "~1", "0"])
 VALUES = st.recursive(

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from actors.errors import ApplyConflict
-from actors.patch.managed_fields.apply import refresh_annotation
+from rewound.actors.errors import ApplyConflict
+from rewound.actors.patch.managed_fields.apply import refresh_annotation
 from tests.cases import cases
 
 from .managed_object import VERSION, ManagedObject

@@ -1,6 +1,6 @@
 """The entries of managedFields: their order, their times, their number, and what clients may do to them."""
 
-from actors.patch.managed_fields.managers import (
+from rewound.actors.patch.managed_fields.managers import (
     MAX_UPDATERS,
     OLDEST,
     Entry,

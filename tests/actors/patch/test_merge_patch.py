@@ -5,7 +5,7 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.patch.transform import apply_merge_patch
+from rewound.actors.patch.transform import apply_merge_patch
 from tests.cases import cases
 
 EXAMPLES = [

@@ -2,8 +2,8 @@
 
 from copy import deepcopy
 
-from actors.patch.managed_fields.apply import merge
-from actors.patch.managed_fields.topology import Shapes
+from rewound.actors.patch.managed_fields.apply import merge
+from rewound.actors.patch.managed_fields.topology import Shapes
 from tests.cases import cases
 
 from .managed_object import SPEC

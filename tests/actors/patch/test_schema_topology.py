@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from actors.errors import ApplyConflict
-from actors.kinds.declaration.meta import METADATA
-from actors.names import NAMES
-from actors.patch.managed_fields.apply import AmbiguousItems, Applier, applied_fields, apply, extract
-from actors.patch.managed_fields.comparison import NewObjects, compare
-from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldView, FieldViews
-from actors.patch.managed_fields.ownership import owned_after
-from actors.patch.managed_fields.topology import (
+from rewound.actors.errors import ApplyConflict
+from rewound.actors.kinds.declaration.meta import METADATA
+from rewound.actors.names import NAMES
+from rewound.actors.patch.managed_fields.apply import AmbiguousItems, Applier, applied_fields, apply, extract
+from rewound.actors.patch.managed_fields.comparison import NewObjects, compare
+from rewound.actors.patch.managed_fields.field_view import NEVER_OWNED, FieldView, FieldViews
+from rewound.actors.patch.managed_fields.ownership import owned_after
+from rewound.actors.patch.managed_fields.topology import (
     Dictionary,
     Elements,
     Entries,
@@ -23,7 +23,7 @@ from actors.patch.managed_fields.topology import (
     SchemaShapes,
     Shapes,
 )
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.runtime.coroutines import without_waiting
 from tests.cases import cases
 
 from .managed_object import THING, define

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.kinds.schema.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from actors.patch.errors import MalformedPatch, PatchDoesNotFit
-from actors.patch.strategic import apply_strategic_patch
+from rewound.actors.kinds.schema.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit
+from rewound.actors.patch.strategic import apply_strategic_patch
 from tests.cases import cases
 
 PORT = Struct("x.v1.Port", Field("port", INT32, 1), Field("name", STRING, 2))

@@ -1,6 +1,6 @@
 """What is one value and what has parts: every marker of a declaration, and what holds without one."""
 
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.schema.fields import (
     INT32,
     STRING,
     STRING_MAP,
@@ -10,7 +10,7 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.patch.managed_fields.topology import (
+from rewound.actors.patch.managed_fields.topology import (
     MAX_PLANS,
     Dictionary,
     Elements,

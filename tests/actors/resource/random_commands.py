@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit
+from rewound.actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit
 from tests.actors.object_store import Store
 
 CONTAINERS = [{"name": "c", "image": "i"}]

@@ -6,12 +6,12 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.admission.chain import Admission
-from actors.errors import NoSuchResource
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.fields import STRING, Field
-from actors.messages import Create, Delete, DeleteOptions, Outcome
-from actors.resource.actor import ActorContext, ResourceActor
+from rewound.actors.admission.chain import Admission
+from rewound.actors.errors import NoSuchResource
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.fields import STRING, Field
+from rewound.actors.messages import Create, Delete, DeleteOptions, Outcome
+from rewound.actors.resource.actor import ActorContext, ResourceActor
 from tests.actors.kinds.crontabs import TYPE, crontabs
 from tests.actors.object_store import Store, open_store
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from actors.errors import RequestError
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.decoder import NotDecodable
-from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit
+from rewound.actors.errors import RequestError
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit
 from tests.actors.kinds.documents import RandomDocuments
 from tests.actors.object_store import Store, open_store
 from tests.cases import cases

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.errors import Conflict, EvictionRefused, NotFound, TooManyBudgets
-from actors.messages import DeleteOptions, Replace
-from actors.resource.evictions import Evictions
+from rewound.actors.errors import Conflict, EvictionRefused, NotFound, TooManyBudgets
+from rewound.actors.messages import DeleteOptions, Replace
+from rewound.actors.resource.evictions import Evictions
 from tests.actors.object_store import Store, open_store
 
 LABELS = {"app": "x"}

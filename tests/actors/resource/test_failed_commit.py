@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.store.committer import Committer
-from journal.batch import Batch
-from journal.errors import StorageFull
-from journal.log import OnPut
+from rewound.actors.store.committer import Committer
+from rewound.journal.batch import Batch
+from rewound.journal.errors import StorageFull
+from rewound.journal.log import OnPut
 from tests.actors.object_store import Refused, Store, open_store
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from journal.records import Event
+from rewound.journal.records import Event
 from tests.actors.object_store import Store, open_store
 from tests.cases import cases
 

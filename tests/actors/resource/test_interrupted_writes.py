@@ -18,19 +18,19 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.access.remote.deadlines import Deadlines
-from actors.access.remote.slots import Slots
-from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Queue, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.admission.timings import ADMIT
-from actors.errors import NoSuchResource, NotFound, RequestError, Resource
-from actors.identity import User
-from actors.messages import Command, Create, Delete, Object, Outcome, Patch, Written
-from actors.runtime.large_work import LARGE_BYTES
-from actors.store.committer import Committer
-from journal.batch import Batch
-from journal.errors import StorageFull
-from journal.log import OnPut
+from rewound.actors.access.remote.deadlines import Deadlines
+from rewound.actors.access.remote.slots import Slots
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, Queue, rule
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.admission.timings import ADMIT
+from rewound.actors.errors import NoSuchResource, NotFound, RequestError, Resource
+from rewound.actors.identity import User
+from rewound.actors.messages import Command, Create, Delete, Object, Outcome, Patch, Written
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.store.committer import Committer
+from rewound.journal.batch import Batch
+from rewound.journal.errors import StorageFull
+from rewound.journal.log import OnPut
 from tests.actors.object_store import Refused, Store, open_store
 
 CONFIG_MAPS = Resource("", "configmaps")
@@ -179,7 +179,7 @@ async def test_interruption_at_each_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Three writes, of one object if they are patches; the first one's caller is the one that is cancelled."""
-    monkeypatch.setattr("actors.runtime.supervisor.logger.exception", lambda *_: None)
+    monkeypatch.setattr("rewound.actors.runtime.supervisor.logger.exception", lambda *_: None)
     reviews = Review(mutating=True, most=most), Review(mutating=False, most=most)
     reserving = Reserving()
     async with open_store(reviews[0], reserving, reviews[1]) as store:
@@ -253,7 +253,7 @@ def failing_submit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise Broken
 
     monkeypatch.setattr(Committer, "submit", broken_submit)
-    monkeypatch.setattr("actors.runtime.supervisor.logger.exception", lambda *_: None)
+    monkeypatch.setattr("rewound.actors.runtime.supervisor.logger.exception", lambda *_: None)
     yield
 
 
@@ -408,7 +408,7 @@ async def test_write_of_the_server_is_interrupted_at_each_step(
     how: str, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It calls back once, whatever happens, and says whether it is stored."""
-    monkeypatch.setattr("actors.runtime.supervisor.logger.exception", lambda *_: None)
+    monkeypatch.setattr("rewound.actors.runtime.supervisor.logger.exception", lambda *_: None)
     review, reserving = Review(mutating=True), Reserving()
     async with open_store(review, reserving) as store:
         run = Interrupted(store, reserving, review)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import trio
 
-from actors.admission.plugin import Plugin, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import AlreadyExists, Forbidden, Resource
-from actors.messages import Create, DeleteOptions, Object, Patch, Written
-from actors.resource.evictions import Evictions
-from actors.runtime.large_work import LARGE_BYTES, MAX_WAITING_OF_USER
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.errors import AlreadyExists, Forbidden, Resource
+from rewound.actors.messages import Create, DeleteOptions, Object, Patch, Written
+from rewound.actors.resource.evictions import Evictions
+from rewound.actors.runtime.large_work import LARGE_BYTES, MAX_WAITING_OF_USER
 from tests.actors.object_store import Refused, Store, open_store
 
 CONFIG_MAPS = Resource("", "configmaps")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.built_in import built_in
-from actors.kinds.validation import collect
-from actors.names import CLUSTER
-from actors.resource.rules import validate_metadata_create
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.validation import collect
+from rewound.actors.names import CLUSTER
+from rewound.actors.resource.rules import validate_metadata_create
 from tests.cases import cases
 
 CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation import collect
-from actors.names import CLUSTER
-from actors.resource.rules import validate_metadata_update
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.validation import collect
+from rewound.actors.names import CLUSTER
+from rewound.actors.resource.rules import validate_metadata_update
 from tests.cases import cases
 
 CATALOG = built_in(CLUSTER)

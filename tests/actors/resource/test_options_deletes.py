@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from actors.errors import BadRequest, Invalid
-from actors.messages import DeleteOptions
-from actors.names import CLUSTER
-from gateway.pipeline.options import delete_options
+from rewound.actors.errors import BadRequest, Invalid
+from rewound.actors.messages import DeleteOptions
+from rewound.actors.names import CLUSTER
+from rewound.gateway.pipeline.options import delete_options
 from tests.cases import cases
 
 

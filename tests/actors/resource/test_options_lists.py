@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.errors import BadRequest, Invalid
-from actors.names import CLUSTER, KUBERNETES
-from gateway.pipeline.options import list_options
+from rewound.actors.errors import BadRequest, Invalid
+from rewound.actors.names import CLUSTER, KUBERNETES
+from rewound.gateway.pipeline.options import list_options
 from tests.cases import cases
 
 UNLESS = "resourceVersionMatch is forbidden unless resourceVersion is provided"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.errors import Invalid
-from actors.names import CLUSTER
-from gateway.pipeline.options import WriteOptions, patch_options
+from rewound.actors.errors import Invalid
+from rewound.actors.names import CLUSTER
+from rewound.gateway.pipeline.options import WriteOptions, patch_options
 from tests.cases import cases
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from actors.errors import Invalid
-from actors.names import CLUSTER
-from gateway.pipeline.options import PLAIN_WRITE, WriteOptions, write_options
+from rewound.actors.errors import Invalid
+from rewound.actors.names import CLUSTER
+from rewound.gateway.pipeline.options import PLAIN_WRITE, WriteOptions, write_options
 from tests.cases import cases
 
 

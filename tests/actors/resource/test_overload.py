@@ -10,7 +10,7 @@ from tests.actors.object_store import Refused, open_store
 
 async def test_commands_beyond_the_capacity_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store() as store:
-        monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 3)
+        monkeypatch.setattr("rewound.actors.resource.actor.MAILBOX_CAPACITY", 3)
         outcomes: list[str] = []
 
         async def create(number: int) -> None:
@@ -31,7 +31,7 @@ async def test_commands_beyond_the_capacity_are_refused(monkeypatch: pytest.Monk
 
 async def test_full_mailbox_does_not_affect_other_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store() as store:
-        monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 0)
+        monkeypatch.setattr("rewound.actors.resource.actor.MAILBOX_CAPACITY", 0)
         with pytest.raises(Refused):
             await store.create("configmaps", {"metadata": {"name": "a"}})
         monkeypatch.undo()

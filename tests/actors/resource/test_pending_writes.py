@@ -8,12 +8,12 @@ import orjson
 import pytest
 import trio
 
-from actors.errors import Conflict, RequestError, Unprocessable
-from actors.messages import Command, Delete, DeleteOptions, Patch, Replace, Written
-from actors.resource.rules import Decided, Keep
-from actors.resource.write import CommitCallback, Write
-from actors.store.proposal import Proposal
-from journal.records import Event
+from rewound.actors.errors import Conflict, RequestError, Unprocessable
+from rewound.actors.messages import Command, Delete, DeleteOptions, Patch, Replace, Written
+from rewound.actors.resource.rules import Decided, Keep
+from rewound.actors.resource.write import CommitCallback, Write
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.records import Event
 from tests.actors.object_store import Store, open_store
 from tests.cases import cases
 

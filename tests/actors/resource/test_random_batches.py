@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from actors.errors import StorageRefused
-from actors.messages import Command
-from actors.resource.write import Write
-from journal.batch import Batch
-from journal.errors import StorageFull
-from journal.log import OnPut
-from journal.records import Event
-from journal.repair import verify
+from rewound.actors.errors import StorageRefused
+from rewound.actors.messages import Command
+from rewound.actors.resource.write import Write
+from rewound.journal.batch import Batch
+from rewound.journal.errors import StorageFull
+from rewound.journal.log import OnPut
+from rewound.journal.records import Event
+from rewound.journal.repair import verify
 from tests.actors.object_store import Store, open_store
 from tests.actors.resource.random_commands import SPECS, RandomCommands
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import trio
 
-from actors.errors import RequestError
-from actors.messages import Command
-from journal.records import Event
-from journal.repair import verify
+from rewound.actors.errors import RequestError
+from rewound.actors.messages import Command
+from rewound.journal.records import Event
+from rewound.journal.repair import verify
 from tests.actors.object_store import Store, open_store
 from tests.actors.resource.random_commands import SPECS, RandomCommands
 

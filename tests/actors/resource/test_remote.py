@@ -6,17 +6,17 @@ import msgpack
 import pytest
 import trio
 
-from actors.admission.chain import Admission
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import AlreadyExists, NoSuchResource, NotFound, Resource
-from actors.identity import User
-from actors.message_encoding import BadMessage, Crashed, decode_reply, encode_command
-from actors.messages import Create, Delete, Deleted, DeleteOptions, Written
-from actors.resource.actor import ActorContext
-from actors.resource.directory import Directory
-from actors.resource.remote import RemoteDirectory, begin
-from actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import AlreadyExists, NoSuchResource, NotFound, Resource
+from rewound.actors.identity import User
+from rewound.actors.message_encoding import BadMessage, Crashed, decode_reply, encode_command
+from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Written
+from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.directory import Directory
+from rewound.actors.resource.remote import RemoteDirectory, begin
+from rewound.actors.runtime.large_work import LARGE_BYTES
 from tests.actors.object_store import Store, open_store
 
 

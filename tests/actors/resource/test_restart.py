@@ -6,10 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.messages import Create
-from actors.resource.actor import ResourceActor
-from actors.runtime.supervisor import RECOVERED_AFTER
-from actors.store.committer import Committer
+from rewound.actors.messages import Create
+from rewound.actors.resource.actor import ResourceActor
+from rewound.actors.runtime.supervisor import RECOVERED_AFTER
+from rewound.actors.store.committer import Committer
 from tests.actors.object_store import Refused, Store, open_store
 
 

@@ -11,9 +11,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import (
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
+from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from rewound.actors.errors import (
     Conflict,
     NoSuchResource,
     NotFound,
@@ -22,8 +22,8 @@ from actors.errors import (
     Resource,
     WriteTimedOut,
 )
-from actors.identity import User
-from actors.messages import (
+from rewound.actors.identity import User
+from rewound.actors.messages import (
     LONGEST_WRITE,
     Command,
     Delete,
@@ -34,7 +34,7 @@ from actors.messages import (
     Replace,
     WriteContext,
 )
-from actors.resource import turns as object_turns
+from rewound.actors.resource import turns as object_turns
 from tests.actors.object_store import Store, open_store
 
 CONFIG_MAPS = Resource("", "configmaps")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rewind.blame import blame, owners_after
-from actors.rewind.long_work import run
-from actors.rewind.versions import Address, newest, read_slice
-from journal import Event, Journal, keys, retention
-from journal.errors import Damaged
+from rewound.actors.rewind.blame import blame, owners_after
+from rewound.actors.rewind.long_work import run
+from rewound.actors.rewind.versions import Address, newest, read_slice
+from rewound.journal import Event, Journal, keys, retention
+from rewound.journal.errors import Damaged
 from tests.examples import examples
 
 values = st.recursive(

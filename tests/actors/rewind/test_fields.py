@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.errors import BadRequest
-from actors.rewind.restore import parse_field, rolled_back, take_field
+from rewound.actors.errors import BadRequest
+from rewound.actors.rewind.restore import parse_field, rolled_back, take_field
 from tests.cases import cases
 
 PAST = {"a": {"b": 1, "c.d": 2}, "items": [{"name": "x", "v": 1}, {"name": "z", "v": 3}], "plain": [1, 2]}

@@ -9,8 +9,8 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.patch.json_patch import apply_json_patch
-from actors.rewind.difference import patch_between
+from rewound.actors.patch.json_patch import apply_json_patch
+from rewound.actors.rewind.difference import patch_between
 from tests.cases import cases
 from tests.examples import examples
 

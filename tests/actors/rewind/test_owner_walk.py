@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rewind import blame as owner_walk
-from actors.rewind.blame import OwnerWalk, body_template, owners_after
-from journal import Event
+from rewound.actors.rewind import blame as owner_walk
+from rewound.actors.rewind.blame import OwnerWalk, body_template, owners_after
+from rewound.journal import Event
 from tests.examples import examples
 
 SCALARS: list[Any] = [0, 1, 2.5, True, None, "", "x", '},"b":{"', "\0placeholder 0", "\u00e9"]

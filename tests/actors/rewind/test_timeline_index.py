@@ -9,11 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from actors.rewind import timeline as timeline_module
-from actors.rewind.long_work import run
-from actors.rewind.timeline import CHANGES, Cells, Filter, Range, TimelineIndex, bucket_width, count, scan
-from journal import Journal, retention
-from journal.records import Event
+from rewound.actors.rewind import timeline as timeline_module
+from rewound.actors.rewind.long_work import run
+from rewound.actors.rewind.timeline import (
+    CHANGES,
+    Cells,
+    Filter,
+    Range,
+    TimelineIndex,
+    bucket_width,
+    count,
+    scan,
+)
+from rewound.journal import Journal, retention
+from rewound.journal.records import Event
 from tests.journal.model import NOON, Model
 
 

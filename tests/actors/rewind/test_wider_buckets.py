@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
-from actors.rewind.long_work import run
-from actors.rewind.timeline import Cells, Track, count, count_rows
+from rewound.actors.rewind.long_work import run
+from rewound.actors.rewind.timeline import Cells, Track, count, count_rows
 from tests.cases import cases
 
 BUCKETS = 41

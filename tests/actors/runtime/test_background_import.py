@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.runtime.background_import import OnDemand, imported
+from rewound.actors.runtime.background_import import OnDemand, imported
 
 MODULE = "import threading\nthread = threading.current_thread()\n"
 

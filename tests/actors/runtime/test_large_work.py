@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.runtime.large_work import LargeWork, TooMuchLargeWork, in_event_loop
-from actors.runtime.time_limit import TookTooLong, check_time, run_limited
+from rewound.actors.runtime.large_work import LargeWork, TooMuchLargeWork, in_event_loop
+from rewound.actors.runtime.time_limit import TookTooLong, check_time, run_limited
 
 
 class Gate:

@@ -4,8 +4,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.errors import Overloaded
-from actors.runtime.mailbox import Mailbox, Reply
+from rewound.actors.errors import Overloaded
+from rewound.actors.runtime.mailbox import Mailbox, Reply
 
 
 async def test_drain_takes_all_messages_in_order():

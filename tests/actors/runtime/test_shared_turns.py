@@ -6,7 +6,7 @@ from collections import Counter
 
 import trio
 
-from actors.runtime.turns import TURN, SharedTurns
+from rewound.actors.runtime.turns import TURN, SharedTurns
 
 TASKS, WORK = 20, TURN / 4
 

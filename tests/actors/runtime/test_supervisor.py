@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.runtime.supervisor import FIRST_PAUSE, LONGEST_PAUSE, RECOVERED_AFTER, Supervisor
+from rewound.actors.runtime.supervisor import FIRST_PAUSE, LONGEST_PAUSE, RECOVERED_AFTER, Supervisor
 
 
 class Task:

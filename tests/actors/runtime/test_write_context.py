@@ -3,7 +3,7 @@
 import random
 import uuid
 
-from actors.runtime.write_context import LETTERS, WriteContexts, new_uid
+from rewound.actors.runtime.write_context import LETTERS, WriteContexts, new_uid
 
 
 class Still:

@@ -4,7 +4,7 @@ import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.selectors.facts import (
+from rewound.actors.selectors.facts import (
     field_bytes,
     has_owners,
     label_bytes,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.errors import BadRequest
-from actors.selectors import FieldSelector
+from rewound.actors.errors import BadRequest
+from rewound.actors.selectors import FieldSelector
 from tests.cases import cases
 
 

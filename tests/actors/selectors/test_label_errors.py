@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.errors import BadRequest
-from actors.selectors import LabelSelector
+from rewound.actors.errors import BadRequest
+from rewound.actors.selectors import LabelSelector
 from tests.cases import cases
 
 NAME_RULE = (

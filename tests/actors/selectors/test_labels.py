@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.selectors import LabelSelector
+from rewound.actors.selectors import LabelSelector
 from tests.cases import cases
 
 FRONT = {"app": "web", "tier": "front"}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from actors.errors import BadRequest
-from actors.selectors import FieldSelector, LabelSelector, matcher
-from actors.selectors import fields as fields_module
-from actors.selectors import labels as labels_module
-from actors.selectors.facts import pack_facts
-from actors.selectors.matcher import large_matcher
+from rewound.actors.errors import BadRequest
+from rewound.actors.selectors import FieldSelector, LabelSelector, matcher
+from rewound.actors.selectors import fields as fields_module
+from rewound.actors.selectors import labels as labels_module
+from rewound.actors.selectors.facts import pack_facts
+from rewound.actors.selectors.matcher import large_matcher
 from tests.cases import cases
 
 FORMS = ("{0}={1}", "{0}!={1}", "{0} in ({2})", "{0} notin ({2})", "{0}", "!{0}", "{0}>4", "{0}<7")

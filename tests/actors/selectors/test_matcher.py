@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.selectors import FieldSelector, LabelSelector, matcher
-from actors.selectors.facts import pack_facts
+from rewound.actors.selectors import FieldSelector, LabelSelector, matcher
+from rewound.actors.selectors.facts import pack_facts
 
 # Few letters, so that one string is often a part of another and a field often looks like a label.
 KEYS = ["a", "b", "ab", "x.io/a"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.selectors import LabelSelector, matcher
-from actors.selectors.facts import pack_facts
+from rewound.actors.selectors import LabelSelector, matcher
+from rewound.actors.selectors.facts import pack_facts
 from tests.cases import cases
 
 OBJECTS = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.store.proposal import Proposal
+from rewound.actors.store.proposal import Proposal
 
 BODY = b'{"metadata":{"name":"x","resourceVersion":""}}'
 

@@ -7,14 +7,14 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.errors import StorageRefused
-from actors.runtime.supervisor import Supervisor
-from actors.store.committer import Committer
-from actors.store.feed import Feed
-from actors.store.proposal import Proposal, offset_of
-from journal.errors import StorageFull
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.errors import StorageRefused
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.proposal import Proposal, offset_of
+from rewound.journal.errors import StorageFull
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 from tests.actors.store.proposals import creation
 from tests.actors.unread_journal import UNREAD
 
@@ -145,7 +145,7 @@ async def test_proposal_has_no_offset_before_its_batch_is_ordered():
 
 
 async def test_slow_disk_moves_commits_to_a_worker_thread(monkeypatch):
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
+    monkeypatch.setattr("rewound.actors.store.committer.SLOW_COMMIT", 0.0)
     log = Log()
     committer = Committer(log, Feed(0, UNREAD))
     async with trio.open_nursery() as nursery:
@@ -160,8 +160,8 @@ async def test_slow_disk_moves_commits_to_a_worker_thread(monkeypatch):
 
 async def test_batch_waits_for_as_many_as_the_newest_one_if_the_disk_is_slow(monkeypatch, mock_clock):
     mock_clock.rate = 1.0
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
-    monkeypatch.setattr("actors.store.committer.GATHERING", 1e9)
+    monkeypatch.setattr("rewound.actors.store.committer.SLOW_COMMIT", 0.0)
+    monkeypatch.setattr("rewound.actors.store.committer.GATHERING", 1e9)
     log = Log()
     committer = Committer(log, Feed(0, UNREAD))
 
@@ -194,7 +194,7 @@ async def test_batch_waits_for_as_many_as_the_newest_one_if_the_disk_is_slow(mon
 @pytest.mark.parametrize("jumps", [False, True])
 async def test_slow_disk_does_not_wait_for_a_clock_that_stands_still(monkeypatch, mock_clock, jumps):
     """On a slow machine, tests with such a clock would hang."""
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
+    monkeypatch.setattr("rewound.actors.store.committer.SLOW_COMMIT", 0.0)
     mock_clock.autojump_threshold = 0.0 if jumps else float("inf")
     log = Log()
     committer = Committer(log, Feed(0, UNREAD))
@@ -212,7 +212,7 @@ async def test_slow_disk_does_not_wait_for_a_clock_that_stands_still(monkeypatch
 
 
 async def test_waiting_for_the_interpreter_lock_does_not_count_as_a_slow_disk(monkeypatch):
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.004)
+    monkeypatch.setattr("rewound.actors.store.committer.SLOW_COMMIT", 0.004)
 
     class SlowPuts(Log):
         def write(self, events, on_put):
@@ -231,7 +231,9 @@ async def test_waiting_for_the_interpreter_lock_does_not_count_as_a_slow_disk(mo
 
 
 async def test_failed_commit_says_nothing_about_the_disk(monkeypatch):
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", -1.0)  # every measured commit counts as slow
+    monkeypatch.setattr(
+        "rewound.actors.store.committer.SLOW_COMMIT", -1.0
+    )  # every measured commit counts as slow
     log = Log()
     log.failing = True
     committer = Committer(log, Feed(0, UNREAD))
@@ -294,7 +296,7 @@ async def test_callback_that_raises_does_not_affect_the_others():
 
 
 async def test_drained_waits_for_callbacks_of_empty_submissions_while_commits_run_in_a_thread(monkeypatch):
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
+    monkeypatch.setattr("rewound.actors.store.committer.SLOW_COMMIT", 0.0)
     committer = Committer(Log(), Feed(0, UNREAD))
     results: list[Exception | None] = []
     async with trio.open_nursery() as nursery:

@@ -8,10 +8,10 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock
 
-from actors.runtime.supervisor import Supervisor
-from actors.store.committer import Committer
-from actors.store.feed import Feed
-from journal import Event, Journal
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.feed import Feed
+from rewound.journal import Event, Journal
 from tests.actors.store.proposals import creation
 
 

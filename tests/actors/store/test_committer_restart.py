@@ -6,10 +6,10 @@ from pathlib import Path
 
 import trio
 
-from actors.store.committer import Committer
-from actors.store.feed import Feed
-from journal import Journal
-from journal.repair import verify
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.feed import Feed
+from rewound.journal import Journal
+from rewound.journal.repair import verify
 from tests.actors.store.proposals import creation
 
 LATE, EARLY = 9_000, 1_000

@@ -7,8 +7,8 @@ from itertools import permutations
 import orjson
 import pytest
 
-from actors.store import document
-from actors.store.document import at_version, encode, encode_unversioned
+from rewound.actors.store import document
+from rewound.actors.store.document import at_version, encode, encode_unversioned
 
 METADATA = {
     "name": "a",

@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.store.feed import CATCH_UP_EVENTS, RETRY_PAUSE
-from journal.records import Event
+from rewound.actors.store.feed import CATCH_UP_EVENTS, RETRY_PAUSE
+from rewound.journal.records import Event
 from tests.actors.object_store import Store, open_store
 
 

@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.store.committer import Committer
-from actors.store.feed import Feed
-from actors.store.housekeeping import Housekeeping
-from journal import Event, Journal
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.housekeeping import Housekeeping
+from rewound.journal import Event, Journal
 
 SECOND = 1_000_000
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.runtime.clock import WallClock
-from actors.store.committer import Committer
-from actors.store.feed import Feed
-from actors.store.housekeeping import Housekeeping
-from journal.errors import StorageFull
-from journal.log import Journal
+from rewound.actors.runtime.clock import WallClock
+from rewound.actors.store.committer import Committer
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.housekeeping import Housekeeping
+from rewound.journal.errors import StorageFull
+from rewound.journal.log import Journal
 
 
 class Full(Journal):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.store.reads import FRESH_FOR, Horizon
-from journal import retention
+from rewound.actors.store.reads import FRESH_FOR, Horizon
+from rewound.journal import retention
 from tests.actors.object_store import open_store
 
 SECOND = 1_000_000

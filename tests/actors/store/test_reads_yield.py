@@ -9,9 +9,9 @@ from itertools import count
 import pytest
 import trio
 
-from actors.runtime import turns
-from actors.selectors import LabelSelector
-from actors.store.reads import Listing, ListOptions, ListReader
+from rewound.actors.runtime import turns
+from rewound.actors.selectors import LabelSelector
+from rewound.actors.store.reads import Listing, ListOptions, ListReader
 from tests.actors.object_store import Store, open_store
 
 OBJECTS = 20
@@ -86,7 +86,7 @@ async def test_list_that_other_processes_interrupt_is_read_in_one_turn(
 async def test_list_does_not_contain_writes_between_its_turns(
     monkeypatch: pytest.MonkeyPatch, selector: str | None
 ) -> None:
-    monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 2)
+    monkeypatch.setattr("rewound.actors.store.reads.BATCH_ROWS", 2)
     async with open_store() as store:
         await fill(store)
         before = await store.list("configmaps")
@@ -120,7 +120,7 @@ async def test_limit_is_kept_whatever_the_turns() -> None:
 
 
 async def test_rebuild_of_an_old_version_yields(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("journal.replay.STEP_EVENTS", 1)
+    monkeypatch.setattr("rewound.journal.replay.STEP_EVENTS", 1)
     async with open_store() as store:
         await fill(store)
         before = await store.list("configmaps")
@@ -139,7 +139,7 @@ async def test_rebuild_of_an_old_version_yields(monkeypatch: pytest.MonkeyPatch)
 async def test_deletecollection_yields_and_deletes_what_its_first_turn_saw(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.resource.collection.LISTED_BYTES", 1)
+    monkeypatch.setattr("rewound.actors.resource.collection.LISTED_BYTES", 1)
     async with open_store() as store:
         await fill(store)
 

@@ -5,12 +5,12 @@ import threading
 import pytest
 import trio
 
-from actors.store.committer import DiskSpeed, run_beside
+from rewound.actors.store.committer import DiskSpeed, run_beside
 
 
 @pytest.fixture(autouse=True)
 def usual_limit(monkeypatch):
-    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.004)
+    monkeypatch.setattr("rewound.actors.store.committer.SLOW_COMMIT", 0.004)
 
 
 def recorded(*seconds: float) -> DiskSpeed:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.store.feed import Feed
-from actors.store.tail import AT_ONCE, Tail
-from journal.errors import Compacted
-from journal.log import Journal
-from journal.records import Event
-from journal.retention import advance
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.tail import AT_ONCE, Tail
+from rewound.journal.errors import Compacted
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.retention import advance
 
 
 def event(offset: int, type_id: int = 1) -> Event:

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.access.authorize import Attributes, Decision, Rules, Verdict
-from actors.identity import User
-from gateway.composition.extensions import Extensions
+from rewound.actors.access.authorize import Attributes, Decision, Rules, Verdict
+from rewound.actors.identity import User
+from rewound.gateway.composition.extensions import Extensions
 from tests.gateway.api import Api
 from tests.gateway.https import served_securely
 

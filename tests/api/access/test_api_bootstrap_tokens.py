@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.settings.settings import ControllerSettings
+from rewound.gateway.settings.settings import ControllerSettings
 from tests.gateway.api import Api, served
 
 TOKEN = "abc123.0123456789abcdef"

@@ -10,15 +10,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from actors.admission.chain import Admission, validate_ephemeral
-from actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
-from actors.admission.request import AdmissionRequest
-from actors.admission.selection import plugins_off
-from actors.errors import Forbidden
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER, KUBERNETES, NAMES, Names
-from actors.profile import Rules, default_rules
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.admission.chain import Admission, validate_ephemeral
+from rewound.actors.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.admission.selection import plugins_off
+from rewound.actors.errors import Forbidden
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER, KUBERNETES, NAMES, Names
+from rewound.actors.profile import Rules, default_rules
+from rewound.actors.runtime.coroutines import without_waiting
 from tests.gateway.api import served
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.access.accounts.keys import AccountKeyError
+from rewound.actors.access.accounts.keys import AccountKeyError
 from tests.gateway.account_tokens import ISSUER, forged, issued, request_token, status_with
 from tests.gateway.api import served
 

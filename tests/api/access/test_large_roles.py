@@ -8,9 +8,9 @@ import orjson
 import trio
 import trio.testing
 
-from actors.access.authorization.rbac.policy import LARGE
-from actors.access.authorize import Attributes, Decision
-from actors.identity import User
+from rewound.actors.access.authorization.rbac.policy import LARGE
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.identity import User
 from tests.actors.access.authorization.policies import binding, group, rbac, role, rule, user
 from tests.gateway.api import ALICE, Api, served
 

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from actors.identity import User
-from gateway.settings.access import RequestHeaderSettings
+from rewound.actors.identity import User
+from rewound.gateway.settings.access import RequestHeaderSettings
 from tests.api.access.seen_users import PATH, SeenUsers, served_to_all
 from tests.gateway.api import Api
 from tests.gateway.https import certificates, secure_client, trusting

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.names import NAMES
-from gateway.settings.settings import ControllerSettings
+from rewound.actors.names import NAMES
+from rewound.gateway.settings.settings import ControllerSettings
 from tests.gateway.account_tokens import eventually
 from tests.gateway.api import ApiResponse, names, served
 from tests.gateway.https import certificates, served_securely

@@ -16,8 +16,8 @@ import trio
 from jwt.algorithms import ECAlgorithm
 from jwt.api_jws import PyJWS
 
-from actors.access.accounts.keys import KeyFiles, load_keys
-from gateway.settings.access import ServiceAccountSettings
+from rewound.actors.access.accounts.keys import KeyFiles, load_keys
+from rewound.gateway.settings.access import ServiceAccountSettings
 from tests.actors.object_store import Document
 from tests.cases import checking
 from tests.gateway.account_tokens import (

@@ -10,12 +10,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from actors.access.accounts.claims import AccountOptions
-from actors.access.accounts.keys import AccountKeyError
-from actors.names import NAMES
-from gateway.cli.flags.parser import parse_flags
-from gateway.settings.access import ServiceAccountSettings
-from gateway.settings.checks import SettingsError
+from rewound.actors.access.accounts.claims import AccountOptions
+from rewound.actors.access.accounts.keys import AccountKeyError
+from rewound.actors.names import NAMES
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.settings.access import ServiceAccountSettings
+from rewound.gateway.settings.checks import SettingsError
 from tests.cases import cases
 from tests.gateway.account_tokens import (
     ISSUER,

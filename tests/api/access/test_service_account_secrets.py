@@ -6,9 +6,9 @@ import base64
 
 import pytest
 
-from actors.names import NAMES
-from gateway.settings.access import ServiceAccountSettings
-from gateway.settings.settings import ControllerSettings
+from rewound.actors.names import NAMES
+from rewound.gateway.settings.access import ServiceAccountSettings
+from rewound.gateway.settings.settings import ControllerSettings
 from tests.actors.object_store import Document
 from tests.gateway.account_tokens import (
     claims_of,

@@ -7,12 +7,12 @@ import stat
 import pytest
 import trio
 
-from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.names import NAMES
-from gateway.composition.extensions import Extensions
-from gateway.settings.access import ServiceAccountSettings
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.names import NAMES
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.settings.access import ServiceAccountSettings
 from tests.actors.object_store import Document
 from tests.gateway.account_tokens import (
     ISSUER,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings.checks import SettingsError
+from rewound.gateway.settings.checks import SettingsError
 from tests.cases import cases
 from tests.gateway.api import ADMIN, ALICE, config_map, served, settings
 from tests.gateway.shared_server import shared

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from actors.identity import User
-from gateway.settings.access import OidcSettings
+from rewound.actors.identity import User
+from rewound.gateway.settings.access import OidcSettings
 from tests.actors.object_store import ManualClock
 from tests.api.access.seen_users import PATH, served_to_all
 from tests.api.access.test_api_bootstrap_tokens import ENABLED, TOKEN, create_token

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from gateway.settings.settings import AuditSettings
+from rewound.gateway.settings.settings import AuditSettings
 
 _POLICY = """apiVersion: audit.cluster.io/v1
 kind: Policy

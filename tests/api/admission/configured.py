@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from gateway.settings.settings import AdmissionSettings
+from rewound.gateway.settings.settings import AdmissionSettings
 
 
 def configured(folder: Path, plugin: str, **configuration: Any) -> AdmissionSettings:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.admission.plugins.image_policy_webhook import parse_image_policy
+from rewound.actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
+from rewound.actors.admission.plugins.image_policy_webhook import parse_image_policy
 from tests.actors.object_store import Refused
 from tests.api.admission.audited import annotations_of_pods, audited
 from tests.api.admission.configured import configured

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.admission.plugins.quota.resource_quota import parse_limited
-from actors.names import CLUSTER
+from rewound.actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
+from rewound.actors.admission.plugins.quota.resource_quota import parse_limited
+from rewound.actors.names import CLUSTER
 from tests.api.admission.configured import configured
 from tests.cases import cases
 from tests.gateway.api import served

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.settings.checks import SettingsError
+from rewound.gateway.settings.checks import SettingsError
 from tests.actors.object_store import Refused
 from tests.api.admission.configured import configured
 from tests.gateway.api import Api, config_map, served

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.large_work import LARGE_BYTES
 from tests.gateway.api import served
 
 HERE = "/api/v1/namespaces/default"

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import pytest
 import trio
 
-from actors.runtime import large_work
-from actors.runtime.time_limit import run_limited
+from rewound.actors.runtime import large_work
+from rewound.actors.runtime.time_limit import run_limited
 from tests.api.custom.loop_steps import FEW_CALLS, LoopSteps, counted_steps
 from tests.gateway.api import Api
 

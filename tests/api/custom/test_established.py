@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from actors.store import committer as slow_disk
-from journal.log import Journal
+from rewound.actors.store import committer as slow_disk
+from rewound.journal.log import Journal
 from tests.api.custom.kinds import DEFINITIONS, NAME, WIDGETS, definition, until
 from tests.gateway.api import served
 

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.kinds.structural import compile as compiling
-from actors.runtime.large_work import LARGE_BYTES
-from gateway.describe.openapi import custom, schemas
+from rewound.actors.kinds.structural import compile as compiling
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.gateway.describe.openapi import custom, schemas
 from tests.api.custom.kinds import (
     DEFINITIONS,
     GROUP,

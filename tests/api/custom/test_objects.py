@@ -214,8 +214,8 @@ async def test_head_is_get_without_a_body() -> None:
 
 
 async def test_head_of_a_long_list_and_of_a_watch_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.handlers.lists.WHOLE", 0)
-    monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 1)
+    monkeypatch.setattr("rewound.gateway.handlers.lists.WHOLE", 0)
+    monkeypatch.setattr("rewound.actors.store.reads.BATCH_ROWS", 1)
     async with served() as api:
         await define(api, definition(version()))
         for name in "abc":

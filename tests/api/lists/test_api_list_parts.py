@@ -11,11 +11,11 @@ import orjson
 import pytest
 import yaml
 
-from actors.errors import Expired
-from actors.store.reads import ListReader
-from gateway.handlers import lists
-from gateway.memory.budget import MemoryBudget
-from gateway.message import Request
+from rewound.actors.errors import Expired
+from rewound.actors.store.reads import ListReader
+from rewound.gateway.handlers import lists
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import Request
 from tests.gateway.api import ADMIN, Api, ApiResponse, served
 
 META = "meta.cluster.io"
@@ -46,7 +46,7 @@ async def fill(api: Api) -> None:
 def parts(monkeypatch: pytest.MonkeyPatch, size: int = 600) -> Iterator[None]:
     """Inside, lists have parts of about `size` bytes and no single body."""
     with monkeypatch.context() as changed:
-        changed.setattr("actors.store.reads.BATCH_ROWS", 3)
+        changed.setattr("rewound.actors.store.reads.BATCH_ROWS", 3)
         changed.setattr(lists, "WHOLE", 0)
         changed.setattr(lists, "PART", size)
         yield
@@ -159,7 +159,7 @@ async def test_list_without_room_has_small_parts_and_none_in_protobuf(
         for short in (True, False):
             if not short:
                 monkeypatch.setattr(lists, "WHOLE", 0)
-                monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 3)
+                monkeypatch.setattr("rewound.actors.store.reads.BATCH_ROWS", 3)
             sliced = await get(api, **{"Accept-Encoding": "identity"})
             assert "content-length" not in sliced.headers
             assert sliced.body == whole.body

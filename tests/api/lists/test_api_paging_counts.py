@@ -125,7 +125,7 @@ async def test_empty_collection_has_no_count(opened: Opener) -> None:
 async def test_pages_of_a_long_list_are_the_whole_list(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 2)
+    monkeypatch.setattr("rewound.actors.store.reads.BATCH_ROWS", 2)
     async with opened() as api:
         await fill(api, 7)
         assert names(await api.list("configmaps")) == [f"c{number}" for number in range(7)]

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.composition import open_store
+from rewound.gateway.composition import open_store
 from tests.cases import cases
 from tests.gateway.api import Api, ApiResponse, SlowDisk, config_map, names, served
 from tests.gateway.shared_server import shared
@@ -33,7 +33,7 @@ async def after(api: Api, clock: MockClock, seconds: float, method: str, **query
 
 @pytest.fixture
 def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.store.reads.VERSION_WAIT", float("inf"))
+    monkeypatch.setattr("rewound.actors.store.reads.VERSION_WAIT", float("inf"))
 
 
 @pytest.mark.usefixtures("long_wait")
@@ -76,7 +76,7 @@ async def test_delete_collection_beyond_its_timeout_leaves_the_rest(
     mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_store, "Committer", SlowDisk)
-    monkeypatch.setattr("actors.resource.collection.BATCH", 2)
+    monkeypatch.setattr("rewound.actors.resource.collection.BATCH", 2)
     async with served() as api:
         for name in "abcde":
             await api.create("configmaps", config_map(name))

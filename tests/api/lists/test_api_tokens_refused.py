@@ -98,7 +98,7 @@ async def test_token_of_all_namespaces_stays_in_the_requested_one(opened: Opener
 
 @everywhere
 async def test_token_of_a_future_version_is_refused(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.store.reads.VERSION_WAIT", 0.01)
+    monkeypatch.setattr("rewound.actors.store.reads.VERSION_WAIT", 0.01)
     async with opened() as api:
         assert (await refused_with(api, forged(v=1_000_000))).reason == "Timeout"
 

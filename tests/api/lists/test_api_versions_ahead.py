@@ -14,13 +14,13 @@ AHEAD = 1_000_000
 
 @pytest.fixture
 def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.store.reads.VERSION_WAIT", 0.01)
+    monkeypatch.setattr("rewound.actors.store.reads.VERSION_WAIT", 0.01)
 
 
 @pytest.fixture
 def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for ever: the read returns when the version is reached."""
-    monkeypatch.setattr("actors.store.reads.VERSION_WAIT", float("inf"))
+    monkeypatch.setattr("rewound.actors.store.reads.VERSION_WAIT", float("inf"))
 
 
 @everywhere

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors.admission.plugin import Admitted, AsyncPlugin, rule
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from gateway.composition.extensions import Extensions
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.gateway.composition.extensions import Extensions
 from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
 

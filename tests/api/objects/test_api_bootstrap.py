@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.names import NAMES
+from rewound.actors.names import NAMES
 from tests.gateway.api import Api, names, served
 
 SERVICE = "/api/v1/namespaces/default/services/kubernetes"

@@ -133,7 +133,7 @@ async def test_objects_with_finalizers_stay_marked(opened: Opener) -> None:
 async def test_more_objects_than_one_batch_are_deleted(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.resource.collection.BATCH", 2)
+    monkeypatch.setattr("rewound.actors.resource.collection.BATCH", 2)
     async with opened() as api:
         for number in range(7):
             await api.create("configmaps", config_map(f"c{number}"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from actors.kinds import features
+from rewound.actors.kinds import features
 from tests.gateway.api import Api, served
 from tests.gateway.shared_server import shared
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from actors.runtime.write_context import LETTERS, WriteContexts
+from rewound.actors.runtime.write_context import LETTERS, WriteContexts
 from tests.actors.object_store import Refused, open_store
 from tests.gateway.api import Opener, config_map, everywhere, names, served
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import AdmissionSettings
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import AdmissionSettings
 from tests.gateway.api import ALICE, Api, ApiResponse, served
 from tests.gateway.shared_server import shared
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.policy import POLICY_DEPRECATED
+from rewound.actors.kinds.policy import POLICY_DEPRECATED
 from tests.gateway.api import Api, names, served
 from tests.gateway.shared_server import shared
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from actors.errors import Forbidden
-from actors.messages import Replace
+from rewound.actors.errors import Forbidden
+from rewound.actors.messages import Replace
 from tests.actors.access.authorization.policies import binding, role, rule, user
 from tests.actors.object_store import Document, Refused, open_store
 from tests.gateway.api import ALICE, Opener, everywhere, served

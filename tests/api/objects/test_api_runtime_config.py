@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from actors.names import REWIND_GROUP
+from rewound.actors.names import REWIND_GROUP
 from tests.gateway.api import Api, config_map, names, served
 from tests.settling import settled
 

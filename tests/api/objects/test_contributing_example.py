@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from actors.kinds import built_in
+from rewound.actors.kinds import built_in
 from tests.gateway.api import Api, served
 
 GUIDE = Path(__file__).parents[3] / "CONTRIBUTING.md"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from actors.flowcontrol.initial_objects import MANDATORY, autoupdate_key
-from actors.names import NAMES
+from rewound.actors.flowcontrol.initial_objects import MANDATORY, autoupdate_key
+from rewound.actors.names import NAMES
 from tests.gateway.api import Api, names, served
 
 LEVELS, SCHEMAS = "prioritylevelconfigurations", "flowschemas"

@@ -9,8 +9,8 @@ import orjson
 import pytest
 import trio
 
-from actors.kinds.schema.fields import STRING, Field
-from journal.log import Journal
+from rewound.actors.kinds.schema.fields import STRING, Field
+from rewound.journal.log import Journal
 from tests.actors.kinds.crontabs import GROUP, PATH, TYPE, crontabs
 from tests.actors.object_store import Document
 from tests.gateway.api import Api

@@ -10,7 +10,7 @@ import orjson
 import pytest
 import trio
 
-from actors.profile import DOCUMENTS, PROFILES, TABLE, V1_25, choose_rules
+from rewound.actors.profile import DOCUMENTS, PROFILES, TABLE, V1_25, choose_rules
 from tests.actors.certificates.making_requests import Wanted
 from tests.gateway.api import ALICE, Api, names, served
 from tests.gateway.shared_server import ServerThread

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import trio
 
-from journal import Event, Journal
+from rewound.journal import Event, Journal
 from tests.cases import checking
 from tests.gateway.api import ADMIN, Api, served
 from tests.gateway.audit.auditing import audited, rules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.golang.quoting import quoted
+from rewound.actors.golang.quoting import quoted
 from tests.cases import cases, checking
 from tests.gateway.api import ALICE
 from tests.gateway.shared_server import shared

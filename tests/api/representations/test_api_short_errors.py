@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.pipeline.errors import MAX_BYTES, Failure
+from rewound.gateway.pipeline.errors import MAX_BYTES, Failure
 from tests.gateway.api import config_map, served
 from tests.gateway.shared_server import shared
 

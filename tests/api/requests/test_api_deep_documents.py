@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.golang.json import DEEPEST, dumps
-from gateway.wire.yaml import load
+from rewound.actors.golang.json import DEEPEST, dumps
+from rewound.gateway.wire.yaml import load
 from tests.actors.object_store import Document
 from tests.api.custom.kinds import APPLY, DEFINITIONS, GROUP, MERGE, WIDGETS, define, definition, version
 from tests.api.webhooks.hooking import hooking, patching

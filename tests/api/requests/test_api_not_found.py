@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from actors.golang.quoting import quoted
+from rewound.actors.golang.quoting import quoted
 from tests.cases import cases
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.shared_server import shared

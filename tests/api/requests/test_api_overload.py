@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from journal.errors import StorageFull
-from journal.log import Journal
+from rewound.journal.errors import StorageFull
+from rewound.journal.log import Journal
 from tests.gateway.api import config_map, names, served
 
 
 async def test_full_mailbox_refuses_writes_with_429(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api:
-        monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 0)
+        monkeypatch.setattr("rewound.actors.resource.actor.MAILBOX_CAPACITY", 0)
         response = await api.ask("POST", api.path("configmaps"), config_map("a"))
         status = response.expect(429)
         assert (status["reason"], status["details"]) == ("TooManyRequests", {"retryAfterSeconds": 1})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from gateway.memory.process import ProcessMemory
+from rewound.gateway.memory.process import ProcessMemory
 from tests.gateway.api import ADMIN, ALICE, Api, served
 from tests.gateway.connections.http2.raw_client import RawClient
 from tests.gateway.connections.http_server import Client

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from actors.names import NAMES
+from rewound.actors.names import NAMES
 from tests.gateway.api import ADMIN, ALICE, Api, ApiResponse, SlowDisk, config_map, served
 from tests.gateway.connections.http2.raw_client import RawClient, rst_stream
 
@@ -39,7 +39,7 @@ async def limited(**changed: Any) -> AsyncIterator[Api]:
 
 @pytest.fixture
 def slow_disk(monkeypatch: pytest.MonkeyPatch) -> type[SlowDisk]:
-    monkeypatch.setattr("gateway.composition.open_store.Committer", SlowDisk)
+    monkeypatch.setattr("rewound.gateway.composition.open_store.Committer", SlowDisk)
     monkeypatch.setattr(SlowDisk, "gate", None)
     return SlowDisk
 
@@ -260,8 +260,8 @@ async def test_watches_take_no_seat_while_they_run() -> None:
     [{"max_requests_inflight": -1}, {"max_requests_inflight": 0, "max_mutating_requests_inflight": 0}],
 )
 def test_impossible_limits_are_refused(flags: dict[str, int]) -> None:
-    from gateway.settings.checks import SettingsError
-    from gateway.settings.settings import Settings
+    from rewound.gateway.settings.checks import SettingsError
+    from rewound.gateway.settings.settings import Settings
 
     with pytest.raises(SettingsError, match="--max-requests-inflight"):
         Settings(**flags)

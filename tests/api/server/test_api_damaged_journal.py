@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from journal.errors import StorageFull
-from journal.log import Journal
+from rewound.journal.errors import StorageFull
+from rewound.journal.log import Journal
 from tests.gateway.api import config_map, names, served
 
 

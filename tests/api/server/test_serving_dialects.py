@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.names import NAMES
+from rewound.actors.names import NAMES
 from tests.gateway.api import config_map, names, served
 from tests.gateway.https import Kubeconfig, secure_client, served_securely
 from tests.gateway.processes import process, refused

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from actors.certificates.names import address_of, reachable_addresses
+from rewound.actors.certificates.names import address_of, reachable_addresses
 from tests.gateway.processes import Server, process
 from tests.ports import reserve_port
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.bootstrap.bootstrap import Bootstrap
-from actors.runtime.clock import WallClock
-from gateway.cli.main import main
-from gateway.composition.data_folder import CreatedPaths
-from gateway.composition.extensions import NO_EXTENSIONS
-from gateway.composition.open_store import open_store
-from gateway.composition.run import run
-from journal.errors import WrongDialect
-from journal.log import Journal
+from rewound.actors.bootstrap.bootstrap import Bootstrap
+from rewound.actors.runtime.clock import WallClock
+from rewound.gateway.cli.main import main
+from rewound.gateway.composition.data_folder import CreatedPaths
+from rewound.gateway.composition.extensions import NO_EXTENSIONS
+from rewound.gateway.composition.open_store import open_store
+from rewound.gateway.composition.run import run
+from rewound.journal.errors import WrongDialect
+from rewound.journal.log import Journal
 from tests.gateway.api import config_map, served, settings
 from tests.gateway.processes import process, refused
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.main import main
-from journal.log import Journal
+from rewound.gateway.cli.main import main
+from rewound.journal.log import Journal
 
 
 def serve(folder: Path, *more: str) -> int:

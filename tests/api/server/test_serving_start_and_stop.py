@@ -9,9 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.bootstrap.bootstrap import Bootstrap
-from gateway.composition import open_store
-from gateway.composition.run import run
+from rewound.actors.bootstrap.bootstrap import Bootstrap
+from rewound.gateway.composition import open_store
+from rewound.gateway.composition.run import run
 from tests.actors.object_store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
 from tests.ports import reserve_port

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.admission.timings import BOUNDS, MAX_SERIES, Histogram, Timings, WebhookTimings
-from actors.admission.webhooks.rejections import NO_ERROR, Rejections
+from rewound.actors.admission.timings import BOUNDS, MAX_SERIES, Histogram, Timings, WebhookTimings
+from rewound.actors.admission.webhooks.rejections import NO_ERROR, Rejections
 from tests.api.webhooks.hooking import DENY, hooking
 from tests.gateway.api import Api
 from tests.gateway.outgoing.https_peer import Reply

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from gateway.settings.settings import AuditSettings
+from rewound.gateway.settings.settings import AuditSettings
 from tests.actors.object_store import memory_folder
 from tests.api.webhooks.hooking import MAPS, Hooks, adding, hooking, patching
 from tests.cases import checking

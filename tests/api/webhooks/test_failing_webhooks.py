@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.outgoing import webhook
+from rewound.gateway.outgoing import webhook
 from tests.api.webhooks.hooking import adding, hooking, patching
 from tests.gateway.outgoing.https_peer import Reply
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.access.remote.kubeconfig_file import parse_kubeconfig
-from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.admission.webhooks.credentials import WebhookCredentials, read_credentials
-from actors.admission.webhooks.hook import ServiceAddress
-from actors.admission.webhooks.services import Services, Unresolved
-from actors.names import CLUSTER
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import AdmissionSettings
+from rewound.actors.access.remote.kubeconfig_file import parse_kubeconfig
+from rewound.actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
+from rewound.actors.admission.webhooks.credentials import WebhookCredentials, read_credentials
+from rewound.actors.admission.webhooks.hook import ServiceAddress
+from rewound.actors.admission.webhooks.services import Services, Unresolved
+from rewound.actors.names import CLUSTER
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import AdmissionSettings
 from tests.actors.object_store import open_store
 from tests.api.webhooks.hooking import Hooks, hooking
 from tests.cases import cases

@@ -10,18 +10,18 @@ import orjson
 import pytest
 import trio
 
-from actors.access.authorization.chain import AlwaysAllow
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.policy import stored_policy
-from actors.admission.context import PluginContext
-from actors.admission.request import CREATE, AdmissionRequest
-from actors.admission.webhooks.candidates import Match
-from actors.admission.webhooks.hook import hooks_of
-from actors.admission.webhooks.plugins import webhook_plugins
-from actors.admission.webhooks.rejections import CALLING, INTERNAL
-from actors.errors import BadRequest, WebhookFailed
-from actors.names import CLUSTER
-from gateway.settings.settings import AuditSettings
+from rewound.actors.access.authorization.chain import AlwaysAllow
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.rbac.policy import stored_policy
+from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.request import CREATE, AdmissionRequest
+from rewound.actors.admission.webhooks.candidates import Match
+from rewound.actors.admission.webhooks.hook import hooks_of
+from rewound.actors.admission.webhooks.plugins import webhook_plugins
+from rewound.actors.admission.webhooks.rejections import CALLING, INTERNAL
+from rewound.actors.errors import BadRequest, WebhookFailed
+from rewound.actors.names import CLUSTER
+from rewound.gateway.settings.settings import AuditSettings
 from tests.actors.object_store import memory_folder, open_store
 from tests.api.webhooks.hooking import CONFIG_MAPS, DENY, MAPS, adding, hooking
 from tests.gateway.outgoing.https_peer import Reply, pki

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from gateway.settings.settings import ProxySettings
+from rewound.gateway.settings.settings import ProxySettings
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.gateway.account_tokens import eventually
 from tests.gateway.api import Api, ApiResponse, served

@@ -9,10 +9,10 @@ import orjson
 import pytest
 import trio
 
-from actors.access.authentication.authenticate import Authenticated
-from actors.identity import User
-from gateway.composition.extensions import Extensions
-from gateway.settings.settings import ProxySettings
+from rewound.actors.access.authentication.authenticate import Authenticated
+from rewound.actors.identity import User
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.settings.settings import ProxySettings
 from tests.api.access.test_proxy_authentication import proxy_settings
 from tests.gateway.account_tokens import eventually
 from tests.gateway.aggregation.aggregated import (

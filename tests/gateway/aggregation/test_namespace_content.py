@@ -10,12 +10,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.aggregation.api_services import ApiService, parse_api_service
-from actors.aggregation.content import RemoteContent, Undiscovered
-from actors.identity import User
-from actors.names import NAMES
-from gateway.aggregation.content import SECONDS, NamespaceContent
-from gateway.aggregation.servers import AggregatedServers, Fetched, FetchFailed
+from rewound.actors.aggregation.api_services import ApiService, parse_api_service
+from rewound.actors.aggregation.content import RemoteContent, Undiscovered
+from rewound.actors.identity import User
+from rewound.actors.names import NAMES
+from rewound.gateway.aggregation.content import SECONDS, NamespaceContent
+from rewound.gateway.aggregation.servers import AggregatedServers, Fetched, FetchFailed
 from tests.gateway.aggregation.aggregated import GROUP_VERSION, api_service
 
 DEADLINE = "context deadline exceeded"

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gateway.settings.settings import AuditSettings
+from rewound.gateway.settings.settings import AuditSettings
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import ADMIN, Api, served
 

@@ -7,15 +7,15 @@ from random import Random
 
 import orjson
 
-from actors.access.authorize import Attributes, Decision, Verdict
-from actors.identity import User
-from actors.names import CLUSTER
-from gateway.audit.audit_log import Attached, AuditLog
-from gateway.audit.backends.bounds import Losses
-from gateway.audit.policy import PendingList, parse_policy
-from gateway.audit.record import AuditRecord, Event, Pending
-from gateway.exchange import SentNames
-from gateway.message import Peer, Request, Response
+from rewound.actors.access.authorize import Attributes, Decision, Verdict
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER
+from rewound.gateway.audit.audit_log import Attached, AuditLog
+from rewound.gateway.audit.backends.bounds import Losses
+from rewound.gateway.audit.policy import PendingList, parse_policy
+from rewound.gateway.audit.record import AuditRecord, Event, Pending
+from rewound.gateway.exchange import SentNames
+from rewound.gateway.message import Peer, Request, Response
 from tests.actors.object_store import ManualClock
 
 ODD = [

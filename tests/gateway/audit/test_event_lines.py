@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.identity import User
-from actors.names import CLUSTER
-from gateway.audit.event import EventFormat, events_of
-from gateway.audit.record import AuditRecord, Event
-from journal.escapes import escaped
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER
+from rewound.gateway.audit.event import EventFormat, events_of
+from rewound.gateway.audit.record import AuditRecord, Event
+from rewound.journal.escapes import escaped
 from tests.gateway.audit.auditing import rules
 from tests.gateway.audit.random_requests import VERBS, played
 

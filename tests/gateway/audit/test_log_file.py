@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.audit.backends.rotated_file import Compression, NotWritten, RotatedFile
+from rewound.gateway.audit.backends.rotated_file import Compression, NotWritten, RotatedFile
 
 MOMENT = 1_763_200_000.0  # 2025-11-15T09:46:40Z
 

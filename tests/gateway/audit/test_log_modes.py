@@ -10,16 +10,16 @@ import orjson
 import pytest
 import trio
 
-from actors.access.authorize import Attributes, Decision, Verdict
-from actors.identity import User
-from actors.names import CLUSTER
-from gateway.audit.audit_log import Attached, AuditLog
-from gateway.audit.backends.lines import Lines
-from gateway.audit.backends.log_backend import LogBackend
-from gateway.audit.policy import parse_policy
-from gateway.audit.record import AuditRecord
-from gateway.exchange import both, observe, observing
-from gateway.message import Peer, Request
+from rewound.actors.access.authorize import Attributes, Decision, Verdict
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER
+from rewound.gateway.audit.audit_log import Attached, AuditLog
+from rewound.gateway.audit.backends.lines import Lines
+from rewound.gateway.audit.backends.log_backend import LogBackend
+from rewound.gateway.audit.policy import parse_policy
+from rewound.gateway.audit.record import AuditRecord
+from rewound.gateway.exchange import both, observe, observing
+from rewound.gateway.message import Peer, Request
 from tests.actors.object_store import ManualClock
 from tests.gateway.api import config_map
 from tests.gateway.audit.auditing import PATH, audited, rules, watch_briefly

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 
-from actors.access.authorize import Attributes
-from actors.identity import User
-from actors.names import CLUSTER, REWIND_GROUP
-from gateway.audit.policy import LEVEL_NAMES, parse_policy
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER, REWIND_GROUP
+from rewound.gateway.audit.policy import LEVEL_NAMES, parse_policy
 from tests.cases import cases, checking
 from tests.gateway.audit.auditing import PATH, audited, rules
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.authorize import Attributes
-from actors.identity import User
-from actors.names import CLUSTER
-from gateway.audit.policy import LEVEL_NAMES, PolicyError, parse_policy
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER
+from rewound.gateway.audit.policy import LEVEL_NAMES, PolicyError, parse_policy
 from tests.cases import cases
 from tests.gateway.audit.auditing import HEAD, rules
 

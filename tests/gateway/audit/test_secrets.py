@@ -6,10 +6,10 @@ import base64
 import re
 from pathlib import Path
 
-from actors.access.authorize import Attributes
-from actors.identity import User
-from actors.names import CLUSTER, KUBERNETES, REWIND_GROUP, Names
-from gateway.audit.policy import LEVEL_NAMES, parse_policy
+from rewound.actors.access.authorize import Attributes
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER, KUBERNETES, REWIND_GROUP, Names
+from rewound.gateway.audit.policy import LEVEL_NAMES, parse_policy
 from tests.cases import cases
 from tests.gateway.api import ADMIN
 from tests.gateway.audit.auditing import PATH, audited

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from actors.names import CLUSTER
-from gateway.audit.build import build_audit
-from gateway.cli.flags.parser import parse_flags
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import AuditSettings
+from rewound.actors.names import CLUSTER
+from rewound.gateway.audit.build import build_audit
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import AuditSettings
 from tests.actors.object_store import ManualClock
 from tests.cases import cases
 from tests.gateway.audit.auditing import rules

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.audit.backends.bounds import Throttle
-from gateway.settings.settings import AuditSettings
+from rewound.gateway.audit.backends.bounds import Throttle
+from rewound.gateway.settings.settings import AuditSettings
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.audit.auditing import PATH, rules
 from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer, write_kubeconfig

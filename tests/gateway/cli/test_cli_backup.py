@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.fixture.rewound import Rewound
-from gateway.cli.main import main
-from journal import Journal
+from rewound.gateway.cli.fixture.rewound import Rewound
+from rewound.gateway.cli.main import main
+from rewound.journal import Journal
 from tests.gateway.journal_commands import run_journal
 from tests.gateway.standby.pairs import stored_bytes
 

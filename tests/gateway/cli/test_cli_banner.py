@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.cli.serve import banner
-from gateway.settings.settings import Addresses, Settings, StandbySettings
+from rewound.gateway.cli.serve import banner
+from rewound.gateway.settings.settings import Addresses, Settings, StandbySettings
 from tests.actors.certificates.shared_folder import own_certificates
 
 SECURE = Addresses(("127.0.0.1", 6443), None)

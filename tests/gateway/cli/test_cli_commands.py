@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gateway.cli.main import USAGE, main
-from gateway.cli.replay.flags import plays
-from gateway.release import RELEASE
+from rewound.gateway.cli.main import USAGE, main
+from rewound.gateway.cli.replay.flags import plays
+from rewound.gateway.release import RELEASE
 
 
 def test_version_is_the_release(capsys: pytest.CaptureFixture[str]) -> None:

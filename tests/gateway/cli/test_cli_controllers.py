@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.controllers.built_in import controllers
-from gateway.cli.flags.parser import parse_flags
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import CONTROLLERS, WITH_BOOTSTRAP_TOKENS
+from rewound.actors.controllers.built_in import controllers
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import CONTROLLERS, WITH_BOOTSTRAP_TOKENS
 from tests.actors.controllers.control_plane import open_control_plane
 from tests.actors.controllers.signing_requests import controller_context
 from tests.cases import cases

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.cli.durations import duration
+from rewound.gateway.cli.durations import duration
 from tests.cases import cases
 
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from actors.certificates.pki import CertificateError
-from gateway.cli.failures import explain
-from gateway.connections.listen import CannotListen
-from gateway.settings.settings import Settings
-from journal.errors import WrongDialect
+from rewound.actors.certificates.pki import CertificateError
+from rewound.gateway.cli.failures import explain
+from rewound.gateway.connections.listen import CannotListen
+from rewound.gateway.settings.settings import Settings
+from rewound.journal.errors import WrongDialect
 
 
 def test_known_error_is_reported_with_its_text() -> None:

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from actors.access.authorization.chain import AlwaysAllow
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.policy import stored_policy
-from actors.admission.built_in import plugins
-from actors.admission.context import PluginContext
-from actors.admission.selection import AVAILABLE, plugins_off
-from actors.names import CLUSTER
-from actors.profile import default_rules
-from actors.store.feed import Feed
-from gateway.cli.flags.parser import make_parser, parse_flags
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import ControllerSettings, Settings
-from journal.log import Journal
+from rewound.actors.access.authorization.chain import AlwaysAllow
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.rbac.policy import stored_policy
+from rewound.actors.admission.built_in import plugins
+from rewound.actors.admission.context import PluginContext
+from rewound.actors.admission.selection import AVAILABLE, plugins_off
+from rewound.actors.names import CLUSTER
+from rewound.actors.profile import default_rules
+from rewound.actors.store.feed import Feed
+from rewound.gateway.cli.flags.parser import make_parser, parse_flags
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import ControllerSettings, Settings
+from rewound.journal.log import Journal
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import memory_folder
 from tests.cases import cases

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import process
-from gateway.cli.main import main
-from gateway.composition.run import Announce
-from gateway.settings.settings import Addresses, Settings
+from rewound.gateway.cli import process
+from rewound.gateway.cli.main import main
+from rewound.gateway.composition.run import Announce
+from rewound.gateway.settings.settings import Addresses, Settings
 
 
 def test_garbage_is_collected_from_when_the_server_is_ready(

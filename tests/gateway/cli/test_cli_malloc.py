@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import resource, sys
-from gateway.cli.process import configure_malloc
+from rewound.gateway.cli.process import configure_malloc
 if sys.argv[1] == "configured":
     assert configure_malloc()
 def large():

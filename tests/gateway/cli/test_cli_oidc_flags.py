@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.authentication.oidc_claims import ClaimRules
-from actors.profile import DOCUMENTED
-from gateway.cli.flags.parser import parse_flags
-from gateway.settings.access import OidcSettings
-from gateway.settings.checks import SettingsError
+from rewound.actors.access.authentication.oidc_claims import ClaimRules
+from rewound.actors.profile import DOCUMENTED
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.settings.access import OidcSettings
+from rewound.gateway.settings.checks import SettingsError
 from tests.cases import cases
 
 ISSUER = "https://accounts.example.com/realm"

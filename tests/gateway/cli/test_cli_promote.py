@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.main import main
-from journal import Journal
+from rewound.gateway.cli.main import main
+from rewound.journal import Journal
 from tests.journal.model import Model
 from tests.journal.streaming import Receiver, stream_of
 

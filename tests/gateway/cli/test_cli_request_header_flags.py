@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.authentication.authenticate import RequestHeaders
-from gateway.cli.flags.parser import parse_flags
-from gateway.settings.checks import SettingsError
+from rewound.actors.access.authentication.authenticate import RequestHeaders
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.settings.checks import SettingsError
 from tests.cases import cases
 from tests.issuers import issuer
 

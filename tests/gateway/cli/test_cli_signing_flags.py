@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.names import KUBERNETES
-from gateway.cli.flags.parser import parse_flags
-from gateway.settings.access import SigningSettings
-from gateway.settings.checks import SettingsError
+from rewound.actors.names import KUBERNETES
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.settings.access import SigningSettings
+from rewound.gateway.settings.checks import SettingsError
 from tests.actors.certificates.shared_folder import own_certificates
 
 

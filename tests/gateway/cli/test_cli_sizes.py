@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.cli.flags.adding import parse_size
+from rewound.gateway.cli.flags.adding import parse_size
 from tests.cases import cases
 
 

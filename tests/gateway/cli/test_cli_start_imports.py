@@ -6,15 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from journal import Journal
+from rewound.journal import Journal
 from tests.ports import reserve_port
 
 # Serves, reports the modules at the moment when the server is ready, and stops.
 PROGRAM = """
 import os, signal, sys
 import trio
-from gateway.cli.flags.parser import parse_flags
-from gateway.cli.process import serve_until_signal
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.cli.process import serve_until_signal
 
 def announce(addresses):
     print("\\n".join(sys.modules), flush=True)
@@ -26,35 +26,35 @@ trio.run(serve_until_signal, settings, announce)
 
 # What only a flag, a kind of object or a rare request needs. With a module goes everything below it.
 NOT_AT_THE_START = (
-    "actors.access.authentication.bootstrap_tokens",
-    "actors.access.authentication.oidc",
-    "actors.access.authentication.token_file",
-    "actors.access.authentication.token_webhook",
-    "actors.access.authorization.abac",
-    "actors.access.authorization.node",
-    "actors.access.authorization.webhook",
-    "actors.admission.plugins.event_rate_limit",
-    "actors.admission.plugins.persistent_volume_label",
-    "actors.admission.plugins.pod_security_policy",
-    "actors.admission.plugins.image_policy_webhook",
-    "actors.admission.plugins.pod_node_selector",
-    "actors.admission.plugins.pod_toleration_restriction",
-    "actors.cel",
-    "actors.kinds.structural",
-    "actors.rewind.timeline",
+    "rewound.actors.access.authentication.bootstrap_tokens",
+    "rewound.actors.access.authentication.oidc",
+    "rewound.actors.access.authentication.token_file",
+    "rewound.actors.access.authentication.token_webhook",
+    "rewound.actors.access.authorization.abac",
+    "rewound.actors.access.authorization.node",
+    "rewound.actors.access.authorization.webhook",
+    "rewound.actors.admission.plugins.event_rate_limit",
+    "rewound.actors.admission.plugins.persistent_volume_label",
+    "rewound.actors.admission.plugins.pod_security_policy",
+    "rewound.actors.admission.plugins.image_policy_webhook",
+    "rewound.actors.admission.plugins.pod_node_selector",
+    "rewound.actors.admission.plugins.pod_toleration_restriction",
+    "rewound.actors.cel",
+    "rewound.actors.kinds.structural",
+    "rewound.actors.rewind.timeline",
     "cryptography",
     "csv",
     "difflib",
-    "gateway.audit",
-    "gateway.client",
-    "gateway.connections.http2",
-    "gateway.connections.websocket.connection",
-    "gateway.describe.openapi.documents",
-    "gateway.faults",
-    "gateway.testing",
-    "gateway.page",
-    "gateway.wire.yaml.reader",
-    "gateway.wire.yaml.writer",
+    "rewound.gateway.audit",
+    "rewound.gateway.client",
+    "rewound.gateway.connections.http2",
+    "rewound.gateway.connections.websocket.connection",
+    "rewound.gateway.describe.openapi.documents",
+    "rewound.gateway.faults",
+    "rewound.gateway.testing",
+    "rewound.gateway.page",
+    "rewound.gateway.wire.yaml.reader",
+    "rewound.gateway.wire.yaml.writer",
     "email",
     "h11",
     "h2",
@@ -62,7 +62,7 @@ NOT_AT_THE_START = (
     "httpx",
     "hypercorn.protocol",
     "hypercorn.trio",
-    "journal.repair",
+    "rewound.journal.repair",
     "jwt",
     "prometheus_client",
     "pydantic",
@@ -71,20 +71,20 @@ NOT_AT_THE_START = (
     "trio_websocket",
     "wsproto",
     "yaml",
-    "gateway.composition.standby",
-    "gateway.standby",
-    "journal.backup",
-    "journal.copy",
-    "journal.stream",
+    "rewound.gateway.composition.standby",
+    "rewound.gateway.standby",
+    "rewound.journal.backup",
+    "rewound.journal.copy",
+    "rewound.journal.stream",
 )
 
 
 # What the settings do not need.
 NOT_BEFORE_THE_FLAGS = (
     "hypercorn",
-    "actors.kinds.core",
-    "actors.resource",
-    "gateway.composition",
+    "rewound.actors.kinds.core",
+    "rewound.actors.resource",
+    "rewound.gateway.composition",
     "lmdb",
     "trio",
 )
@@ -96,7 +96,7 @@ def test_start_without_flags_imports_nothing_that_only_flags_and_rare_requests_n
         [sys.executable, "-c", PROGRAM, *arguments], check=True, capture_output=True, text=True, timeout=60
     )
     imported = run.stdout.split()
-    assert "gateway.composition.run" in imported
+    assert "rewound.gateway.composition.run" in imported
     assert [name for name in imported if _is_below(name, NOT_AT_THE_START)] == []
 
 
@@ -110,7 +110,7 @@ def test_flags_are_parsed_before_the_event_loop_is_imported() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
     )
     imported = run.stdout.split()
-    assert "gateway.settings.settings" in imported
+    assert "rewound.gateway.settings.settings" in imported
     assert [name for name in imported if _is_below(name, NOT_BEFORE_THE_FLAGS)] == []
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.main import main
+from rewound.gateway.cli.main import main
 
 AUTHORITIES = {
     "--client-ca-file": (),

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors.names import NAMES
-from gateway.cli.main import main
+from rewound.actors.names import NAMES
+from rewound.gateway.cli.main import main
 from tests.gateway.client.fake_server import FakeServer, fake_server
 from tests.gateway.client.files import kubeconfig
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from gateway.client.certificates import make_request
-from gateway.settings.settings import ControllerSettings
+from rewound.gateway.client.certificates import make_request
+from rewound.gateway.settings.settings import ControllerSettings
 from tests.gateway.api import Api
 from tests.gateway.client.command import Ended, runner
 from tests.gateway.client.files import encoded

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gateway.client.errors import ClientError
-from gateway.client.kubeconfig import Overrides, load_target
-from gateway.client.session import Session
+from rewound.gateway.client.errors import ClientError
+from rewound.gateway.client.kubeconfig import Overrides, load_target
+from rewound.gateway.client.session import Session
 from tests.gateway.client import pki
 from tests.gateway.client.fake_server import fake_server
 from tests.gateway.client.files import encoded, kubeconfig

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.client.errors import ConfigError
-from gateway.client.exec import parse_exec
+from rewound.gateway.client.errors import ConfigError
+from rewound.gateway.client.exec import parse_exec
 from tests.cases import cases
 from tests.gateway.client.files import CLUSTER_V1
 

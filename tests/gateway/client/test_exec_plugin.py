@@ -12,9 +12,9 @@ from typing import Any, TextIO
 
 import pytest
 
-from gateway.client.credentials import Credential
-from gateway.client.errors import CredentialError
-from gateway.client.exec import ExecPlugin, parse_exec
+from rewound.gateway.client.credentials import Credential
+from rewound.gateway.client.errors import CredentialError
+from rewound.gateway.client.exec import ExecPlugin, parse_exec
 from tests.gateway.client import pki
 from tests.gateway.client.files import CLUSTER_V1, credential, plugin, runs, script
 

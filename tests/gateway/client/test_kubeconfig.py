@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.client.errors import ConfigError
-from gateway.client.kubeconfig import Overrides, load_target
-from gateway.client.target import Target
+from rewound.gateway.client.errors import ConfigError
+from rewound.gateway.client.kubeconfig import Overrides, load_target
+from rewound.gateway.client.target import Target
 from tests.gateway.client.files import kubeconfig
 
 URL = "https://127.0.0.1:6443"

@@ -13,8 +13,8 @@ from urllib.parse import parse_qs
 import pytest
 import yaml
 
-from gateway.client.errors import ClientError
-from gateway.client.kubeconfig import Overrides, load_target
+from rewound.gateway.client.errors import ClientError
+from rewound.gateway.client.kubeconfig import Overrides, load_target
 from tests.gateway.client import pki
 from tests.gateway.client.fake_server import FakeServer, fake_server
 from tests.gateway.client.files import encoded, kubeconfig
@@ -274,7 +274,7 @@ def test_command_that_finds_a_fresh_token_in_the_file_does_not_refresh(tmp_path:
 def test_lock_of_another_program_is_waited_for_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.client.oidc._LOCK_SECONDS", 0)
+    monkeypatch.setattr("rewound.gateway.client.oidc._LOCK_SECONDS", 0)
     with fake_server() as server:
         path = config(tmp_path / "config", server)
         (tmp_path / "config.lock").touch()

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gateway.client.errors import ClientError, ConfigError, CredentialError, StatusError
-from gateway.client.kubeconfig import Overrides, load_target
-from gateway.client.session import Session
-from gateway.client.target import environment_proxy
+from rewound.gateway.client.errors import ClientError, ConfigError, CredentialError, StatusError
+from rewound.gateway.client.kubeconfig import Overrides, load_target
+from rewound.gateway.client.session import Session
+from rewound.gateway.client.target import environment_proxy
 from tests.cases import cases
 from tests.gateway.client import pki
 from tests.gateway.client.fake_server import fake_server
@@ -230,7 +230,7 @@ def test_busy_server_is_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("gateway.client.session.sleep", waited.append)
+    monkeypatch.setattr("rewound.gateway.client.session.sleep", waited.append)
     busy = {"message": "too many requests"}
     with fake_server() as server, session(kubeconfig(tmp_path / "config", server.url, {})) as client:
         server.answers["POST /api"] = [

@@ -13,8 +13,8 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from actors.access.bootstrap_token import token_of
-from actors.names import NAMES
+from rewound.actors.access.bootstrap_token import token_of
+from rewound.actors.names import NAMES
 from tests.gateway.client import pki
 from tests.gateway.client.command import Run, served
 from tests.gateway.client.fake_server import FakeServer

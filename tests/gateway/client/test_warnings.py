@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.errors import print_warnings
+from rewound.gateway.client.errors import print_warnings
 
 
 @pytest.mark.parametrize(

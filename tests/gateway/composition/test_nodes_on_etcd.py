@@ -4,7 +4,7 @@ from pathlib import Path
 
 import trio
 
-from gateway.settings.cluster import ClusterSettings
+from rewound.gateway.settings.cluster import ClusterSettings
 from tests.etcd_members import EtcdMembers, etcd_members, needs_etcd
 from tests.gateway.api import Api, served
 

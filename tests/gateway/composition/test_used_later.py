@@ -7,8 +7,8 @@ import sys
 import trio
 from trio.testing import MockClock
 
-from actors.kinds.schema import pydantic_decoder
-from gateway.composition.background_imports import USED_LATER, import_used_later
+from rewound.actors.kinds.schema import pydantic_decoder
+from rewound.gateway.composition.background_imports import USED_LATER, import_used_later
 
 
 async def test_modules_are_imported_and_bodies_decoded_with_pydantic_from_then_on(

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from gateway.connections.asgi.worker import HypercornServer
-from gateway.connections.listen import Listener
+from rewound.gateway.connections.asgi.worker import HypercornServer
+from rewound.gateway.connections.listen import Listener
 from tests.gateway.connections import http_server
 
 BUFFER = 32 << 10

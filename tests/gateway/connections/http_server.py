@@ -23,13 +23,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from gateway.connections.config import ServerConfig
-from gateway.connections.limits import Limits
-from gateway.connections.server import Server
-from gateway.connections.server_state import ServerStatistics
-from gateway.exchange import RequestObserver
-from gateway.memory.budget import MemoryBudget
-from gateway.message import Request, Response
+from rewound.gateway.connections.config import ServerConfig
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.server import Server
+from rewound.gateway.connections.server_state import ServerStatistics
+from rewound.gateway.exchange import RequestObserver
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import Request, Response
 
 Handle = Callable[[Request], Awaitable[Response]]
 

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import Client, Host, served
 from tests.settling import settled

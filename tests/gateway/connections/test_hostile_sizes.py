@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.connections.limits import Limits
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 
 # Less than the defaults, because large heads take long to send.

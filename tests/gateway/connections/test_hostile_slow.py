@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 from tests.settling import advance
 

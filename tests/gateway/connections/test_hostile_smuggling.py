@@ -1,6 +1,6 @@
 """Requests that two parsers could frame differently are refused, and nothing after them is read."""
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import served
 

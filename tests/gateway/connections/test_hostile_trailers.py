@@ -6,8 +6,8 @@ import tracemalloc
 
 import pytest
 
-from gateway.connections.limits import Limits
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 from tests.settling import settled
 

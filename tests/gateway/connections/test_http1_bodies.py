@@ -1,6 +1,6 @@
 """Request bodies: by length, in chunks, announced with Expect; and responses without one."""
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.connections.http1.parser import Parser
-from gateway.connections.limits import Limits
-from gateway.message import Peer
+from rewound.gateway.connections.http1.parser import Parser
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Peer
 from tests.cases import cases
 
 PEER = Peer()

@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.connections.limits import Limits
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import hello, served
 from tests.gateway.observing import Observer

@@ -2,7 +2,7 @@
 
 import trio
 
-from gateway.message import ReplyLost, Request, Response
+from rewound.gateway.message import ReplyLost, Request, Response
 from tests.gateway.connections.http_server import served
 
 

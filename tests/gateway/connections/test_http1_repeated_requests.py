@@ -8,8 +8,8 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 import trio
 
-from gateway.memory.budget import MemoryBudget
-from gateway.message import ReplyLost, Request, Response
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import ReplyLost, Request, Response
 from tests.gateway.connections.http_server import Client, Host, served
 from tests.settling import settled
 

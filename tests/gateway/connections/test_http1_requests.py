@@ -1,6 +1,6 @@
 """The request that the handler gets: method, target, headers, peer."""
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 
 

@@ -6,9 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.connections.limits import Limits
-from gateway.memory.budget import MemoryBudget
-from gateway.message import EndReason, Finished, Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import EndReason, Finished, Request, Response
 from tests.gateway.connections.http_server import Client, served
 from tests.gateway.observing import Observer
 from tests.settling import advance, settled

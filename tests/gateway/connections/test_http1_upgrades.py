@@ -1,6 +1,6 @@
 """A request for an upgrade is an ordinary request, except for WebSockets, the only other protocol served."""
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 
 UPGRADE = b"Host: t\r\nConnection: Upgrade\r\nUpgrade: other\r\n"

@@ -6,7 +6,7 @@ import h2.events
 import trio
 from trio.testing import MockClock
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.conftest import limit_receive_buffer
 from tests.gateway.connections.http2.raw_client import Setting, raw_client, window_update
 from tests.gateway.connections.http2_client import http2_client

@@ -3,10 +3,10 @@
 import hpack
 import pytest
 
-from gateway.connections.arriving import Fault
-from gateway.connections.http2.hpack import CompressionError
-from gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
-from gateway.connections.limits import Limits
+from rewound.gateway.connections.arriving import Fault
+from rewound.gateway.connections.http2.hpack import CompressionError
+from rewound.gateway.connections.http2.request_heads import Malformed, RequestHead, RequestHeads
+from rewound.gateway.connections.limits import Limits
 from tests.cases import cases
 
 Pair = tuple[bytes, bytes]

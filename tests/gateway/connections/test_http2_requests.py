@@ -7,8 +7,8 @@ import h2.events
 import httpx
 import trio
 
-from gateway.connections.limits import Limits
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import Host, authority, served
 

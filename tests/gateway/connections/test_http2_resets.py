@@ -8,7 +8,7 @@ import struct
 import pytest
 import trio
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http2_client import Http2Client, http2_client
 from tests.gateway.connections.http_server import served
 from tests.settling import eventually, settled

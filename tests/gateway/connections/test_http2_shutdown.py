@@ -8,7 +8,7 @@ import trio
 from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
 from trio.testing import MockClock
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, RawClient, headers, raw_client
 from tests.gateway.connections.http2_client import http2_client
 from tests.gateway.connections.http_server import served

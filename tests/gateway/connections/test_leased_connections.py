@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from actors.flowcontrol.leases import Change, Demand, Holder, Order
-from gateway.connections.limits import CONNECTIONS, ConnectionLease, Limits
+from rewound.actors.flowcontrol.leases import Change, Demand, Holder, Order
+from rewound.gateway.connections.limits import CONNECTIONS, ConnectionLease, Limits
 from tests.gateway.connections.http_server import served
 from tests.settling import advance
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.connections.config import ServerConfig
-from gateway.connections.listen import CannotListen, Listener, open_listeners
+from rewound.gateway.connections.config import ServerConfig
+from rewound.gateway.connections.listen import CannotListen, Listener, open_listeners
 from tests.cases import cases
 from tests.gateway.connections.http_server import authority
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.connections.metering import Meter, frame_head, meter_of
-from gateway.watch.framing import as_chunk, as_it_is, as_text_frame
+from rewound.gateway.connections.metering import Meter, frame_head, meter_of
+from rewound.gateway.watch.framing import as_chunk, as_it_is, as_text_frame
 
 SIZES = st.lists(st.sampled_from([1, 2, 15, 16, 125, 126, 4096, 65_535, 65_536, 70_000]), max_size=5)
 CUTS = st.lists(st.integers(1, 40_000), max_size=30)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.memory.budget import UNAUTHENTICATED_SHARE, MemoryBudget
+from rewound.gateway.memory.budget import UNAUTHENTICATED_SHARE, MemoryBudget
 from tests.gateway.connections.http2.raw_client import ErrorCode, continuation, headers, raw_client
 from tests.gateway.connections.http_server import Client, served
 from tests.settling import settled

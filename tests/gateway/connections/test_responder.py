@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from actors.errors import RequestError
-from gateway.connections.responder import Responder
-from gateway.connections.websocket.handshake import Accepted
-from gateway.exchange import Exchange
-from gateway.message import BodyNotRead, CutOff, EndReason, Finished, Peer, Report, Request, Response, Stream
+from rewound.actors.errors import RequestError
+from rewound.gateway.connections.responder import Responder
+from rewound.gateway.connections.websocket.handshake import Accepted
+from rewound.gateway.exchange import Exchange
+from rewound.gateway.message import (
+    BodyNotRead,
+    CutOff,
+    EndReason,
+    Finished,
+    Peer,
+    Report,
+    Request,
+    Response,
+    Stream,
+)
 from tests.cases import cases
 from tests.gateway.observing import Observer
 

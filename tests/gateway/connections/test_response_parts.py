@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.errors import Expired
-from gateway.message import Request, Response
+from rewound.actors.errors import Expired
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, Setting, raw_client, window_update
 from tests.gateway.connections.http_server import Client, Host, authority, served
 from tests.gateway.observing import Observer

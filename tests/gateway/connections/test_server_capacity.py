@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.connections.limits import Limits, affordable_connections
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import Limits, affordable_connections
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import Client, served
 from tests.settling import advance, eventually, settled
 

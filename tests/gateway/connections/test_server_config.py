@@ -16,14 +16,14 @@ import pytest
 import trio
 from hypercorn.config import Config
 
-from gateway.cli.flags.parser import parse_flags
-from gateway.cli.logs import configure_logging
-from gateway.cli.process import write_pid_file
-from gateway.connections.config import ServerConfig, server_config
-from gateway.connections.limits import Limits
-from gateway.settings.checks import SettingsError
-from gateway.settings.server import ASGI, FLAGS, REFUSED, USED, ServerSettings
-from gateway.settings.settings import Settings
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.cli.logs import configure_logging
+from rewound.gateway.cli.process import write_pid_file
+from rewound.gateway.connections.config import ServerConfig, server_config
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.server import ASGI, FLAGS, REFUSED, USED, ServerSettings
+from rewound.gateway.settings.settings import Settings
 from tests.cases import cases
 from tests.gateway.api import served
 from tests.gateway.connections.http_server import Client

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 
 

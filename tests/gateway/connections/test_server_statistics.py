@@ -2,7 +2,7 @@
 
 import trio
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import served
 from tests.settling import settled
 

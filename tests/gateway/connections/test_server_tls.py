@@ -7,9 +7,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.connections.limits import Limits
-from gateway.connections.server import Server
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.server import Server
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import Client, authority, hello, refuse, served
 from tests.issuers import issuer
 from tests.settling import advance, settled

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from actors.access.authentication.authenticate import user_of_certificate
-from actors.certificates.pki import CertificateError, Certificates, prepare, write_atomically
-from gateway.connections.config import ServerConfig
+from rewound.actors.access.authentication.authenticate import user_of_certificate
+from rewound.actors.certificates.pki import CertificateError, Certificates, prepare, write_atomically
+from rewound.gateway.connections.config import ServerConfig
 
 NAMES = ("localhost",)
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from gateway.connections.limits import Limits
-from gateway.connections.tls import SharedBios, TlsTransport
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.tls import SharedBios, TlsTransport
 from tests.gateway.connections.http_server import authority
 from tests.settling import settled
 

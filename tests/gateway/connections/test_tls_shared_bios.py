@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from gateway.connections.limits import Limits
-from gateway.connections.tls import SLICE, SharedBios, TlsTransport
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.tls import SLICE, SharedBios, TlsTransport
 from tests.gateway.connections.http_server import authority
 
 

@@ -8,8 +8,8 @@ import socket
 import pytest
 import trio
 
-from gateway.connections import transport as transports
-from gateway.connections.tls import SLICE, SMALL_SLICE, TlsTransport
+from rewound.gateway.connections import transport as transports
+from rewound.gateway.connections.tls import SLICE, SMALL_SLICE, TlsTransport
 from tests.gateway.connections.test_tls_shared_bios import Peer, pairs
 
 ROUND = 256 * 1024

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import RawClient
 from tests.gateway.connections.http_server import Client, authority, served
 

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.connections.limits import Limits
-from gateway.connections.websocket.connection import WebSocket
-from gateway.watch.framing import as_text_frame
-from gateway.watch.member import CLOSE_TIMEOUT
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.websocket.connection import WebSocket
+from rewound.gateway.watch.framing import as_text_frame
+from rewound.gateway.watch.member import CLOSE_TIMEOUT
 from tests.cases import cases
 from tests.examples import examples
 from tests.gateway.watch.memory_hub import FakePipe, memory_hub

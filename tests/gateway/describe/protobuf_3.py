@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gateway.wire.protobuf.wire_format import read_fields
+from rewound.gateway.wire.protobuf.wire_format import read_fields
 
 _OPERATIONS = " ".join(
     f"{method}={number}:Operation"

@@ -12,13 +12,13 @@ from typing import Any
 
 import orjson
 
-from actors.kinds.built_in import built_in
-from actors.kinds.enablement import Enablement
-from actors.names import NAMES
-from gateway.describe.compressed import Part
-from gateway.describe.openapi.documents import Documents
-from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.sections import Section, sections
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.enablement import Enablement
+from rewound.actors.names import NAMES
+from rewound.gateway.describe.compressed import Part
+from rewound.gateway.describe.openapi.documents import Documents
+from rewound.gateway.describe.openapi.naming import Naming
+from rewound.gateway.describe.openapi.sections import Section, sections
 
 VERBS = frozenset(["get", "list", "create", "update", "patch", "delete", "deletecollection", "watch"])
 Schema = dict[str, Any]

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from actors.kinds.declaration.definition import Definition
-from actors.names import Names
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import Names
 
 Object = dict[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.names import NAMES
+from rewound.actors.names import NAMES
 from tests.cases import cases
 from tests.gateway.api import Api, served
 from tests.gateway.shared_server import shared

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as some
 
-from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Conversion, Definition, DiscoveryNames, Storage
-from actors.kinds.registry import Registry
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.declaration.definition import Conversion, Definition, DiscoveryNames, Storage
+from rewound.actors.kinds.registry import Registry
 from tests.actors.kinds.crontabs import crontabs
 from tests.gateway.api import Api
 from tests.gateway.registering import registering

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV30SpecValidator
 
-from actors.names import CLUSTER, KUBERNETES
+from rewound.actors.names import CLUSTER, KUBERNETES
 from tests.gateway.describe.reader import Schema, version_2, version_3
 
 # Validation takes seconds: each dialect is validated in one OpenAPI version, and then compared with the other. The

@@ -9,14 +9,14 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.kinds.catalog import Catalog
-from actors.kinds.custom import definitions_of
-from actors.kinds.declaration.definition import Definition
-from actors.names import NAMES
-from gateway.describe.openapi.custom import CustomDocuments, FragmentCache
-from gateway.describe.openapi.documents import Documents
-from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.sections import sections
+from rewound.actors.kinds.catalog import Catalog
+from rewound.actors.kinds.custom import definitions_of
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import NAMES
+from rewound.gateway.describe.openapi.custom import CustomDocuments, FragmentCache
+from rewound.gateway.describe.openapi.documents import Documents
+from rewound.gateway.describe.openapi.naming import Naming
+from rewound.gateway.describe.openapi.sections import sections
 from tests.api.custom.kinds import DEFINITIONS, GROUP, MERGE, define, definition, version
 from tests.gateway.api import served
 from tests.gateway.describe.reader import CATALOGS, VERBS
@@ -161,7 +161,7 @@ async def test_long_documents_are_compressed_for_clients_that_accept_it() -> Non
 
 
 def test_fragments_are_cached_up_to_a_bound() -> None:
-    from gateway.describe.openapi.custom import Fragment
+    from rewound.gateway.describe.openapi.custom import Fragment
 
     kinds: list[Any] = list(definitions("cluster", *shapes("cluster")))
     cache = FragmentCache(cached_bytes=100)

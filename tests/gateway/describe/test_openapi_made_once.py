@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from gateway.describe.openapi.documents import Documents
+from rewound.gateway.describe.openapi.documents import Documents
 from tests.gateway.api import served
 
 
@@ -62,7 +62,8 @@ def test_modules_are_imported_on_first_use() -> None:
     import subprocess
     import sys
 
-    loaded = "import gateway.composition.run, sys; print('gateway.describe.openapi.documents' in sys.modules)"
+    module = "rewound.gateway.describe.openapi.documents"
+    loaded = f"import rewound.gateway.composition.run, sys; print({module!r} in sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=120
     )

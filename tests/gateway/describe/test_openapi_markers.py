@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.names import NAMES
+from rewound.actors.names import NAMES
 from tests.gateway.describe.reader import Reader, version_2
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.kinds.schema.fields import STRING, Field
-from gateway.describe.openapi.handler import PROTOBUF
-from gateway.describe.openapi.operations import Operations, Path
-from gateway.describe.openapi.schemas import Schemas
+from rewound.actors.kinds.schema.fields import STRING, Field
+from rewound.gateway.describe.openapi.handler import PROTOBUF
+from rewound.gateway.describe.openapi.operations import Operations, Path
+from rewound.gateway.describe.openapi.schemas import Schemas
 from tests.actors.kinds.crontabs import GROUP, PATH, TYPE, crontabs
 from tests.gateway.api import Api
 from tests.gateway.registering import registering

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.names import REWIND_GROUP
+from rewound.actors.names import REWIND_GROUP
 from tests.cases import cases
 from tests.gateway.api import Api, served
 from tests.gateway.shared_server import shared

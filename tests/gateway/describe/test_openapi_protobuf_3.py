@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.describe.openapi.handler import OLD_PROTOBUF_3, PROTOBUF_3
-from gateway.describe.openapi.protobuf import document_3
+from rewound.gateway.describe.openapi.handler import OLD_PROTOBUF_3, PROTOBUF_3
+from rewound.gateway.describe.openapi.protobuf import document_3
 from tests.api.custom.kinds import GROUP, MERGE, NAME, define, definition, version
 from tests.cases import cases
 from tests.gateway.api import served

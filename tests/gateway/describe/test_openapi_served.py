@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.describe.openapi.handler import OLD_PROTOBUF, PROTOBUF
+from rewound.gateway.describe.openapi.handler import OLD_PROTOBUF, PROTOBUF
 from tests.cases import cases
 from tests.gateway.api import ALICE, Api, served
 from tests.gateway.shared_server import shared

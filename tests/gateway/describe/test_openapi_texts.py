@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.kinds.schema.fields import STRING, Field, Struct
-from actors.names import NAMES
-from gateway.describe.openapi.kinds import Kinds
-from gateway.describe.openapi.naming import Naming
-from gateway.describe.openapi.schemas import VERSION_2, Schemas
-from gateway.describe.openapi.texts import Texts, without_dialect
+from rewound.actors.kinds.schema.fields import STRING, Field, Struct
+from rewound.actors.names import NAMES
+from rewound.gateway.describe.openapi.kinds import Kinds
+from rewound.gateway.describe.openapi.naming import Naming
+from rewound.gateway.describe.openapi.schemas import VERSION_2, Schemas
+from rewound.gateway.describe.openapi.texts import Texts, without_dialect
 from tests.gateway.describe.reader import CATALOGS, Schema, version_2
 
 LONGEST = 180  # characters of a description

@@ -10,10 +10,10 @@ import orjson
 import pytest
 from openapi_schema_validator import OAS30Validator, oas30_format_checker
 
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition
-from actors.kinds.schema.decoder import NotDecodable
-from actors.names import NAMES
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.names import NAMES
 from tests.cases import cases
 from tests.gateway.describe.reader import Reader, Schema, thin, version_3
 

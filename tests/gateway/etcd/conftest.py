@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from gateway.etcd.client import EtcdClient
+from rewound.gateway.etcd.client import EtcdClient
 from tests.etcd_members import EtcdMembers, etcd_members
 
 _numbers = count()

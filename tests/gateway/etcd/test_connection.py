@@ -11,9 +11,9 @@ import hpack
 import pytest
 import trio
 
-from actors.etcd.api import EtcdRefused
-from gateway.etcd.connection import STREAM_WINDOW, Connection, header_block
-from gateway.etcd.replies import Lost, NotDone
+from rewound.actors.etcd.api import EtcdRefused
+from rewound.gateway.etcd.connection import STREAM_WINDOW, Connection, header_block
+from rewound.gateway.etcd.replies import Lost, NotDone
 from tests.cases import cases
 
 DATA, HEADERS, RESET, SETTINGS, PING, GO_AWAY, WINDOW, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9

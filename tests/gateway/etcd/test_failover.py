@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import trio
 
-from actors.etcd.api import EtcdUnavailable, OutcomeUnknown, Put, prefix_end
-from gateway.etcd.client import EtcdClient
+from rewound.actors.etcd.api import EtcdUnavailable, OutcomeUnknown, Put, prefix_end
+from rewound.gateway.etcd.client import EtcdClient
 from tests.etcd_members import EtcdMembers, etcd_members
 
 

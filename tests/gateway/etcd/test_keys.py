@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trio
 
-from actors.etcd.api import (
+from rewound.actors.etcd.api import (
     FROM_KEY,
     Compacted,
     Compare,
@@ -24,7 +24,7 @@ from actors.etcd.api import (
     TxnResult,
     prefix_end,
 )
-from gateway.etcd.client import EtcdClient
+from rewound.gateway.etcd.client import EtcdClient
 from tests.cases import cases, checking
 from tests.etcd_members import EtcdMembers, running
 from tests.ports import reserve_port

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 
-from actors.etcd.api import Compare, EtcdUnavailable, Get, OutcomeUnknown, Put
+from rewound.actors.etcd.api import Compare, EtcdUnavailable, Get, OutcomeUnknown, Put
 from tests.etcd_members import EtcdMembers, etcd_members
 from tests.ports import reserve_port
 

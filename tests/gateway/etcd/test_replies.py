@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors.etcd.api import Compacted, EtcdRefused, EtcdUnavailable, LeaseGone
-from gateway.etcd.client import EtcdClient
-from gateway.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid, cancelled, failure
+from rewound.actors.etcd.api import Compacted, EtcdRefused, EtcdUnavailable, LeaseGone
+from rewound.gateway.etcd.client import EtcdClient
+from rewound.gateway.etcd.replies import Lost, NoAuthentication, NotDone, TokenInvalid, cancelled, failure
 from tests.cases import cases
 from tests.etcd_members import running
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.certificates.trust import verifying
-from actors.etcd.api import EtcdRefused, EtcdUnavailable, Put
-from gateway.etcd.client import EtcdClient
+from rewound.actors.certificates.trust import verifying
+from rewound.actors.etcd.api import EtcdRefused, EtcdUnavailable, Put
+from rewound.gateway.etcd.client import EtcdClient
 from tests.cases import checking
 from tests.etcd_members import PASSWORD, EtcdMembers, etcd_members, running
 from tests.issuers import issuer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors.etcd.api import (
+from rewound.actors.etcd.api import (
     Compacted,
     DeleteRange,
     Event,
@@ -14,7 +14,7 @@ from actors.etcd.api import (
     WatchResponse,
     prefix_end,
 )
-from gateway.etcd.client import EtcdClient
+from rewound.gateway.etcd.client import EtcdClient
 
 
 async def test_a_transaction_is_one_response(client: EtcdClient, prefix: bytes) -> None:

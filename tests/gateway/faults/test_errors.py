@@ -15,10 +15,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.access.authorization.chain import AlwaysAllow
-from gateway.composition.extensions import Extensions
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import AuditSettings
+from rewound.actors.access.authorization.chain import AlwaysAllow
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import AuditSettings
 from tests.actors.object_store import Document, memory_folder
 from tests.gateway.api import ALICE, Api, ApiResponse, config_map, served
 from tests.gateway.faults.injecting import FAULTS, PATH, injecting, on_config_maps, set_faults
@@ -166,7 +166,7 @@ async def test_health_discovery_and_controls_are_never_concerned() -> None:
 
 
 async def test_applied_faults_are_visible(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, logger="gateway.faults")
+    caplog.set_level(logging.INFO, logger="rewound.gateway.faults")
     async with injecting(on_config_maps({"error": {"code": 503}}, name="down", every=2)) as api:
         for _ in range(4):
             await api.ask("GET", PATH)
@@ -188,7 +188,7 @@ async def test_applied_faults_are_visible(caplog: pytest.LogCaptureFixture) -> N
                 }
             ],
         }
-    lines = [one.getMessage() for one in caplog.records if one.name.startswith("gateway.faults")]
+    lines = [one.getMessage() for one in caplog.records if one.name.startswith("rewound.gateway.faults")]
     assert (
         lines[0] == f"fault rule down (error) applies to list {PATH} of admin (test/1), its request number 2"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from gateway.faults.parsing import FaultsError, parse_faults
-from gateway.faults.rules import MAX_CLIENTS, FaultRequest, Faults, matches
+from rewound.gateway.faults.parsing import FaultsError, parse_faults
+from rewound.gateway.faults.rules import MAX_CLIENTS, FaultRequest, Faults, matches
 from tests.actors.object_store import Document
 from tests.cases import cases
 

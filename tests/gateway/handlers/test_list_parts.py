@@ -6,13 +6,13 @@ import orjson
 import pytest
 import trio
 
-from actors.errors import TimedOut
-from actors.store.reads import ListOptions, ListReader
-from gateway.handlers import lists
-from gateway.handlers.lists import ListParts
-from gateway.memory.budget import MemoryBudget
-from gateway.message import Peer, Request
-from gateway.wire.list_layouts import JsonLayout, ListType
+from rewound.actors.errors import TimedOut
+from rewound.actors.store.reads import ListOptions, ListReader
+from rewound.gateway.handlers import lists
+from rewound.gateway.handlers.lists import ListParts
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import Peer, Request
+from rewound.gateway.wire.list_layouts import JsonLayout, ListType
 from tests.actors.object_store import Store, open_store
 
 COUNT = 30
@@ -26,7 +26,7 @@ def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lists, "PART", PART)
     monkeypatch.setattr(lists, "SMALL_PART", SMALL)
     monkeypatch.setattr(lists, "SMALL", 0)  # everything is counted
-    monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 10)
+    monkeypatch.setattr("rewound.actors.store.reads.BATCH_ROWS", 10)
 
 
 async def fill(store: Store) -> None:

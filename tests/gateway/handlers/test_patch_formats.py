@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.definition import Definition
-from actors.names import CLUSTER
-from gateway.handlers.bodies import patch_format
-from gateway.pipeline.errors import UnsupportedPatch, failure_of
-from gateway.wire.negotiate import UnsupportedMediaType
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import CLUSTER
+from rewound.gateway.handlers.bodies import patch_format
+from rewound.gateway.pipeline.errors import UnsupportedPatch, failure_of
+from rewound.gateway.wire.negotiate import UnsupportedMediaType
 from tests.cases import cases
 
 FOUND = built_in(CLUSTER).find("", "v1", "configmaps")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.authorize import ALLOWED, NO_OPINION
-from gateway.composition.extensions import Extensions
-from gateway.handlers.dispatch import Dispatch
+from rewound.actors.access.authorize import ALLOWED, NO_OPINION
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.handlers.dispatch import Dispatch
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.observing import Observer
 

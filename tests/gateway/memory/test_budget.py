@@ -6,10 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.memory import budget as memory
-from gateway.memory.budget import MAX_WAIT, MemoryBudget, TooManyRequests
-from gateway.memory.process import ProcessMemory
-from gateway.message import Peer, Request
+from rewound.gateway.memory import budget as memory
+from rewound.gateway.memory.budget import MAX_WAIT, MemoryBudget, TooManyRequests
+from rewound.gateway.memory.process import ProcessMemory
+from rewound.gateway.message import Peer, Request
 
 LARGE = 2 * memory.SMALL
 

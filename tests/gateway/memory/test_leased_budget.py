@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.flowcontrol.leases import Change, Demand, Holder, Order
-from gateway.memory.budget import MEMORY, UNIT, MemoryBudget, TooManyRequests
+from rewound.actors.flowcontrol.leases import Change, Demand, Holder, Order
+from rewound.gateway.memory.budget import MEMORY, UNIT, MemoryBudget, TooManyRequests
 from tests.gateway.memory.test_budget import request
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.memory.process import PERIOD, ProcessMemory, anonymous_bytes, default_limit
-from gateway.settings.settings import LEAST_MEMORY, least_memory
+from rewound.gateway.memory.process import PERIOD, ProcessMemory, anonymous_bytes, default_limit
+from rewound.gateway.settings.settings import LEAST_MEMORY, least_memory
 
 GIB = 1 << 30
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 
-from gateway.ops.checks import log_problem
+from rewound.gateway.ops.checks import log_problem
 
 
 class Broken(logging.Handler):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.controllers.api_services import RegistrationController
-from actors.controllers.custom_resources import CustomResourceController
-from gateway.ops.checks import CHECK_NAMES, Checks
-from gateway.ops.health import Health
+from rewound.actors.controllers.api_services import RegistrationController
+from rewound.actors.controllers.custom_resources import CustomResourceController
+from rewound.gateway.ops.checks import CHECK_NAMES, Checks
+from rewound.gateway.ops.health import Health
 from tests.cases import cases
 
 HOOK = "poststarthook/"

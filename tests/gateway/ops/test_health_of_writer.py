@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors.controllers.api_services import RegistrationController
-from gateway.ops.checks import CHECK_NAMES, Checks, Condition
-from gateway.ops.health import Health
+from rewound.actors.controllers.api_services import RegistrationController
+from rewound.gateway.ops.checks import CHECK_NAMES, Checks, Condition
+from rewound.gateway.ops.health import Health
 from tests.cases import cases
 from tests.gateway.ops.test_health_of_parts import HOOK, FakeParts, failed
 

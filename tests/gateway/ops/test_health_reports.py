@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ops.health import KINDS, Check, Health, report_all
+from rewound.gateway.ops.health import KINDS, Check, Health, report_all
 from tests.cases import cases
 
 

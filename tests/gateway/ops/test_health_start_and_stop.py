@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gateway.ops.health import KINDS, Health
+from rewound.gateway.ops.health import KINDS, Health
 
 
 class Clock:

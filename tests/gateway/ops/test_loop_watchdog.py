@@ -7,8 +7,8 @@ import logging
 import pytest
 import trio
 
-from gateway.message import Peer, Request
-from gateway.ops.loop_watchdog import LOGGED, RECENT, STEP, LoopWatchdog
+from rewound.gateway.message import Peer, Request
+from rewound.gateway.ops.loop_watchdog import LOGGED, RECENT, STEP, LoopWatchdog
 
 
 class HandClock:

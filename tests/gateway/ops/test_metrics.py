@@ -9,12 +9,12 @@ from functools import partial
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors.runtime.mailbox import MailboxStatistics
-from actors.store.committer import CommitterStatistics, WriteDurations
-from gateway.connections.server_state import ServerStatistics
-from gateway.message import Peer, Request
-from gateway.ops.exposition import number_text
-from gateway.ops.meters import (
+from rewound.actors.runtime.mailbox import MailboxStatistics
+from rewound.actors.store.committer import CommitterStatistics, WriteDurations
+from rewound.gateway.connections.server_state import ServerStatistics
+from rewound.gateway.message import Peer, Request
+from rewound.gateway.ops.exposition import number_text
+from rewound.gateway.ops.meters import (
     meter_committer,
     meter_connections,
     meter_journal,
@@ -22,11 +22,11 @@ from gateway.ops.meters import (
     meter_release,
     meter_requests,
 )
-from gateway.ops.metrics import InFlight, Metrics
-from gateway.ops.request_series import MeasuredParts, RequestSeries, Series
-from gateway.pipeline.route import Route, find_route
-from gateway.watch.watched_type import SentEvents
-from journal.records import Event
+from rewound.gateway.ops.metrics import InFlight, Metrics
+from rewound.gateway.ops.request_series import MeasuredParts, RequestSeries, Series
+from rewound.gateway.pipeline.route import Route, find_route
+from rewound.gateway.watch.watched_type import SentEvents
+from rewound.journal.records import Event
 from tests.cases import cases
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]

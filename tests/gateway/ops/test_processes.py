@@ -8,10 +8,10 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.ops.exposition import Family, Histogram, Snapshot, Value, exposition
-from gateway.ops.metrics import Metrics
-from gateway.ops.processes import ANSWER_SECONDS, Members, NumbersOfAll, decode, encode, merged
-from gateway.ops.request_series import RequestSeries
+from rewound.gateway.ops.exposition import Family, Histogram, Snapshot, Value, exposition
+from rewound.gateway.ops.metrics import Metrics
+from rewound.gateway.ops.processes import ANSWER_SECONDS, Members, NumbersOfAll, decode, encode, merged
+from rewound.gateway.ops.request_series import RequestSeries
 from tests.cases import cases
 
 REQUESTS = Family("requests_total", "Requests.", "counter", ("code", "verb"))

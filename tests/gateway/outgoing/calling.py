@@ -11,9 +11,9 @@ import orjson
 import trio
 import trio.testing
 
-from actors.access.remote.target import read_target
-from actors.golang.json import dumps
-from gateway.outgoing.webhook import HttpsWebhook
+from rewound.actors.access.remote.target import read_target
+from rewound.actors.golang.json import dumps
+from rewound.gateway.outgoing.webhook import HttpsWebhook
 
 
 @asynccontextmanager

@@ -11,9 +11,9 @@ from functools import partial
 import pytest
 import trio
 
-from gateway.outgoing.client import MAX_LARGE_BODIES, HttpsClient
-from gateway.outgoing.connections import IDLE_SECONDS, InvalidUrl, parse_url
-from gateway.outgoing.response import LARGE_BODY, Disconnected, ResponseError, ResponseTooLarge
+from rewound.gateway.outgoing.client import MAX_LARGE_BODIES, HttpsClient
+from rewound.gateway.outgoing.connections import IDLE_SECONDS, InvalidUrl, parse_url
+from rewound.gateway.outgoing.response import LARGE_BODY, Disconnected, ResponseError, ResponseTooLarge
 from tests.cases import cases
 from tests.gateway.outgoing.https_peer import Received, Reply, https_peer, pki
 

@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.remote.calls import WebhookError
-from gateway.outgoing.webhook import MAX_REQUESTS, MAX_RETRIES
+from rewound.actors.access.remote.calls import WebhookError
+from rewound.gateway.outgoing.webhook import MAX_REQUESTS, MAX_RETRIES
 from tests.gateway.outgoing.calling import calling
 from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer
 

@@ -6,9 +6,9 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.remote.deadlines import Deadlines, TooSlow
-from actors.access.remote.slots import Slots
-from gateway.outgoing.response import (
+from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
+from rewound.actors.access.remote.slots import Slots
+from rewound.gateway.outgoing.response import (
     LARGE_BODY,
     MAX_CHUNKS,
     MAX_HEAD,

@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.access.remote.deadlines import TooSlow
-from gateway.outgoing.client import HttpsClient
+from rewound.actors.access.remote.deadlines import TooSlow
+from rewound.gateway.outgoing.client import HttpsClient
 from tests.gateway.outgoing.https_peer import Received, Reply, https_peer, pki
 
 LARGEST = 1 << 20

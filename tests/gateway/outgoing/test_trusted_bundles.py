@@ -12,17 +12,17 @@ import pytest
 import yaml
 from cryptography import x509
 
-from actors.access.authentication.oidc import client_context as provider_context
-from actors.access.remote.calls import NO_CALLS
-from actors.access.remote.kubeconfig_file import User
-from actors.access.remote.target import read_target
-from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.credentials import WebhookCredentials
-from actors.certificates.trust import InvalidBundle, trust, unverifying, verifying
-from gateway.aggregation.servers import _make_context as aggregated_context
-from gateway.client.target import client_context
-from gateway.proxy.locations import Kubelets
-from gateway.settings.settings import ProxySettings
+from rewound.actors.access.authentication.oidc import client_context as provider_context
+from rewound.actors.access.remote.calls import NO_CALLS
+from rewound.actors.access.remote.kubeconfig_file import User
+from rewound.actors.access.remote.target import read_target
+from rewound.actors.admission.webhooks.clients import WebhookClients
+from rewound.actors.admission.webhooks.credentials import WebhookCredentials
+from rewound.actors.certificates.trust import InvalidBundle, trust, unverifying, verifying
+from rewound.gateway.aggregation.servers import _make_context as aggregated_context
+from rewound.gateway.client.target import client_context
+from rewound.gateway.proxy.locations import Kubelets
+from rewound.gateway.settings.settings import ProxySettings
 from tests.cases import checking
 from tests.issuers import CLIENT, SERVER, issuer
 

@@ -11,10 +11,10 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.remote.calls import WebhookError, review
-from actors.access.remote.kubeconfig_file import KubeconfigError
-from actors.access.remote.target import read_target
-from gateway.outgoing.webhook import MAX_CALLS, MAX_RESPONSE, TRIES
+from rewound.actors.access.remote.calls import WebhookError, review
+from rewound.actors.access.remote.kubeconfig_file import KubeconfigError
+from rewound.actors.access.remote.target import read_target
+from rewound.gateway.outgoing.webhook import MAX_CALLS, MAX_RESPONSE, TRIES
 from tests.gateway.outgoing.calling import calling, post
 from tests.gateway.outgoing.https_peer import Received, Reply, https_peer, pki, write_kubeconfig
 from tests.settling import settled

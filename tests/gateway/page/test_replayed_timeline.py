@@ -6,8 +6,8 @@ from pathlib import Path
 
 import trio
 
-from gateway.replay.player import Moment
-from gateway.replay.replay import Plan
+from rewound.gateway.replay.player import Moment
+from rewound.gateway.replay.replay import Plan
 from tests.actors.object_store import Document
 from tests.gateway.journal_commands import put, write_history
 from tests.gateway.page.test_timeline import EVENTS, TIMELINE, ask

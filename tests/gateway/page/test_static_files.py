@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import gateway.page
+from rewound.gateway import page
 from tests.cases import cases
 from tests.gateway.api import served
 
 PAGE = "/debug/journal/"
-STATIC = Path(gateway.page.__file__).parent / "static"
+STATIC = Path(str(page.__file__)).parent / "static"
 NAMES = sorted(path.name for path in STATIC.iterdir())
 TYPES = {
     ".html": "text/html; charset=utf-8",

@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from actors.rewind.moments import rfc3339
-from gateway.page.events import EventReader, Page, Query
+from rewound.actors.rewind.moments import rfc3339
+from rewound.gateway.page.events import EventReader, Page, Query
 from tests.actors.object_store import Document
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, served
 from tests.gateway.https import Kubeconfig, secure_client, served_securely
@@ -59,8 +59,8 @@ async def test_counts_per_bucket_type_and_change() -> None:
 
 
 async def test_many_rows_get_wider_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.page.handler.MAX_CELLS", 2)
-    monkeypatch.setattr("gateway.page.handler.MAX_ROWS", 1)
+    monkeypatch.setattr("rewound.gateway.page.handler.MAX_CELLS", 2)
+    monkeypatch.setattr("rewound.gateway.page.handler.MAX_ROWS", 1)
     async with served() as api:
         began = await story(api)
         await api.create("secrets", {"metadata": {"name": "one"}})
@@ -259,7 +259,7 @@ async def test_a_stop_does_not_wait_for_followers() -> None:
 
 
 async def test_few_requests_of_a_user_wait_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.page.events.MAX_WAITING_OF_USER", 1)
+    monkeypatch.setattr("rewound.gateway.page.events.MAX_WAITING_OF_USER", 1)
     async with served() as api:
         path = f"{EVENTS}?order=ascending&wait=30&from={int(await api.head()) + 1}"
         headers = {"authorization": f"Bearer {ADMIN}"}

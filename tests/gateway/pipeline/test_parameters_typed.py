@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.errors import BadRequest
-from gateway.pipeline.parameters import parse
+from rewound.actors.errors import BadRequest
+from rewound.gateway.pipeline.parameters import parse
 from tests.cases import cases
 
 

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 import trio
 
-from actors.access.authentication.authenticate import Authenticated
-from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rights
-from actors.errors import Unauthorized
-from actors.flowcontrol.in_flight import InFlightLimits
-from actors.identity import User
-from actors.names import NAMES
-from gateway.memory.budget import MemoryBudget
-from gateway.message import HeaderFacts, Peer, Request, Response
-from gateway.ops.metrics import Metrics
-from gateway.ops.request_series import RequestSeries
-from gateway.pipeline.context import RequestContext
-from gateway.pipeline.pipeline import Pipeline
-from gateway.pipeline.services import PipelineServices
+from rewound.actors.access.authentication.authenticate import Authenticated
+from rewound.actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rights
+from rewound.actors.errors import Unauthorized
+from rewound.actors.flowcontrol.in_flight import InFlightLimits
+from rewound.actors.identity import User
+from rewound.actors.names import NAMES
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import HeaderFacts, Peer, Request, Response
+from rewound.gateway.ops.metrics import Metrics
+from rewound.gateway.ops.request_series import RequestSeries
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.pipeline import Pipeline
+from rewound.gateway.pipeline.services import PipelineServices
 
 PATH = "/api/v1/namespaces/default/configmaps/web"
 HEADERS = {b"authorization": b"Bearer alice-token", b"accept": b"application/json"}

@@ -1,7 +1,7 @@
 """Warning headers of a response: each warning once, shortened when they are too many."""
 
-from actors.kinds.schema.exact_decoder import Problems
-from gateway.pipeline.render import warning_headers
+from rewound.actors.kinds.schema.exact_decoder import Problems
+from rewound.gateway.pipeline.render import warning_headers
 
 
 def test_repeated_warning_is_sent_once() -> None:

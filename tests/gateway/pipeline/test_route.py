@@ -1,6 +1,6 @@
 """Path and method determine the route, whether or not the resource exists."""
 
-from gateway.pipeline.route import find_route
+from rewound.gateway.pipeline.route import find_route
 from tests.cases import cases
 
 

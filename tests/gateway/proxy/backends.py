@@ -18,7 +18,7 @@ from typing import Any
 
 import trio
 
-from gateway.settings.settings import ProxySettings
+from rewound.gateway.settings.settings import ProxySettings
 from tests.gateway.api import ADMIN, Api, served
 from tests.gateway.outgoing.https_peer import pki
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gateway.settings.settings import AuditSettings
+from rewound.gateway.settings.settings import AuditSettings
 from tests.gateway.proxy.backends import POD, Call, make_pod, proxying, serving
 
 

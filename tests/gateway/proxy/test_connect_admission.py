@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.settings.settings import ProxySettings
+from rewound.gateway.settings.settings import ProxySettings
 from tests.api.webhooks.hooking import DENY, Hooks, adding, hooking
 from tests.gateway.proxy.backends import (
     POD,

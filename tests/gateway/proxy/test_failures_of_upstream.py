@@ -7,10 +7,10 @@ import socket
 import pytest
 import trio
 
-from actors.certificates.trust import unverifying, verifying
-from actors.errors import BadRequest
-from gateway.outgoing.connections import Connections
-from gateway.proxy.upstream import MAX_HEAD, Target, Unreachable, Upstream, UpstreamFailed, connect
+from rewound.actors.certificates.trust import unverifying, verifying
+from rewound.actors.errors import BadRequest
+from rewound.gateway.outgoing.connections import Connections
+from rewound.gateway.proxy.upstream import MAX_HEAD, Target, Unreachable, Upstream, UpstreamFailed, connect
 from tests.cases import cases
 from tests.gateway.outgoing.https_peer import pki
 from tests.gateway.proxy.backends import LOOPBACK, Call, serving

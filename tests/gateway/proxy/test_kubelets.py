@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import ProxySettings
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import ProxySettings
 from tests.gateway.api import Api
 from tests.gateway.outgoing.https_peer import pki
 from tests.gateway.proxy.backends import (

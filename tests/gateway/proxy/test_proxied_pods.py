@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.settings.settings import ProxySettings
+from rewound.gateway.settings.settings import ProxySettings
 from tests.gateway.api import Api
 from tests.gateway.proxy.backends import (
     POD,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from gateway.settings.settings import ProxySettings
+from rewound.gateway.settings.settings import ProxySettings
 from tests.gateway.https import Kubeconfig, secure_client, served_securely, trusting
 from tests.gateway.proxy.backends import POD, Call, make_pod, receive_all, receive_head, request_head, serving
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.certificates.names import address_of, reachable_addresses
-from gateway.settings.settings import ProxySettings
+from rewound.actors.certificates.names import address_of, reachable_addresses
+from rewound.gateway.settings.settings import ProxySettings
 from tests.gateway.api import Api
 from tests.gateway.proxy.backends import Call, make_pod, proxying, serving
 

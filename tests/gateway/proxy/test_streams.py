@@ -9,7 +9,7 @@ import h2.events
 import pytest
 import trio
 
-from gateway.proxy import forward
+from rewound.gateway.proxy import forward
 from tests.gateway.connections.http2_client import Http2Client
 from tests.gateway.proxy.backends import (
     POD,

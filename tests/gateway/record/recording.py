@@ -11,13 +11,13 @@ import httpx
 import orjson
 import trio
 
-from gateway.client.credentials import Credential, FixedCredential, bearer
-from gateway.client.streaming import StreamingSession
-from gateway.client.target import Target
-from gateway.client.websocket import WebSocketSession
-from gateway.record.recorder import Recorder, RecordOptions
-from journal.log import Journal
-from journal.records import Event
+from rewound.gateway.client.credentials import Credential, FixedCredential, bearer
+from rewound.gateway.client.streaming import StreamingSession
+from rewound.gateway.client.target import Target
+from rewound.gateway.client.websocket import WebSocketSession
+from rewound.gateway.record.recorder import Recorder, RecordOptions
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 from tests.gateway.api import ADMIN, Api
 from tests.settling import settled
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gateway.cli.fixture.rewound import Rewound
-from gateway.cli.main import main
-from gateway.client.kubeconfig import Overrides, load_target
-from gateway.record import recorder
+from rewound.gateway.cli.fixture.rewound import Rewound
+from rewound.gateway.cli.main import main
+from rewound.gateway.client.kubeconfig import Overrides, load_target
+from rewound.gateway.record import recorder
 from tests.gateway.journal_commands import run_journal
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -13,13 +13,13 @@ import orjson
 import pytest
 import trio
 
-from actors.selectors.facts import unpack_selectable
-from gateway.cli.record import EscapingFormatter
-from gateway.client.credentials import Credential, FixedCredential
-from gateway.client.errors import ClientError
-from gateway.client.streaming import StreamingSession
-from gateway.client.target import Target
-from gateway.record.recorder import Recorder, RecordOptions, TooMuch
+from rewound.actors.selectors.facts import unpack_selectable
+from rewound.gateway.cli.record import EscapingFormatter
+from rewound.gateway.client.credentials import Credential, FixedCredential
+from rewound.gateway.client.errors import ClientError
+from rewound.gateway.client.streaming import StreamingSession
+from rewound.gateway.client.target import Target
+from rewound.gateway.record.recorder import Recorder, RecordOptions, TooMuch
 from tests.gateway.record.recording import events_of, opened
 
 MAPS = {"name": "configmaps", "kind": "ConfigMap", "namespaced": True, "verbs": ["list", "watch"]}
@@ -150,7 +150,7 @@ async def test_wrong_objects_are_tried_again(
     caplog: pytest.LogCaptureFixture,
     autojump_clock: object,
 ) -> None:
-    caplog.set_level(logging.INFO, "gateway.record")
+    caplog.set_level(logging.INFO, "rewound.gateway.record")
     await run_recorder(documents, tmp_path / "out")
     assert message in caplog.text
 
@@ -178,14 +178,14 @@ async def test_objects_may_lack_what_this_release_selects_by(tmp_path: Path, aut
 async def test_lists_are_not_larger_than_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
-    monkeypatch.setattr("gateway.record.recorder.MOST_LISTED_BYTES", 1000)
+    monkeypatch.setattr("rewound.gateway.record.recorder.MOST_LISTED_BYTES", 1000)
     items = [config_map(name=str(number)) for number in range(20)]
     with pytest.raises(TooMuch, match="record a part of them with --kinds or --namespace"):
         await run_recorder(listed(*items), tmp_path / "out")
 
 
 async def test_responses_are_bounded(monkeypatch: pytest.MonkeyPatch, autojump_clock: object) -> None:
-    monkeypatch.setattr("gateway.client.streaming.MAX_DOCUMENT", 1000)
+    monkeypatch.setattr("rewound.gateway.client.streaming.MAX_DOCUMENT", 1000)
     async with server_of({"/large": {"text": "x" * 2000}, "/small": {}}) as session:
         with pytest.raises(ClientError, match="sent a response of more than"):
             await session.get_document("/large")

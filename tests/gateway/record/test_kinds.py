@@ -12,8 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.record import follower
-from gateway.record.recorder import Recorder
+from rewound.gateway.record import follower
+from rewound.gateway.record.recorder import Recorder
 from tests.actors.object_store import Document, memory_folder
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, served
 from tests.gateway.record.recording import events_of, opened, recording

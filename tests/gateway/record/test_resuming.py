@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.client.errors import ClientError
-from gateway.record.recorder import Recorder, RecordOptions, load_positions
+from rewound.gateway.client.errors import ClientError
+from rewound.gateway.record.recorder import Recorder, RecordOptions, load_positions
 from tests.actors.object_store import WATCH_HISTORY, Document, memory_folder
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.faults.injecting import injecting, on_config_maps

@@ -10,8 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.record.recorder import load_positions
-from journal.log import Journal
+from rewound.gateway.record.recorder import load_positions
+from rewound.journal.log import Journal
 from tests.actors.object_store import Document, memory_folder
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.record.recording import recording

@@ -6,7 +6,7 @@ import base64
 import gzip
 from typing import Any
 
-from gateway.record.secret_annotations import annotations_with_values
+from rewound.gateway.record.secret_annotations import annotations_with_values
 from tests.cases import cases
 
 VALUE = "hunter2-hunter2"

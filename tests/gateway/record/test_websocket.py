@@ -20,11 +20,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.client import streaming
-from gateway.client.credentials import Credential, FixedCredential, bearer
-from gateway.client.errors import ClientError, StatusError
-from gateway.client.target import Target
-from gateway.client.websocket import WebSocketSession
+from rewound.gateway.client import streaming
+from rewound.gateway.client.credentials import Credential, FixedCredential, bearer
+from rewound.gateway.client.errors import ClientError, StatusError
+from rewound.gateway.client.target import Target
+from rewound.gateway.client.websocket import WebSocketSession
 from tests.gateway.processes import Server, process
 from tests.gateway.record.recording import events_of, opened
 from tests.ports import reserve_port
@@ -47,8 +47,8 @@ async def write(server: Server, name: str, text: str) -> int:
 # The command, with pauses that are as short as a test wants them.
 RECORD = """
 import sys
-from gateway.cli.main import main
-from gateway.record import follower, recorder
+from rewound.gateway.cli.main import main
+from rewound.gateway.record import follower, recorder
 recorder.HOLD_SECONDS = recorder.SAVED_EVERY = follower.FIRST_PAUSE = 0.1
 follower.LONGEST_PAUSE = 0.2
 sys.exit(main(["record", *sys.argv[1:]]))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from actors.kinds.built_in import built_in
-from actors.names import NAMES
-from gateway.record.changes import Change, change_of, removal
-from gateway.record.kinds import RecordedKind, recordable
-from gateway.record.recorder import HOLD_SECONDS, Reordering
-from gateway.record.writer import RecordingWriter
-from journal.log import Journal
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import NAMES
+from rewound.gateway.record.changes import Change, change_of, removal
+from rewound.gateway.record.kinds import RecordedKind, recordable
+from rewound.gateway.record.recorder import HOLD_SECONDS, Reordering
+from rewound.gateway.record.writer import RecordingWriter
+from rewound.journal.log import Journal
 from tests.actors.object_store import memory_folder
 
 STORAGE = built_in(NAMES["kubernetes"]).storage("configmaps")

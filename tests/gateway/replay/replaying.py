@@ -18,14 +18,14 @@ from typing import Any
 
 import trio
 
-from gateway.replay.comparison import Comparison
-from gateway.replay.control import ReplayControl
-from gateway.replay.player import Player
-from gateway.replay.replay import Plan, replay_settings, run_replay
-from gateway.replay.source import open_source
-from gateway.replay.writable import Progress, WritablePlan, fork_settings, make_copy, run_writable
-from gateway.settings.settings import Addresses
-from journal.recording import Recording
+from rewound.gateway.replay.comparison import Comparison
+from rewound.gateway.replay.control import ReplayControl
+from rewound.gateway.replay.player import Player
+from rewound.gateway.replay.replay import Plan, replay_settings, run_replay
+from rewound.gateway.replay.source import open_source
+from rewound.gateway.replay.writable import Progress, WritablePlan, fork_settings, make_copy, run_writable
+from rewound.gateway.settings.settings import Addresses
+from rewound.journal.recording import Recording
 from tests.actors.object_store import Document, ManualClock, memory_folder
 from tests.gateway.api import ADMIN, TOKENS, AnyPort, Api, served
 from tests.gateway.watch.watching import connect, request, with_query

@@ -10,10 +10,10 @@ from typing import Any
 
 import trio
 
-from gateway.replay.comparison import report
-from gateway.replay.player import FULL_SPEED, Moment
-from gateway.replay.replay import Plan
-from gateway.replay.writable import WritablePlan
+from rewound.gateway.replay.comparison import report
+from rewound.gateway.replay.player import FULL_SPEED, Moment
+from rewound.gateway.replay.replay import Plan
+from rewound.gateway.replay.writable import WritablePlan
 from tests.gateway.api import Api
 from tests.gateway.replay.replaying import ForkApi, forked, recorded, replayed
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.replay.player import Moment
-from gateway.replay.writable import WritablePlan
+from rewound.gateway.replay.player import Moment
+from rewound.gateway.replay.writable import WritablePlan
 from tests.api.custom.kinds import GROUP, WIDGETS, define, definition, version, widget
 from tests.gateway.api import Api, config_map
 from tests.gateway.replay.replaying import forked, recorded, replayed

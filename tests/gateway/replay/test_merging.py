@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from gateway.replay.recorded_writes import merged
+from rewound.gateway.replay.recorded_writes import merged
 from tests.cases import cases
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.profile import Rules, choose_rules
-from gateway.cli.access.flags import Parser
-from gateway.cli.main import main
-from gateway.cli.replay.flags import add_flags, plays
-from gateway.cli.replay.serving import Console, given_settings, written_kubeconfig
-from gateway.replay.player import Moment
-from gateway.replay.replay import Plan
-from gateway.settings.settings import Settings
+from rewound.actors.profile import Rules, choose_rules
+from rewound.gateway.cli.access.flags import Parser
+from rewound.gateway.cli.main import main
+from rewound.gateway.cli.replay.flags import add_flags, plays
+from rewound.gateway.cli.replay.serving import Console, given_settings, written_kubeconfig
+from rewound.gateway.replay.player import Moment
+from rewound.gateway.replay.replay import Plan
+from rewound.gateway.settings.settings import Settings
 from tests.gateway.api import TOKENS, config_map, served
 from tests.gateway.journal_commands import put, write_history
 from tests.gateway.replay.replaying import replayed
@@ -108,7 +108,7 @@ async def test_folder_of_a_running_server(tmp_path: Path) -> None:
         await api.create("configmaps", config_map("a"))
         head = await api.head()
         command = [
-            *(sys.executable, "-m", "gateway.cli.main", "replay", str(api.settings.data_dir)),
+            *(sys.executable, "-m", "rewound.gateway.cli.main", "replay", str(api.settings.data_dir)),
             *("--from", "1", "--speed", "max", "--exit", "--secure-port", "0"),
             *("--insecure-port", str(reserve_port()), "--token-auth-file", str(tokens)),
         ]
@@ -198,7 +198,7 @@ def test_sigterm_before_the_start_leaves_no_temporary_folder(
         folders.append(folder)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("gateway.cli.replay.serving.open_source", import_interrupted)
+    monkeypatch.setattr("rewound.gateway.cli.replay.serving.open_source", import_interrupted)
     with pytest.raises(SystemExit, match="143"):
         main(["replay", str(tmp_path), "--secure-port", "0", "--insecure-port", "1"])
     assert not folders[0].exists()

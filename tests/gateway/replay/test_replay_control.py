@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import trio
 
-from actors.runtime import turns
-from gateway.replay import player
-from gateway.replay.player import FULL_SPEED, Moment
-from gateway.replay.replay import Plan
-from gateway.replay.until import BadExpression
+from rewound.actors.runtime import turns
+from rewound.gateway.replay import player
+from rewound.gateway.replay.player import FULL_SPEED, Moment
+from rewound.gateway.replay.replay import Plan
+from rewound.gateway.replay.until import BadExpression
 from tests.gateway.api import served
 from tests.gateway.journal_commands import put, write_history
 from tests.gateway.replay.replaying import CONTROL, replayed

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.replay.player import Moment
-from gateway.replay.replay import Plan
-from gateway.replay.writable import WritablePlan
-from journal.transfer import export
+from rewound.gateway.replay.player import Moment
+from rewound.gateway.replay.replay import Plan
+from rewound.gateway.replay.writable import WritablePlan
+from rewound.journal.transfer import export
 from tests.actors.object_store import Document
 from tests.api.custom.kinds import GROUP, define, definition, widget
 from tests.gateway.api import Api, config_map, names
@@ -77,7 +77,7 @@ async def test_lists_are_those_of_the_recorded_server(tmp_path: Path, exported: 
 
 
 def _export(folder: Path, target: Path) -> None:
-    from journal import Journal
+    from rewound.journal import Journal
 
     journal = Journal.open(folder / "journal", readonly=True)
     with journal.read() as view, target.open("wb") as stream:

@@ -8,8 +8,8 @@ import pytest
 import trio
 import trio.testing
 
-from gateway.replay.player import FULL_SPEED, Moment
-from gateway.replay.replay import Plan
+from rewound.gateway.replay.player import FULL_SPEED, Moment
+from rewound.gateway.replay.replay import Plan
 from tests.api.custom.kinds import GROUP, define, definition, widget
 from tests.gateway.api import Api, config_map, names
 from tests.gateway.journal_commands import put, write_history

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import trio
 
-from gateway.replay.comparison import report
-from gateway.replay.player import FULL_SPEED, Moment
-from gateway.replay.writable import WritablePlan
+from rewound.gateway.replay.comparison import report
+from rewound.gateway.replay.player import FULL_SPEED, Moment
+from rewound.gateway.replay.writable import WritablePlan
 from tests.actors.object_store import Document
 from tests.gateway.api import ALICE, Api, config_map, names
 from tests.gateway.journal_commands import put as step

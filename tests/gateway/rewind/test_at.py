@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from journal import Journal, retention
+from rewound.journal import Journal, retention
 from tests.actors.object_store import WATCH_HISTORY, Document, Refused
 from tests.api.access.test_access_to_the_past import RBAC
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, names, served

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.cli.rewind.commands import COMMANDS
+from rewound.gateway.cli.rewind.commands import COMMANDS
 from tests.gateway.api import config_map
 from tests.gateway.client.command import Ended, Run, runner
 from tests.gateway.https import served_securely

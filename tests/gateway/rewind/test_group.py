@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import trio
 
-from actors.patch.json_patch import apply_json_patch
+from rewound.actors.patch.json_patch import apply_json_patch
 from tests.actors.object_store import Document
 from tests.gateway.api import ALICE, Api, config_map, served
 from tests.gateway.rewind.test_at import allow, remove_before, version_of

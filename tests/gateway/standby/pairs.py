@@ -9,8 +9,8 @@ from typing import Any
 
 import trio
 
-from gateway.settings.settings import StandbySettings
-from journal import Journal
+from rewound.gateway.settings.settings import StandbySettings
+from rewound.journal import Journal
 from tests.gateway.api import ADMIN, Api, served
 
 

@@ -14,17 +14,17 @@ import orjson
 import pytest
 import trio
 
-from gateway.cli.failures import explain
-from gateway.cli.main import main
-from gateway.client.streaming import StreamingSession
-from gateway.composition.standby import leader_target
-from gateway.settings.settings import Settings
-from gateway.standby import follower as following_module
-from gateway.standby.follower import Follower
-from gateway.standby.sinks import StandbySink
-from journal import stream
-from journal.errors import CannotFollow
-from journal.retention import advance
+from rewound.gateway.cli.failures import explain
+from rewound.gateway.cli.main import main
+from rewound.gateway.client.streaming import StreamingSession
+from rewound.gateway.composition.standby import leader_target
+from rewound.gateway.settings.settings import Settings
+from rewound.gateway.standby import follower as following_module
+from rewound.gateway.standby.follower import Follower
+from rewound.gateway.standby.sinks import StandbySink
+from rewound.journal import stream
+from rewound.journal.errors import CannotFollow
+from rewound.journal.retention import advance
 from tests.gateway.api import ADMIN, Api, config_map, names, served
 from tests.gateway.journal_commands import run_journal
 from tests.gateway.plain_client import PlainClient

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.store import housekeeping
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import Settings, StandbySettings
-from gateway.standby import feed, follower
+from rewound.actors.store import housekeeping
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import Settings, StandbySettings
+from rewound.gateway.standby import feed, follower
 from tests.api.custom.kinds import DEFINITIONS, NAME, WIDGETS, define, definition, widget
 from tests.gateway.api import ALICE, Api, config_map, names, served
 from tests.gateway.standby.pairs import floor_of, following, has_everything, standby_of, stored_bytes, url_of

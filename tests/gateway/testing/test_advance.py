@@ -11,7 +11,7 @@ import orjson
 import pytest
 import trio
 
-from gateway.testing.clock import AdvancingClock
+from rewound.gateway.testing.clock import AdvancingClock
 from tests.actors.object_store import ManualClock, memory_folder
 from tests.gateway.api import ALICE, Api, config_map, settings
 

@@ -11,13 +11,13 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.runtime import turns
-from actors.store import committer
-from actors.store.feed import Feed
-from gateway.testing import build
-from journal.batch import Batch
-from journal.log import Journal, OnPut
-from journal.records import Event
+from rewound.actors.runtime import turns
+from rewound.actors.store import committer
+from rewound.actors.store.feed import Feed
+from rewound.gateway.testing import build
+from rewound.journal.batch import Batch
+from rewound.journal.log import Journal, OnPut
+from rewound.journal.records import Event
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import ALICE, Api, ApiResponse, config_map, labelled, names, served
 from tests.gateway.journal_commands import run_journal

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.runtime import turns
-from gateway.connections.listen import Listener
+from rewound.actors.runtime import turns
+from rewound.gateway.connections.listen import Listener
 
 SEND_BUFFER = 48 << 10  # the kernel doubles it; with less, delayed acknowledgements slow the tests
 

@@ -17,19 +17,19 @@ from typing import Any
 import orjson
 import trio
 
-from actors.selectors import LabelSelector, criteria, matcher
-from actors.selectors.facts import pack_facts
-from actors.store.feed import Feed
-from gateway.handlers.watches import BookmarkParts, bookmarker, encoder
-from gateway.watch.broadcast import one_by_one
-from gateway.watch.framing import Framing, as_it_is, document
-from gateway.watch.group import Group
-from gateway.watch.hub import Hub
-from gateway.watch.interest import Interest
-from gateway.watch.member import Member
-from gateway.watch.selection import Selection
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.selectors import LabelSelector, criteria, matcher
+from rewound.actors.selectors.facts import pack_facts
+from rewound.actors.store.feed import Feed
+from rewound.gateway.handlers.watches import BookmarkParts, bookmarker, encoder
+from rewound.gateway.watch.broadcast import one_by_one
+from rewound.gateway.watch.framing import Framing, as_it_is, document
+from rewound.gateway.watch.group import Group
+from rewound.gateway.watch.hub import Hub
+from rewound.gateway.watch.interest import Interest
+from rewound.gateway.watch.member import Member
+from rewound.gateway.watch.selection import Selection
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 from tests.actors.object_store import memory_folder
 
 THINGS, OTHERS = "definition of things", "definition of others"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.watch.changes import Changes, TooOld
-from gateway.watch.frames import RETAINED_BYTES, ROUND_BYTES, SEGMENT, Backlog, Frame
-from journal.records import Event
+from rewound.gateway.watch.changes import Changes, TooOld
+from rewound.gateway.watch.frames import RETAINED_BYTES, ROUND_BYTES, SEGMENT, Backlog, Frame
+from rewound.journal.records import Event
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from gateway.watch.group import BOOKMARK_INTERVAL
+from rewound.gateway.watch.group import BOOKMARK_INTERVAL
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.watch.watching import (
     Watch,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.watch import changes
-from gateway.watch.changes import Changes, TooOld
-from journal import retention
-from journal.records import Event
+from rewound.gateway.watch import changes
+from rewound.gateway.watch.changes import Changes, TooOld
+from rewound.journal import retention
+from rewound.journal.records import Event
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 

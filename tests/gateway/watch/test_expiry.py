@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from gateway.watch import changes, frames
+from rewound.gateway.watch import changes, frames
 from tests.gateway.api import config_map, labelled, served
 from tests.gateway.watch.watching import (
     ports,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.watch import frames
-from gateway.watch.changes import Changes
-from gateway.watch.selection import Selected, Selection
-from journal.errors import Damaged
-from journal.records import Event
+from rewound.gateway.watch import frames
+from rewound.gateway.watch.changes import Changes
+from rewound.gateway.watch.selection import Selected, Selection
+from rewound.journal.errors import Damaged
+from rewound.journal.records import Event
 from tests.gateway.api import config_map, labelled, served
 from tests.gateway.watch.watching import ports, transports, watching
 from tests.settling import settled

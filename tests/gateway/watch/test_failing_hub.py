@@ -9,9 +9,9 @@ import orjson
 import pytest
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.watch.changes import Changes
-from gateway.watch.group import Sweeper
-from journal.records import Event
+from rewound.gateway.watch.changes import Changes
+from rewound.gateway.watch.group import Sweeper
+from rewound.journal.records import Event
 from tests.gateway.watch.memory_hub import MemoryHub, Watcher, memory_hub
 from tests.robustness.expected_events import Entry
 from tests.robustness.interest import Interest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.watch.framing import (
+from rewound.gateway.watch.framing import (
     StoredObjects,
     as_chunk,
     as_it_is,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.watch.group import BOOKMARK_INTERVAL, TURN
+from rewound.gateway.watch.group import BOOKMARK_INTERVAL, TURN
 from tests.gateway.watch.memory_hub import FakePipe, Watcher, memory_hub
 
 

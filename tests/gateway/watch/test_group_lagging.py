@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.message import EndReason
-from gateway.watch import changes, frames
-from gateway.watch.member import CLOSE_TIMEOUT
+from rewound.gateway.message import EndReason
+from rewound.gateway.watch import changes, frames
+from rewound.gateway.watch.member import CLOSE_TIMEOUT
 from tests.examples import examples
 from tests.gateway.watch.memory_hub import FakePipe, MemoryHub, Watcher, memory_hub
 

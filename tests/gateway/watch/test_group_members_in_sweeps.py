@@ -7,7 +7,7 @@ from itertools import pairwise
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.watch.group import TURN
+from rewound.gateway.watch.group import TURN
 from tests.gateway.watch.memory_hub import MemoryHub, Watcher, memory_hub
 
 

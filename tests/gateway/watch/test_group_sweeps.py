@@ -5,8 +5,8 @@ from __future__ import annotations
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.watch import frames
-from gateway.watch.group import SMALLEST_TURN, TURN, TURN_BYTES
+from rewound.gateway.watch import frames
+from rewound.gateway.watch.group import SMALLEST_TURN, TURN, TURN_BYTES
 from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 
 

@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.connections.http2.frame_reader import FrameReader
-from gateway.connections.http2.stream import Stream
-from gateway.connections.transport import Transport
-from gateway.watch import group
+from rewound.gateway.connections.http2.frame_reader import FrameReader
+from rewound.gateway.connections.http2.stream import Stream
+from rewound.gateway.connections.transport import Transport
+from rewound.gateway.watch import group
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.watch.http2_watches import StreamBody, connection
 from tests.gateway.watch.watching import assert_ascending, type_and_name, version

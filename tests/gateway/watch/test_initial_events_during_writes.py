@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
-from actors.store import committer as slow_disk
-from gateway.watch import initial_events as state
+from rewound.actors.store import committer as slow_disk
+from rewound.gateway.watch import initial_events as state
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.watch.watching import (
     Watch,

@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.runtime import turns
-from gateway.watch.group import WAKE_AT_ONCE
-from gateway.watch.watched_type import WatchStatistics
+from rewound.actors.runtime import turns
+from rewound.gateway.watch.group import WAKE_AT_ONCE
+from rewound.gateway.watch.watched_type import WatchStatistics
 from tests.gateway.watch.memory_hub import MemoryHub, Watcher, memory_hub
 
 OVER = -1.0  # seconds of a turn that is always over

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gateway.memory.budget import MemoryBudget, TooManyRequests
-from gateway.watch import interest as interests
-from gateway.watch.interest import GROUP_BYTES, SELECTOR_FACTOR, account
+from rewound.gateway.memory.budget import MemoryBudget, TooManyRequests
+from rewound.gateway.watch import interest as interests
+from rewound.gateway.watch.interest import GROUP_BYTES, SELECTOR_FACTOR, account
 from tests.gateway.api import Api, served
 from tests.gateway.watch.watching import watching
 from tests.settling import settled

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.watch import frames
-from gateway.watch.frames import (
+from rewound.gateway.watch import frames
+from rewound.gateway.watch.frames import (
     ALLOWANCE,
     RETAINED_BYTES,
     RETAINED_FRAMES,

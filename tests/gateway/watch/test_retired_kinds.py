@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.watch.member import CLOSE_TIMEOUT
+from rewound.gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.watch.memory_hub import OTHERS, THINGS, FakePipe, memory_hub
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.selectors import LabelSelector, matcher
-from gateway.watch.changes import Changes
-from gateway.watch.selection import Selection
-from journal.records import Event
+from rewound.actors.selectors import LabelSelector, matcher
+from rewound.gateway.watch.changes import Changes
+from rewound.gateway.watch.selection import Selection
+from rewound.journal.records import Event
 from tests.cases import cases
 from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 

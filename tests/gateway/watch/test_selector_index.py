@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.runtime.turns import Turn
-from actors.selectors import FieldSelector, LabelSelector, criteria, matcher
-from actors.selectors.facts import pack_facts
-from gateway.watch.changes import Changes
-from gateway.watch.selection import Selection
-from gateway.watch.watched_type import WatchCounters, WatchedType
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.selectors import FieldSelector, LabelSelector, criteria, matcher
+from rewound.actors.selectors.facts import pack_facts
+from rewound.gateway.watch.changes import Changes
+from rewound.gateway.watch.selection import Selection
+from rewound.gateway.watch.watched_type import WatchCounters, WatchedType
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 from tests.actors.object_store import memory_folder
 
 KEYS, VALUES = ("app", "env", "tier"), ("", "a", "b", "c", "3", "7")

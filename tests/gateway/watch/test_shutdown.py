@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import trio
 from trio.testing import MockClock
 
-from gateway.watch.member import CLOSE_TIMEOUT
+from rewound.gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.watch.watching import (
     connect,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.watch import initial_events as state
+from rewound.gateway.watch import initial_events as state
 from tests.gateway.api import config_map, served
 from tests.gateway.watch.watching import watching
 from tests.settling import settled

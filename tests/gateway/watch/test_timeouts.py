@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from gateway.handlers.watches import DEFAULT_TIMEOUT
+from rewound.gateway.handlers.watches import DEFAULT_TIMEOUT
 from tests.gateway.api import config_map, served
 from tests.gateway.watch.watching import ports, transports, watching
 from tests.settling import advance, eventually

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import trio
 
-from actors.runtime import turns
-from actors.store.reads import Listing, ListOptions
-from gateway.watch.initial_events import InitialEvents
-from gateway.watch.member import Member
+from rewound.actors.runtime import turns
+from rewound.actors.store.reads import Listing, ListOptions
+from rewound.gateway.watch.initial_events import InitialEvents
+from rewound.gateway.watch.member import Member
 from tests.gateway.api import labelled, served
 from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 from tests.gateway.watch.watching import watching

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from gateway.watch.selection import Selection
+from rewound.gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
 from tests.gateway.watch.websocket_client import CLOSE, Frame, masked, websocket_client
 from tests.settling import advance

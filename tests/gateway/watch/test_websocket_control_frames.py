@@ -7,7 +7,7 @@ import struct
 import pytest
 from trio.testing import MockClock
 
-from gateway.connections.websocket.connection import PING_AFTER, PONG_TIMEOUT
+from rewound.gateway.connections.websocket.connection import PING_AFTER, PONG_TIMEOUT
 from tests.gateway.api import config_map, served
 from tests.gateway.watch.websocket_client import CLOSE, PING, PONG, TEXT, Frame, masked, websocket_client
 from tests.settling import advance, settled

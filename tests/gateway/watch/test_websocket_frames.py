@@ -8,7 +8,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.connections.websocket.connection import WebSocket
+from rewound.gateway.connections.websocket.connection import WebSocket
 from tests.gateway.watch.websocket_client import CLOSE, PING, PONG, masked
 
 Sent = tuple[bytes, list[bytes]]  # a client's frame, and the payloads of the pongs to it

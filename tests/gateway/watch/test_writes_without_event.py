@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.errors import StorageRefused
-from actors.store.committer import BatchWriter
+from rewound.actors.errors import StorageRefused
+from rewound.actors.store.committer import BatchWriter
 from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
 from tests.gateway.watch.watching import type_and_name, watching

@@ -4,8 +4,8 @@ import gzip
 
 import trio
 
-from gateway.wire import compression, worker_threads
-from gateway.wire.compression import accepts_gzip, compress
+from rewound.gateway.wire import compression, worker_threads
+from rewound.gateway.wire.compression import accepts_gzip, compress
 from tests.cases import cases
 from tests.settling import settled
 

@@ -4,7 +4,7 @@ from email.utils import formatdate
 
 import pytest
 
-from gateway.wire.http_date import http_date
+from rewound.gateway.wire.http_date import http_date
 
 
 @pytest.mark.parametrize("seconds", [0, 784111777, 951782400.9, 1.7e9, 4102444799])

@@ -2,7 +2,7 @@
 
 import orjson
 
-from gateway.wire.json import dump_line, pretty
+from rewound.gateway.wire.json import dump_line, pretty
 
 
 def test_compact_document_ends_with_a_newline() -> None:

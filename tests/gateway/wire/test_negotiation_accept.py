@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.names import CLUSTER, KUBERNETES
-from gateway.wire import negotiate as module
-from gateway.wire.negotiate import NotAcceptable, Representation, UnknownMediaTypes, negotiate
+from rewound.actors.names import CLUSTER, KUBERNETES
+from rewound.gateway.wire import negotiate as module
+from rewound.gateway.wire.negotiate import NotAcceptable, Representation, UnknownMediaTypes, negotiate
 from tests.cases import cases
 
 # `as` with an unknown version, and with an unknown group.

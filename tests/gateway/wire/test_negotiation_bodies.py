@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.names import CLUSTER, KUBERNETES
-from gateway.wire.negotiate import UnsupportedMediaType, body_media
+from rewound.actors.names import CLUSTER, KUBERNETES
+from rewound.gateway.wire.negotiate import UnsupportedMediaType, body_media
 from tests.cases import cases
 
 

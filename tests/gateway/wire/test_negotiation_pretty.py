@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.wire.negotiate import wants_pretty
+from rewound.gateway.wire.negotiate import wants_pretty
 from tests.cases import cases
 
 

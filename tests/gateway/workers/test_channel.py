@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from gateway.workers.channel import CallFailed, Channel, ChannelClosed, HandleCall, HandleNotice
+from rewound.gateway.workers.channel import CallFailed, Channel, ChannelClosed, HandleCall, HandleNotice
 
 
 def streams() -> tuple[trio.SocketStream, trio.SocketStream]:

@@ -36,8 +36,8 @@ def children(server: Server) -> dict[str, int]:
             words = (folder / "cmdline").read_text().split("\0")
         except OSError:
             continue
-        if parent == server.process.pid and "gateway.cli.child" in words:
-            role = json.loads(words[words.index("gateway.cli.child") + 1])
+        if parent == server.process.pid and "rewound.gateway.cli.child" in words:
+            role = json.loads(words[words.index("rewound.gateway.cli.child") + 1])
             found["writer" if role["name"] == "writer" else f"worker {role['index']}"] = int(folder.name)
     return found
 

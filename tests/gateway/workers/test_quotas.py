@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from actors.flowcontrol.configuration import LevelSettings
-from actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
-from gateway.workers.channel import Channel
-from gateway.workers.quotas import QuotasOfWorker, QuotasOfWriter
+from rewound.actors.flowcontrol.configuration import LevelSettings
+from rewound.actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
+from rewound.gateway.workers.channel import Channel
+from rewound.gateway.workers.quotas import QuotasOfWorker, QuotasOfWriter
 
 LEVEL = "level"
 

@@ -10,13 +10,13 @@ import orjson
 import pytest
 import trio
 
-from gateway.composition.data_folder import CreatedPaths
-from gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from gateway.composition.open_store import open_store
-from gateway.settings.settings import AuditSettings, Settings
-from gateway.store import Store
-from gateway.workers.channel import Channel
-from gateway.workers.shared import SharedOfWorker, SharedOfWriter
+from rewound.gateway.composition.data_folder import CreatedPaths
+from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
+from rewound.gateway.composition.open_store import open_store
+from rewound.gateway.settings.settings import AuditSettings, Settings
+from rewound.gateway.store import Store
+from rewound.gateway.workers.channel import Channel
+from rewound.gateway.workers.shared import SharedOfWorker, SharedOfWriter
 from tests.actors.object_store import ManualClock
 from tests.gateway.api import Api, config_map, served, settings
 from tests.gateway.audit.auditing import PATH, rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.workers.shared_page import SharedPage
+from rewound.gateway.workers.shared_page import SharedPage
 
 
 def pages(folder: Path) -> tuple[SharedPage, SharedPage]:

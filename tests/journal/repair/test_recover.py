@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal
-from journal.environment import Databases
-from journal.errors import AlreadyOpen, CannotRecover, JournalExists, NoJournal
-from journal.files import identity
-from journal.files.data_file import DATA
-from journal.files.pages import PageFile, Walk, database_of
-from journal.repair import verify
-from journal.repair.recover import Recovered, recover
+from rewound.journal import Journal
+from rewound.journal.environment import Databases
+from rewound.journal.errors import AlreadyOpen, CannotRecover, JournalExists, NoJournal
+from rewound.journal.files import identity
+from rewound.journal.files.data_file import DATA
+from rewound.journal.files.pages import PageFile, Walk, database_of
+from rewound.journal.repair import verify
+from rewound.journal.repair.recover import Recovered, recover
 from tests.journal.model import Model, ram
 from tests.robustness.sample_journal import TYPES, Name, Sample, make_sample
 

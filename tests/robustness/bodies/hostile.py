@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 import yaml
 
-from actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.definition import Definition
 from tests.actors.kinds.growing import STYLES, Growing, paths_of
 
 JSON, YAML = "application/json", "application/yaml"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER
 from tests.gateway.api import Api, served
 from tests.robustness.bodies.hostile import HostileRequest, hostile_request
 from tests.robustness.cluster import LOOPBACK, TOKEN, Cluster

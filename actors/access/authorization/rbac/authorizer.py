@@ -13,9 +13,9 @@ from typing import Final
 
 import trio
 
-from actors.access.authorization.rbac.policy import RbacPolicy
-from actors.access.authorization.rbac.roles import CompiledBinding, CompiledRole, covering
-from actors.access.authorize import (
+from rewound.actors.access.authorization.rbac.policy import RbacPolicy
+from rewound.actors.access.authorization.rbac.roles import CompiledBinding, CompiledRole, covering
+from rewound.actors.access.authorize import (
     NO_OPINION,
     Attributes,
     Decision,
@@ -26,10 +26,10 @@ from actors.access.authorize import (
     Verdict,
     join_errors,
 )
-from actors.errors import Resource
-from actors.golang.quoting import quoted_start
-from actors.identity import User
-from actors.messages import Object
+from rewound.actors.errors import Resource
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.identity import User
+from rewound.actors.messages import Object
 
 # A cached decision takes less than a kilobyte; one with many rules counts as several. What is longer than requests
 # usually are is decided anew each time.

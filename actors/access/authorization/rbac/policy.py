@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from actors.access.authorization.rbac.roles import (
+from rewound.actors.access.authorization.rbac.roles import (
     CompiledBinding,
     CompiledRole,
     LargeBinding,
@@ -23,13 +23,13 @@ from actors.access.authorization.rbac.roles import (
     compiled_role,
     large_binding,
 )
-from actors.identity import User
-from actors.messages import Object
-from actors.names import Names
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.identity import User
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 logger = logging.getLogger(__name__)
 

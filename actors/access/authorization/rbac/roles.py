@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 import orjson
 
-from actors.access.authorize import ANY
-from actors.golang.json import unescaped
-from actors.golang.quoting import quoted
-from actors.identity import User
-from actors.kinds.declaration.meta import label_selector_matches
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.access.authorize import ANY
+from rewound.actors.golang.json import unescaped
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.identity import User
+from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
 

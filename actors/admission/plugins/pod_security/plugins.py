@@ -14,9 +14,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 import trio
 
-from actors.admission.configuration import PluginConfiguration
-from actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
-from actors.admission.plugins.pod_security.policy import (
+from rewound.actors.admission.configuration import PluginConfiguration
+from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
+from rewound.actors.admission.plugins.pod_security.policy import (
     AUDIT,
     ENFORCE,
     LATEST,
@@ -31,7 +31,7 @@ from actors.admission.plugins.pod_security.policy import (
     is_tightened,
     parse_configuration,
 )
-from actors.admission.plugins.pod_security.standards import (
+from rewound.actors.admission.plugins.pod_security.standards import (
     NEWEST,
     EvaluatedPod,
     Standards,
@@ -39,17 +39,17 @@ from actors.admission.plugins.pod_security.standards import (
     evaluated,
     reasons,
 )
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Invalid, NotFound, Resource
-from actors.messages import Object
-from actors.names import Names
-from actors.runtime.large_work import LARGE_BYTES
-from actors.runtime.turns import Turn
-from actors.selectors.facts import has_owners, unpack_uids
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Row
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Invalid, NotFound, Resource
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.turns import Turn
+from rewound.actors.selectors.facts import has_owners, unpack_uids
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Row
 
 
 def pod_security(

@@ -24,14 +24,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from actors.admission.configuration import PluginConfiguration
-from actors.errors import Resource
-from actors.kinds.validation import FieldError, dns_label, dns_subdomain, invalid
-from actors.names import Names
-from actors.selectors.facts import unpack_labels
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.admission.configuration import PluginConfiguration
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.validation import FieldError, dns_label, dns_subdomain, invalid
+from rewound.actors.names import Names
+from rewound.actors.selectors.facts import unpack_labels
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)  # from the least strict to the strictest

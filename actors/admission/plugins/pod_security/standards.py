@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from actors.admission.plugins.pod_security.policy import (
+from rewound.actors.admission.plugins.pod_security.policy import (
     BASELINE,
     LATEST,
     PRIVILEGED,
     RESTRICTED,
     LevelVersion,
 )
-from actors.golang.quoting import quoted as go_quoted
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.golang.quoting import quoted as go_quoted
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 NEWEST: Final = 25  # v1.25
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from actors.admission.plugins.quota.usage import (
+from rewound.actors.admission.plugins.quota.usage import (
     COUNT,
     ENDED,
     NOTHING,
@@ -38,15 +38,15 @@ from actors.admission.plugins.quota.usage import (
     texts_of,
     whole,
 )
-from actors.errors import Resource
-from actors.kinds.features import RECOVER_EXPANSION
-from actors.messages import Object
-from actors.names import Names
-from actors.store.document import decode
-from actors.store.feed import Feed
-from journal.log import Journal
-from journal.records import Event
-from journal.view import View
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.features import RECOVER_EXPANSION
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.view import View
 
 FEW: Final = 64  # objects that are parsed on the event loop: about two milliseconds
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import trio
 
-from actors.admission.configuration import PluginConfiguration
-from actors.admission.plugin import Plugin, rule
-from actors.admission.plugins.quota.accounts import Account, Exceeded, Quota, QuotaAccounts, QuotaSet
-from actors.admission.plugins.quota.usage import (
+from rewound.actors.admission.configuration import PluginConfiguration
+from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.plugins.quota.accounts import Account, Exceeded, Quota, QuotaAccounts, QuotaSet
+from rewound.actors.admission.plugins.quota.usage import (
     CLAIMS,
     PODS,
     REQUIRED_OF_CONTAINERS,
@@ -36,11 +36,11 @@ from actors.admission.plugins.quota.usage import (
     number_measure,
     texts_of,
 )
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.errors import Forbidden, Resource
-from actors.kinds.core.resource_quota import SCOPES
-from actors.names import Names
-from actors.runtime.time_limit import NeedsThread
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.kinds.core.resource_quota import SCOPES
+from rewound.actors.names import Names
+from rewound.actors.runtime.time_limit import NeedsThread
 
 
 class ResourceQuota(Plugin):

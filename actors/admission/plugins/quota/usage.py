@@ -12,13 +12,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from actors.errors import Resource
-from actors.kinds.core.pod import qos_class
-from actors.kinds.core.resources import HUGE_PAGES, STANDARD_CONTAINER_RESOURCES, is_extended, is_native
-from actors.kinds.values.quantity import NANOS, parse_quantity, quantity_text
-from actors.kinds.values.times import micros_of
-from actors.messages import Object
-from actors.names import Names
+from rewound.actors.errors import Resource
+from rewound.actors.kinds.core.pod import qos_class
+from rewound.actors.kinds.core.resources import (
+    HUGE_PAGES,
+    STANDARD_CONTAINER_RESOURCES,
+    is_extended,
+    is_native,
+)
+from rewound.actors.kinds.values.quantity import NANOS, parse_quantity, quantity_text
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,17 +16,17 @@ from typing import Any
 
 import orjson
 
-from actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
-from gateway.cli.command import Failure, UsageError
-from gateway.cli.journal.query.flags import Options
-from gateway.cli.journal.query.folder import Kind, Kinds, Masking, masked, masked_pair
-from journal import history, keys
-from journal.errors import Damaged
-from journal.files.data_file import DATA
-from journal.history import Index
-from journal.log import Journal
-from journal.records import Event
-from journal.view import View
+from rewound.actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
+from rewound.gateway.cli.command import Failure, UsageError
+from rewound.gateway.cli.journal.query.flags import Options
+from rewound.gateway.cli.journal.query.folder import Kind, Kinds, Masking, masked, masked_pair
+from rewound.journal import history, keys
+from rewound.journal.errors import Damaged
+from rewound.journal.files.data_file import DATA
+from rewound.journal.history import Index
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.view import View
 
 _WILD = frozenset("*?[")
 # What the journal records as the verb of an event.

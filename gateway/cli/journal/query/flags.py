@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from gateway.cli.command import UsageError
-from gateway.cli.journal.query.moments import Moment, parse_moment
+from rewound.gateway.cli.command import UsageError
+from rewound.gateway.cli.journal.query.moments import Moment, parse_moment
 
 T = TypeVar("T")
 

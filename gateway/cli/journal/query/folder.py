@@ -18,15 +18,15 @@ from typing import Any
 
 import orjson
 
-from actors.golang.json import unescaped
-from actors.kinds.apiextensions import definition_type
-from actors.kinds.built_in import built_in
-from actors.kinds.custom import definitions_of, parsed
-from actors.kinds.declaration.definition import Definition
-from actors.names import NAMES, Names
-from gateway.cli.command import UsageError
-from gateway.record.secret_annotations import annotations_with_values
-from journal.log import Journal
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.apiextensions import definition_type
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.custom import definitions_of, parsed
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import NAMES, Names
+from rewound.gateway.cli.command import UsageError
+from rewound.gateway.record.secret_annotations import annotations_with_values
+from rewound.journal.log import Journal
 
 JOURNAL = "journal"  # folder of the journal in a data folder
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from time import time_ns
 
-from gateway.cli.command import Failure, UsageError
-from gateway.cli.durations import duration
-from journal import history
-from journal.keys import MAX_OFFSET
-from journal.view import View
+from rewound.gateway.cli.command import Failure, UsageError
+from rewound.gateway.cli.durations import duration
+from rewound.journal import history
+from rewound.journal.keys import MAX_OFFSET
+from rewound.journal.view import View
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([Tt ].*)?", re.ASCII)

@@ -10,14 +10,14 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.access.accounts import tokens as authenticate
-from actors.access.accounts.claims import Reference, default_options
-from actors.access.accounts.keys import AccountKeys, KeyFiles
-from actors.access.accounts.tokens import AccountTokens, References, TokenIssuer
-from actors.access.authentication import authenticate as authentication
-from actors.access.authentication.authenticate import Authenticated, Authenticator, Refused
-from actors.errors import Unauthorized
-from actors.names import CLUSTER
+from rewound.actors.access.accounts import tokens as authenticate
+from rewound.actors.access.accounts.claims import Reference, default_options
+from rewound.actors.access.accounts.keys import AccountKeys, KeyFiles
+from rewound.actors.access.accounts.tokens import AccountTokens, References, TokenIssuer
+from rewound.actors.access.authentication import authenticate as authentication
+from rewound.actors.access.authentication.authenticate import Authenticated, Authenticator, Refused
+from rewound.actors.errors import Unauthorized
+from rewound.actors.names import CLUSTER
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
 

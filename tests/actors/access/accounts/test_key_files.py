@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from actors.access.accounts.keys import AccountKeyError, KeyFiles, Keys, check_own_key, load_keys
-from actors.certificates.pki import one_process_at_a_time
+from rewound.actors.access.accounts.keys import AccountKeyError, KeyFiles, Keys, check_own_key, load_keys
+from rewound.actors.certificates.pki import one_process_at_a_time
 
 RSA = rsa.generate_private_key(65537, 2048)
 ECDSA = ec.generate_private_key(ec.SECP521R1())

@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.access.accounts.claims import Reference, default_options
-from actors.access.accounts.tokens import AccountTokens, TokenIssuer
-from actors.access.authentication import authenticate as authentication
-from actors.access.authentication.authenticate import Authenticated
-from actors.names import CLUSTER
+from rewound.actors.access.accounts.claims import Reference, default_options
+from rewound.actors.access.accounts.tokens import AccountTokens, TokenIssuer
+from rewound.actors.access.authentication import authenticate as authentication
+from rewound.actors.access.authentication.authenticate import Authenticated
+from rewound.actors.names import CLUSTER
 from tests.actors.access.accounts.test_cached_tokens import Issuing, issuing
 
 STEPS = 200

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from actors.access.authentication.authenticate import (
+from rewound.actors.access.authentication.authenticate import (
     ANONYMOUS_USER,
     EXTRA_SPACE,
     MAX_CACHED_SUBJECTS,
     Authenticated,
     Authenticator,
 )
-from actors.errors import Unauthorized
-from actors.identity import User
+from rewound.actors.errors import Unauthorized
+from rewound.actors.identity import User
 from tests.cases import cases
 
 ALICE = User("alice", "uid-alice", ("devs",))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from actors.access.authentication.bootstrap_tokens import BootstrapTokens
-from actors.access.bootstrap_token import token_of
-from actors.identity import User
-from actors.names import CLUSTER, KUBERNETES
+from rewound.actors.access.authentication.bootstrap_tokens import BootstrapTokens
+from rewound.actors.access.bootstrap_token import token_of
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER, KUBERNETES
 from tests.actors.bootstrap_secrets import ID, SECRET, TOKEN, create_token, secret
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 

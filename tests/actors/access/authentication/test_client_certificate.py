@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.access.authentication.authenticate import user_of_certificate
-from actors.identity import User
+from rewound.actors.access.authentication.authenticate import user_of_certificate
+from rewound.actors.identity import User
 from tests.cases import cases
 
 

@@ -21,10 +21,10 @@ from jwt.algorithms import RSAAlgorithm
 from jwt.api_jws import PyJWS
 from trio.testing import MockClock
 
-import actors.access.authentication.oidc as oidc_module
-import actors.access.authentication.oidc as provider_module
-from actors.access.authentication.authenticate import Authenticated
-from actors.access.authentication.oidc import (
+import rewound.actors.access.authentication.oidc as oidc_module
+import rewound.actors.access.authentication.oidc as provider_module
+from rewound.actors.access.authentication.authenticate import Authenticated
+from rewound.actors.access.authentication.oidc import (
     MAX_BYTES,
     PAUSE,
     TIME_LIMIT,
@@ -37,11 +37,11 @@ from actors.access.authentication.oidc import (
     token_header,
     verified_claims,
 )
-from actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules
-from actors.access.remote.calls import NO_CALLS
-from actors.identity import User
-from actors.runtime.background_import import imported
-from gateway.outgoing.webhook import HttpsCalls
+from rewound.actors.access.authentication.oidc_claims import ALGORITHMS, ClaimRules
+from rewound.actors.access.remote.calls import NO_CALLS
+from rewound.actors.identity import User
+from rewound.actors.runtime.background_import import imported
+from rewound.gateway.outgoing.webhook import HttpsCalls
 from tests.actors.object_store import ManualClock
 from tests.identity_provider import (
     CLIENT_ID,
@@ -541,7 +541,7 @@ async def test_without_a_ca_file_the_roots_of_the_host_count(monkeypatch: pytest
 async def test_refusals_are_logged_without_the_token_and_once_in_ten_seconds(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "actors.access")
+    caplog.set_level(logging.INFO, "rewound.actors.access")
     async with signing() as server:
         tokens = [server.provider.token(aud="other", jti=str(number)) for number in range(3)]
         for token in tokens:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.access.authentication.oidc_claims import BadClaims, ClaimRules, username_prefix
-from actors.identity import User
-from actors.profile import Rules, parse_assignments
-from gateway.settings.access import OidcSettings
+from rewound.actors.access.authentication.oidc_claims import BadClaims, ClaimRules, username_prefix
+from rewound.actors.identity import User
+from rewound.actors.profile import Rules, parse_assignments
+from rewound.gateway.settings.access import OidcSettings
 from tests.cases import cases
 
 ISSUER = "https://accounts.example.com"

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from actors.access.authentication.authenticate import Authenticated, Authenticator, RequestHeaders, extra_key
-from actors.errors import Unauthorized
-from actors.identity import User
+from rewound.actors.access.authentication.authenticate import (
+    Authenticated,
+    Authenticator,
+    RequestHeaders,
+    extra_key,
+)
+from rewound.actors.errors import Unauthorized
+from rewound.actors.identity import User
 from tests.cases import cases
 
 HEADERS = RequestHeaders(

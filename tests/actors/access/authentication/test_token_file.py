@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.access.authentication.token_file import TokenFileError, parse_tokens, read_tokens
-from actors.identity import User
+from rewound.actors.access.authentication.token_file import TokenFileError, parse_tokens, read_tokens
+from rewound.actors.identity import User
 from tests.cases import cases
 
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable
 import pytest
 import trio
 
-from actors.access.authentication.authenticate import Authenticated, Authenticator, TokenMethod
-from actors.errors import Unauthorized
-from actors.identity import User
+from rewound.actors.access.authentication.authenticate import Authenticated, Authenticator, TokenMethod
+from rewound.actors.errors import Unauthorized
+from rewound.actors.identity import User
 
 BOB = User("bob", "7", ("ops",), (("scopes", ("read", "write")),))
 SIGNED_IN = User("bob", "7", ("ops", "system:authenticated"), (("scopes", ("read", "write")),))

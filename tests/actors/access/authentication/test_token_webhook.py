@@ -12,9 +12,9 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.authentication.authenticate import Authenticated, Outcome, Refused
-from actors.access.authentication.token_webhook import TokenWebhook
-from actors.identity import User
+from rewound.actors.access.authentication.authenticate import Authenticated, Outcome, Refused
+from rewound.actors.access.authentication.token_webhook import TokenWebhook
+from rewound.actors.identity import User
 from tests.gateway.outgoing.calling import calling
 from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import trio
 
-from actors.access.authorization.node import NodeAuthorizer, NodeGraph
-from actors.access.authorize import Attributes, Decision
-from actors.identity import User
-from actors.names import CLUSTER
+from rewound.actors.access.authorization.node import NodeAuthorizer, NodeGraph
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER
 from tests.actors.object_store import Document, Store, open_store
 
 

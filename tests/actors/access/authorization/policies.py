@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.policy import RbacPolicy
-from actors.bootstrap.objects import default_roles
-from actors.messages import Object
-from actors.names import CLUSTER, Names
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.rbac.policy import RbacPolicy
+from rewound.actors.bootstrap.objects import default_roles
+from rewound.actors.messages import Object
+from rewound.actors.names import CLUSTER, Names
 
 
 def rbac(names: Names = CLUSTER, *, defaults: bool = True) -> Rbac:

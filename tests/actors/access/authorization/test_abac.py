@@ -7,10 +7,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from actors.access.authentication.authenticate import ANONYMOUS_USER
-from actors.access.authorization.abac import Abac, PolicyFileError, read_policies
-from actors.access.authorize import Attributes, Decision, PathRule, ResourceRule, Rules, Verdict
-from actors.identity import User
+from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER
+from rewound.actors.access.authorization.abac import Abac, PolicyFileError, read_policies
+from rewound.actors.access.authorize import Attributes, Decision, PathRule, ResourceRule, Rules, Verdict
+from rewound.actors.identity import User
 from tests.cases import cases
 
 ALICE = User("alice", groups=("devs", "system:authenticated"))

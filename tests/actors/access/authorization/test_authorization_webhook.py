@@ -11,9 +11,9 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.authorization.webhook import MAX_CACHED_LENGTH, WebhookAuthorizer
-from actors.access.authorize import Attributes, Decision, Verdict
-from actors.identity import User
+from rewound.actors.access.authorization.webhook import MAX_CACHED_LENGTH, WebhookAuthorizer
+from rewound.actors.access.authorize import Attributes, Decision, Verdict
+from rewound.actors.identity import User
 from tests.gateway.outgoing.calling import calling
 from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer
 

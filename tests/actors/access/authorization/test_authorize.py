@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.authentication.authenticate import ANONYMOUS_USER
-from actors.access.authorization.chain import AlwaysAllow, AlwaysDeny
-from actors.access.authorization.modes import authorizer, parse_modes
-from actors.access.authorize import Attributes, Decision, forbidden
-from actors.identity import User
-from actors.names import CLUSTER
+from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER
+from rewound.actors.access.authorization.chain import AlwaysAllow, AlwaysDeny
+from rewound.actors.access.authorization.modes import authorizer, parse_modes
+from rewound.actors.access.authorize import Attributes, Decision, forbidden
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER
 from tests.actors.access.authorization.policies import rbac
 from tests.cases import cases
 

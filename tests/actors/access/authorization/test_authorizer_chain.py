@@ -7,9 +7,9 @@ from collections.abc import Awaitable
 import pytest
 import trio
 
-from actors.access.authorization.chain import AuthorizerChain, SystemMasters
-from actors.access.authorization.node import NodesApart
-from actors.access.authorize import (
+from rewound.actors.access.authorization.chain import AuthorizerChain, SystemMasters
+from rewound.actors.access.authorization.node import NodesApart
+from rewound.actors.access.authorize import (
     ALLOWED,
     DENIED,
     NO_OPINION,
@@ -22,7 +22,7 @@ from actors.access.authorize import (
     Rules,
     Verdict,
 )
-from actors.identity import User
+from rewound.actors.identity import User
 
 ALICE = User("alice")
 ASKED = Attributes(ALICE, "get", "", "v1", "pods", "", "default", "a")

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import trio
 
-from actors.access.authorization.chain import AlwaysDeny
-from actors.access.authorization.modes import authorizer
-from actors.access.authorization.node import BoundPod
-from actors.access.authorize import Decision
-from actors.identity import User
-from actors.runtime.large_work import LARGE_BYTES
-from journal.records import Event
+from rewound.actors.access.authorization.chain import AlwaysDeny
+from rewound.actors.access.authorization.modes import authorizer
+from rewound.actors.access.authorization.node import BoundPod
+from rewound.actors.access.authorize import Decision
+from rewound.actors.identity import User
+from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.journal.records import Event
 from tests.actors.access.authorization.node_store import (
     Nodes,
     container,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from actors.access.authorization.rbac.authorizer import Rbac
-from actors.access.authorization.rbac.roles import uncovered
-from actors.access.authorize import Attributes, Decision
-from actors.identity import User
-from actors.messages import Object
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.rbac.roles import uncovered
+from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.identity import User
+from rewound.actors.messages import Object
 from tests.actors.access.authorization.policies import account, binding, group, put, rbac, user
 
 VERBS = ("get", "list", "create", "*")

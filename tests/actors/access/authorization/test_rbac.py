@@ -8,13 +8,18 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.authentication.authenticate import ANONYMOUS_USER
-from actors.access.authorization.rbac.authorizer import MAX_CACHED, RULES_AT_ONCE, RULES_PER_ENTRY, Rbac
-from actors.access.authorization.rbac.policy import stored_policy
-from actors.access.authorize import Attributes, PathRule, ResourceRule, Rules, Verdict
-from actors.identity import User
-from actors.names import CLUSTER, KUBERNETES, Names
-from journal.records import Event
+from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER
+from rewound.actors.access.authorization.rbac.authorizer import (
+    MAX_CACHED,
+    RULES_AT_ONCE,
+    RULES_PER_ENTRY,
+    Rbac,
+)
+from rewound.actors.access.authorization.rbac.policy import stored_policy
+from rewound.actors.access.authorize import Attributes, PathRule, ResourceRule, Rules, Verdict
+from rewound.actors.identity import User
+from rewound.actors.names import CLUSTER, KUBERNETES, Names
+from rewound.journal.records import Event
 from tests.actors.access.authorization.policies import (
     account,
     binding,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.access.remote.deadlines import Deadlines
+from rewound.actors.access.remote.deadlines import Deadlines
 
 LARGEST = 1 << 20
 HOUR = 3600.0

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from actors.access.remote.kubeconfig_file import KubeconfigError, parse_kubeconfig, read_kubeconfig, read_pem
+from rewound.actors.access.remote.kubeconfig_file import (
+    KubeconfigError,
+    parse_kubeconfig,
+    read_kubeconfig,
+    read_pem,
+)
 from tests.cases import cases
 
 FULL = f"""

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from actors.access.remote.shared_calls import ExpiringCache, SharedCalls
+from rewound.actors.access.remote.shared_calls import ExpiringCache, SharedCalls
 
 
 class Slow:

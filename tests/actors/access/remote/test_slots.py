@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.access.remote.deadlines import Deadlines, TooSlow
-from actors.access.remote.slots import Slots
+from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
+from rewound.actors.access.remote.slots import Slots
 
 
 async def test_slots_go_to_those_that_wait_for_longest(autojump_clock: MockClock) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from actors.admission.chain import Admission, validate_ephemeral
-from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.admission.plugins.event_rate_limit import EventRateLimit, Limit, parse_limits
-from actors.admission.request import AdmissionRequest
-from actors.errors import RateLimited
-from actors.kinds.built_in import built_in
-from actors.messages import WriteContext
-from actors.names import CLUSTER
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.admission.chain import Admission, validate_ephemeral
+from rewound.actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
+from rewound.actors.admission.plugins.event_rate_limit import EventRateLimit, Limit, parse_limits
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.errors import RateLimited
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.messages import WriteContext
+from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.coroutines import without_waiting
 from tests.cases import cases
 
 EVENTS = built_in(CLUSTER).find("", "v1", "events")

@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-from actors.admission.plugins.limit_ranger import LimitRanger, LimitRanges, parse_limit_range, pod_violations
-from actors.admission.request import CREATE
-from actors.names import CLUSTER
-from actors.profile import Rules
+from rewound.actors.admission.plugins.limit_ranger import (
+    LimitRanger,
+    LimitRanges,
+    parse_limit_range,
+    pod_violations,
+)
+from rewound.actors.admission.request import CREATE
+from rewound.actors.names import CLUSTER
+from rewound.actors.profile import Rules
 from tests.actors.admission.admitted import admitted
 from tests.actors.object_store import Refused, Store, open_store
 from tests.cases import cases

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from actors.admission.chain import Admission, admit_ephemeral
-from actors.admission.plugins.node_restriction import NodeLabels, NodeRestriction
-from actors.admission.request import AdmissionRequest
-from actors.errors import Forbidden, NotFound
-from actors.identity import User
-from actors.messages import WriteContext
-from actors.names import CLUSTER, KUBERNETES
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.admission.chain import Admission, admit_ephemeral
+from rewound.actors.admission.plugins.node_restriction import NodeLabels, NodeRestriction
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.errors import Forbidden, NotFound
+from rewound.actors.identity import User
+from rewound.actors.messages import WriteContext
+from rewound.actors.names import CLUSTER, KUBERNETES
+from rewound.actors.runtime.coroutines import without_waiting
 from tests.actors.admission.admitted import admitted
 from tests.actors.object_store import Store, open_store
 

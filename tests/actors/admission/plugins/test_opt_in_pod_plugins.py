@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.admission.chain import Admission, validate_ephemeral
-from actors.admission.plugin import Plugin
-from actors.admission.plugins.always_pull_images import AlwaysPullImages
-from actors.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
-from actors.admission.plugins.limit_pod_hard_anti_affinity_topology import (
+from rewound.actors.admission.chain import Admission, validate_ephemeral
+from rewound.actors.admission.plugin import Plugin
+from rewound.actors.admission.plugins.always_pull_images import AlwaysPullImages
+from rewound.actors.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
+from rewound.actors.admission.plugins.limit_pod_hard_anti_affinity_topology import (
     LimitPodHardAntiAffinityTopology,
 )
-from actors.admission.plugins.security_context_deny import SecurityContextDeny
-from actors.admission.request import AdmissionRequest
-from actors.errors import Forbidden
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER
-from actors.runtime.coroutines import without_waiting
+from rewound.actors.admission.plugins.security_context_deny import SecurityContextDeny
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.errors import Forbidden
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.coroutines import without_waiting
 from tests.actors.admission.admitted import CONTEXT, admitted
 from tests.cases import cases
 

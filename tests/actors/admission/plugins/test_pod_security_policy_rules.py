@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
-from actors.admission.plugins.pod_security_policy import Policy, Unusable, check_pod, filled, parse_policy
-from actors.kinds.validation import collect
-from actors.names import CLUSTER
+from rewound.actors.admission.plugins.pod_security_policy import (
+    Policy,
+    Unusable,
+    check_pod,
+    filled,
+    parse_policy,
+)
+from rewound.actors.kinds.validation import collect
+from rewound.actors.names import CLUSTER
 from tests.cases import cases
 
 ANY = {"rule": "RunAsAny"}

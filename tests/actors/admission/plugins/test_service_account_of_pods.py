@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.admission.plugins import service_account
+from rewound.actors.admission.plugins import service_account
 from tests.actors.object_store import Refused, Store, open_store
 from tests.cases import cases
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.admission.chain import Admission
-from actors.admission.completions import CertificateLibrary, SigningRequests
-from actors.admission.request import AdmissionRequest
-from actors.identity import User
-from actors.kinds.built_in import built_in
-from actors.messages import WriteContext
-from actors.names import CLUSTER
-from actors.runtime.background_import import _imported
+from rewound.actors.admission.chain import Admission
+from rewound.actors.admission.completions import CertificateLibrary, SigningRequests
+from rewound.actors.admission.request import AdmissionRequest
+from rewound.actors.identity import User
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.messages import WriteContext
+from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.background_import import _imported
 from tests.cases import cases
 
 REQUESTS = built_in(CLUSTER).find("certificates.cluster.io", "v1", "certificatesigningrequests")

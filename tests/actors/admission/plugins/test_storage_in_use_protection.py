@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER
+from rewound.actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER
 from tests.actors.admission.admitted import admitted
 
 CATALOG = built_in(CLUSTER)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER, KUBERNETES, Names
+from rewound.actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER, KUBERNETES, Names
 from tests.actors.admission.admitted import admitted
 from tests.cases import cases
 

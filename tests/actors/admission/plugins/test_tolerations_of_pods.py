@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
-from actors.kinds.built_in import built_in
-from actors.names import CLUSTER
+from rewound.actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import CLUSTER
 from tests.actors.admission.admitted import admitted
 from tests.cases import cases
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import trio
 
-from actors.access.remote.address import WebhookAddress
-from actors.access.remote.calls import WebhookError
-from actors.access.remote.kubeconfig_file import User
-from actors.admission.webhooks.clients import WebhookClients
-from actors.admission.webhooks.credentials import WebhookCredentials
-from actors.admission.webhooks.services import Services
-from gateway.outgoing.webhook import HttpsCalls
-from journal.log import Journal
+from rewound.actors.access.remote.address import WebhookAddress
+from rewound.actors.access.remote.calls import WebhookError
+from rewound.actors.access.remote.kubeconfig_file import User
+from rewound.actors.admission.webhooks.clients import WebhookClients
+from rewound.actors.admission.webhooks.credentials import WebhookCredentials
+from rewound.actors.admission.webhooks.services import Services
+from rewound.gateway.outgoing.webhook import HttpsCalls
+from rewound.journal.log import Journal
 from tests.gateway.outgoing.https_peer import Peer, Received, https_peer, pki
 
 CALLS = 20

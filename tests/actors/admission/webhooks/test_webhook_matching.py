@@ -10,15 +10,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from actors.admission.webhooks.candidates import Candidates, Match
-from actors.admission.webhooks.hook import hooks_of
-from actors.admission.webhooks.matching import Configurations
-from actors.admission.webhooks.selector import Requirement, Selector
-from actors.kinds.built_in import built_in
-from actors.kinds.declaration.meta import label_selector_matches
-from actors.messages import Object
-from actors.names import CLUSTER
+from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from rewound.actors.admission.webhooks.candidates import Candidates, Match
+from rewound.actors.admission.webhooks.hook import hooks_of
+from rewound.actors.admission.webhooks.matching import Configurations
+from rewound.actors.admission.webhooks.selector import Requirement, Selector
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.messages import Object
+from rewound.actors.names import CLUSTER
 from tests.actors.admission.admitted import CONTEXT
 from tests.actors.object_store import Store, open_store
 

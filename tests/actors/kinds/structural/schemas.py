@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from actors.kinds.schema.decoder import Decoded
-from actors.kinds.structural.compile import Compiled, compile_schema
-from actors.kinds.structural.definition_checks import check_schema
-from actors.kinds.validation import collect
-from actors.names import NAMES
-from actors.runtime.time_limit import NeedsThread, run_limited
+from rewound.actors.kinds.schema.decoder import Decoded
+from rewound.actors.kinds.structural.compile import Compiled, compile_schema
+from rewound.actors.kinds.structural.definition_checks import check_schema
+from rewound.actors.kinds.validation import collect
+from rewound.actors.names import NAMES
+from rewound.actors.runtime.time_limit import NeedsThread, run_limited
 
 API_VERSION, KIND = "stable.example.io/v1", "Thing"
 TEXT, NUMBER, WHOLE = {"type": "string"}, {"type": "number"}, {"type": "integer"}

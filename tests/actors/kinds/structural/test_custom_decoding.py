@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.errors import Invalid
-from actors.kinds.schema import pydantic_decoder
-from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.structural.compile import _metadata_decoder
+from rewound.actors.errors import Invalid
+from rewound.actors.kinds.schema import pydantic_decoder
+from rewound.actors.kinds.schema.decoder import NotDecodable
+from rewound.actors.kinds.structural.compile import _metadata_decoder
 
 from .schemas import API_VERSION, KIND, TEXT, WHOLE, compiled, decode, decode_text, list_of, record
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.names import NAMES
+from rewound.actors.names import NAMES
 
 from .schemas import TEXT, compiled, errors_of, list_of, problems, record
 

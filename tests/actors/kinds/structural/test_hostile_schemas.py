@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.structural import validation
-from actors.kinds.structural.compile import compile_schema
-from actors.kinds.structural.definition_checks import check_schema
-from actors.kinds.structural.node import Node, parse_schema
-from actors.kinds.structural.validation import compile_list_types
-from actors.kinds.validation import collect
-from actors.names import CLUSTER
-from actors.runtime.time_limit import NeedsThread, TookTooLong, run_limited
+from rewound.actors.kinds.structural import validation
+from rewound.actors.kinds.structural.compile import compile_schema
+from rewound.actors.kinds.structural.definition_checks import check_schema
+from rewound.actors.kinds.structural.node import Node, parse_schema
+from rewound.actors.kinds.structural.validation import compile_list_types
+from rewound.actors.kinds.validation import collect
+from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.time_limit import NeedsThread, TookTooLong, run_limited
 from tests.actors.kinds.operations import counted, excess_of, operations
 from tests.cases import cases
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.json_path import MAX_VISITS, JsonPath, NotAPath
+from rewound.actors.kinds.json_path import MAX_VISITS, JsonPath, NotAPath
 from tests.cases import cases
 
 THING: dict[str, Any] = {

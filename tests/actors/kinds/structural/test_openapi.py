@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.structural.openapi import MOST_NODES, published
+from rewound.actors.kinds.structural.openapi import MOST_NODES, published
 
 from .schemas import TEXT, WHOLE, list_of, record
 

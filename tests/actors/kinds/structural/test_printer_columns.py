@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.kinds.custom import table_of
+from rewound.actors.kinds.custom import table_of
 from tests.cases import cases
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.structural.compile import Compiled
-from actors.kinds.structural.definition_checks import check_schema
-from actors.kinds.validation import collect
-from actors.names import CLUSTER
-from actors.runtime.time_limit import NeedsThread, run_limited
+from rewound.actors.kinds.structural.compile import Compiled
+from rewound.actors.kinds.structural.definition_checks import check_schema
+from rewound.actors.kinds.validation import collect
+from rewound.actors.names import CLUSTER
+from rewound.actors.runtime.time_limit import NeedsThread, run_limited
 from tests.cases import cases
 
 from .schemas import TEXT, WHOLE, compiled, errors_of, list_of, problems, record

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.kinds.structural.node import parse_schema
-from actors.kinds.structural.validation import compile_validity, validate
-from actors.names import NAMES
+from rewound.actors.kinds.structural.node import parse_schema
+from rewound.actors.kinds.structural.validation import compile_validity, validate
+from rewound.actors.names import NAMES
 from tests.cases import cases
 
 from .schemas import NUMBER, TEXT, WHOLE, compiled, list_of, problems, record

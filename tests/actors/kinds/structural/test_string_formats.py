@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.cel.go_regexp import InvalidExpression
-from actors.kinds.structural.formats import compile_pattern, format_check
+from rewound.actors.cel.go_regexp import InvalidExpression
+from rewound.actors.kinds.structural.formats import compile_pattern, format_check
 from tests.cases import cases
 
 

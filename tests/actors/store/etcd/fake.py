@@ -13,7 +13,7 @@ from typing import Any
 
 import trio
 
-from actors.etcd.api import (
+from rewound.actors.etcd.api import (
     FROM_KEY,
     Compacted,
     Compare,

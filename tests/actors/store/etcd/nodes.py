@@ -9,16 +9,16 @@ from pathlib import Path
 
 import trio
 
-from actors.runtime.supervisor import Supervisor
-from actors.store.committer import UNCONDITIONAL, Condition
-from actors.store.etcd.committer import Claims
-from actors.store.etcd.copy import prepare
-from actors.store.etcd.node import Membership, Node, Task
-from actors.store.etcd.records import Keys
-from actors.store.feed import Feed
-from actors.store.proposal import Proposal
-from journal.log import Journal
-from journal.records import Event
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.store.committer import UNCONDITIONAL, Condition
+from rewound.actors.store.etcd.committer import Claims
+from rewound.actors.store.etcd.copy import prepare
+from rewound.actors.store.etcd.node import Membership, Node, Task
+from rewound.actors.store.etcd.records import Keys
+from rewound.actors.store.feed import Feed
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
 
 KEYS = Keys("/test")

@@ -3,10 +3,10 @@
 import pytest
 import trio
 
-from actors.errors import OutcomeUnclear, Unreachable
-from actors.store.committer import Condition, Overtaken
-from actors.store.etcd.committer import NotLeading
-from actors.store.proposal import Proposal
+from rewound.actors.errors import OutcomeUnclear, Unreachable
+from rewound.actors.store.committer import Condition, Overtaken
+from rewound.actors.store.etcd.committer import NotLeading
+from rewound.actors.store.proposal import Proposal
 from tests.actors.store.etcd.fake import FakeCluster, Lost
 from tests.actors.store.etcd.nodes import KEYS, running
 from tests.actors.store.proposals import creation

@@ -3,11 +3,11 @@
 import pytest
 import trio
 
-from actors.store.etcd.compaction import Compaction
-from actors.store.etcd.copy import CannotJoin, Unsynced, prepare
-from actors.store.etcd.records import Floor
-from actors.store.proposal import Proposal
-from journal.log import Journal
+from rewound.actors.store.etcd.compaction import Compaction
+from rewound.actors.store.etcd.copy import CannotJoin, Unsynced, prepare
+from rewound.actors.store.etcd.records import Floor
+from rewound.actors.store.proposal import Proposal
+from rewound.journal.log import Journal
 from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
 from tests.actors.store.etcd.nodes import KEYS, RunningNode, running
 from tests.actors.store.proposals import creation
@@ -108,7 +108,7 @@ async def test_prefix_in_an_etcd_that_others_have_used_and_compacted(tmp_path, a
 
 
 def _puts():
-    from actors.etcd.api import Put
+    from rewound.actors.etcd.api import Put
 
     return [Put(b"other", b"")]
 

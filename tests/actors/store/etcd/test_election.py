@@ -2,8 +2,8 @@
 
 import trio
 
-from actors.store.etcd.election import GIVE_UP_SECONDS, TTL
-from actors.store.etcd.node import Task
+from rewound.actors.store.etcd.election import GIVE_UP_SECONDS, TTL
+from rewound.actors.store.etcd.node import Task
 from tests.actors.store.etcd.fake import FakeCluster
 from tests.actors.store.etcd.nodes import RunningNode, running
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.etcd.api import WatchResponse
-from actors.store.etcd.follower import CHECK_SECONDS, CopyOutdated
-from actors.store.proposal import Proposal
+from rewound.actors.etcd.api import WatchResponse
+from rewound.actors.store.etcd.follower import CHECK_SECONDS, CopyOutdated
+from rewound.actors.store.proposal import Proposal
 from tests.actors.store.etcd.fake import FakeCluster
 from tests.actors.store.etcd.nodes import RunningNode, running
 from tests.actors.store.proposals import creation

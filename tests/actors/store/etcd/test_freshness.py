@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from actors.errors import Unreachable
+from rewound.actors.errors import Unreachable
 from tests.actors.store.etcd.fake import FakeCluster
 from tests.actors.store.etcd.nodes import running
 from tests.actors.store.proposals import creation

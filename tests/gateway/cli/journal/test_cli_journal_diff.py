@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, retention
+from rewound.journal import Journal, retention
 from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 
@@ -120,7 +120,7 @@ def test_diff_below_the_floor_is_refused(folder: Path) -> None:
 
 
 def test_diff_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.cli.journal import diff
+    from rewound.gateway.cli.journal import diff
 
     monkeypatch.setattr(diff, "SLICE", 3)
     write_history(

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.rewind.difference import ABSENT, Change, describe, difference
-from gateway.cli.journal.printing import signed, summarize
+from rewound.actors.rewind.difference import ABSENT, Change, describe, difference
+from rewound.gateway.cli.journal.printing import signed, summarize
 from tests.cases import cases
 
 

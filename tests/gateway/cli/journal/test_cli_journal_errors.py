@@ -65,7 +65,7 @@ def test_folder_without_a_journal_prints_one_line_and_exits_1(tmp_path: Path, co
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from gateway.cli.main import main
+    from rewound.gateway.cli.main import main
 
     with pytest.raises(SystemExit) as stopped:
         main(["journal", command, "--help"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from journal import Journal, retention
+from rewound.journal import Journal, retention
 from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 
@@ -75,7 +75,7 @@ def test_existing_file_is_replaced_only_with_force(folder: Path, tmp_path: Path)
 
 
 def test_export_and_import_through_a_pipe(folder: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "gateway.cli.main", "journal"]
+    command = [sys.executable, "-m", "rewound.gateway.cli.main", "journal"]
     exported = subprocess.run(
         [*command, "export", "-", f"--data-dir={folder}"], check=True, capture_output=True, timeout=120
     )
@@ -134,7 +134,7 @@ def test_import_that_gets_sigterm_leaves_nothing(folder: Path, tmp_path: Path) -
         [
             sys.executable,
             "-m",
-            "gateway.cli.main",
+            "rewound.gateway.cli.main",
             "journal",
             "import",
             "-",

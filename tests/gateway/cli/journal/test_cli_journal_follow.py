@@ -12,10 +12,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gateway.cli.command import Failure
-from gateway.cli.journal.query.events import Entry, EventReader, Selection, follow
-from gateway.cli.journal.query.folder import Kinds, Masking
-from journal import Journal, retention
+from rewound.gateway.cli.command import Failure
+from rewound.gateway.cli.journal.query.events import Entry, EventReader, Selection, follow
+from rewound.gateway.cli.journal.query.folder import Kinds, Masking
+from rewound.journal import Journal, retention
 from tests.gateway.journal_commands import HistoryWriter, delete, put
 from tests.gateway.processes import heed_ctrl_c
 
@@ -85,7 +85,7 @@ def test_replaced_folder_ends_following(journal: Journal) -> None:
 def test_follows_a_process_that_grows_its_map_and_compacts(journal: Journal, tmp_path: Path) -> None:
     writer = HistoryWriter(journal)
     writer.write([put("first")])
-    command = [sys.executable, "-m", "gateway.cli.main", "journal", "log", "-f", "-o", "json"]
+    command = [sys.executable, "-m", "rewound.gateway.cli.main", "journal", "log", "-f", "-o", "json"]
     with subprocess.Popen(
         [*command, f"--data-dir={tmp_path}"],
         stdout=subprocess.PIPE,

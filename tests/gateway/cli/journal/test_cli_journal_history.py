@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, retention
+from rewound.journal import Journal, retention
 from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gateway.cli.fixture.rewound import Rewound
+from rewound.gateway.cli.fixture.rewound import Rewound
 from tests.gateway.journal_commands import run_journal
 from tests.gateway.processes import heed_ctrl_c
 from tests.robustness.cluster import LOOPBACK, TOKEN, Cluster
@@ -51,7 +51,7 @@ def test_follow_continues_across_a_restart(cluster: Cluster) -> None:
     data = cluster.folder / "data"
     words = ["journal", "log", "-f", "--kind=cm", "-o", "json", f"--data-dir={data}"]
     with subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli.main", *words],
+        [sys.executable, "-m", "rewound.gateway.cli.main", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=heed_ctrl_c,
@@ -77,7 +77,9 @@ def test_follow_continues_across_a_restart(cluster: Cluster) -> None:
 def test_closed_pipe_ends_following(rewound: Rewound) -> None:
     words = ["journal", "log", "-f", f"--data-dir={rewound.data_dir}"]
     following = subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli.main", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "rewound.gateway.cli.main", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert following.stdout is not None
     assert following.stderr is not None

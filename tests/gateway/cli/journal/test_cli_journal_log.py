@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Journal, retention
+from rewound.journal import Journal, retention
 from tests.gateway.journal_commands import Result, delete, put, run_journal, write_history
 
 LEASE = "leases.coordination.cluster.io"
@@ -156,7 +156,7 @@ def test_log_shows_events_that_retention_left(folder: Path) -> None:
 
 
 def test_log_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.cli.journal.query import events as reading
+    from rewound.gateway.cli.journal.query import events as reading
 
     monkeypatch.setattr(reading, "SLICE", 3)
     monkeypatch.setattr(reading, "SCAN", 5)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.journal.query.moments import Moment, parse_moment
-from journal import Journal
+from rewound.gateway.cli.journal.query.moments import Moment, parse_moment
+from rewound.journal import Journal
 from tests.gateway.journal_commands import NOON, HistoryWriter, put
 
 

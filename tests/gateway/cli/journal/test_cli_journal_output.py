@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from actors.rewind.difference import escaped
-from gateway.cli.journal.printing import Columns, LogLines, Output
-from gateway.cli.journal.query.events import EventReader, Selection
-from gateway.cli.journal.query.folder import Masking, open_folder
+from rewound.actors.rewind.difference import escaped
+from rewound.gateway.cli.journal.printing import Columns, LogLines, Output
+from rewound.gateway.cli.journal.query.events import EventReader, Selection
+from rewound.gateway.cli.journal.query.folder import Masking, open_folder
 from tests.cases import cases
 from tests.gateway.journal_commands import put, run_journal, write_history
 
@@ -48,7 +48,7 @@ def test_output_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
 
 def on_a_terminal(folder: Path, environ: dict[str, str]) -> str:
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "gateway.cli.main", "journal", "log", f"--data-dir={folder}"]
+    command = [sys.executable, "-m", "rewound.gateway.cli.main", "journal", "log", f"--data-dir={folder}"]
     inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
     subprocess.run(command, stdout=theirs, env={**inherited, **environ}, check=True, timeout=120)
     os.close(theirs)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.gateway.journal_commands import put, write_history
 
-COMMAND = [sys.executable, "-m", "gateway.cli.main", "journal"]
+COMMAND = [sys.executable, "-m", "rewound.gateway.cli.main", "journal"]
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import io
 
-from gateway.cli.journal.printing import Progress
+from rewound.gateway.cli.journal.printing import Progress
 
 
 class Clock:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.wire.yaml import load
-from journal import Journal, retention
+from rewound.gateway.wire.yaml import load
+from rewound.journal import Journal, retention
 from tests.gateway.journal_commands import HistoryWriter, delete, put, run_journal, write_history
 
 

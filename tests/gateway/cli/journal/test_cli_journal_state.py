@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.wire.yaml import load
-from journal import Journal, retention
+from rewound.gateway.wire.yaml import load
+from rewound.journal import Journal, retention
 from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 
@@ -103,7 +103,7 @@ def test_versions_outside_the_journal_are_refused(folder: Path) -> None:
 
 
 def test_state_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.cli.journal import state
+    from rewound.gateway.cli.journal import state
 
     monkeypatch.setattr(state, "SLICE", 4)
     write_history(

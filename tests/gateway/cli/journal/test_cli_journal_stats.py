@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.cli.journal.printing import rate
-from journal import Event, Journal, retention, snapshot_writer
+from rewound.gateway.cli.journal.printing import rate
+from rewound.journal import Event, Journal, retention, snapshot_writer
 from tests.cases import cases
 from tests.gateway.journal_commands import NOON, delete, put, run_journal, write_history
 

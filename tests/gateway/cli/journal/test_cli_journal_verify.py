@@ -7,9 +7,9 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from gateway.cli.command import Failure
-from gateway.cli.journal import verify
-from journal import Journal, keys
+from rewound.gateway.cli.command import Failure
+from rewound.gateway.cli.journal import verify
+from rewound.journal import Journal, keys
 from tests.gateway.journal_commands import put, run_journal, write_history
 
 NOTHING = sha256().hexdigest()
@@ -93,7 +93,7 @@ def test_verify_of_an_empty_folder_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["verify", "srve"])
 def test_top_level_verify_is_not_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from gateway.cli.main import main
+    from rewound.gateway.cli.main import main
 
     assert main([command]) == 2
     assert "is not a command" in capsys.readouterr().err

@@ -12,10 +12,10 @@ import pytest
 import trio
 import trio.testing
 
-from actors.profile import Rules
-from gateway.asgi import create_application, settings_of
-from gateway.composition.application import Application
-from gateway.settings.checks import SettingsError
+from rewound.actors.profile import Rules
+from rewound.asgi import create_application, settings_of
+from rewound.gateway.composition.application import Application
+from rewound.gateway.settings.checks import SettingsError
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.gateway.api import ADMIN, settings
 

@@ -11,10 +11,10 @@ import orjson
 import pytest
 import trio
 
-from gateway.composition.extensions import Extensions
-from gateway.settings import settings as settings_module
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import Settings
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.settings import settings as settings_module
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import Settings
 from tests.conformance.http3_client import Http3Client, connected
 from tests.conformance.through import Answer
 from tests.gateway.api import ADMIN, Api, config_map, served

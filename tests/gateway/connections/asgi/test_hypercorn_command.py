@@ -1,4 +1,4 @@
-"""`hypercorn -k trio gateway.asgi:application`: another program's server runs the API, and stops it in good order."""
+"""`hypercorn -k trio rewound.asgi:application`: another program's server runs the API, and stops it in good order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_api_is_served_and_its_data_stays(tmp_path: Path) -> None:
     headers = {"authorization": f"Bearer {ADMIN}"}
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "gateway.asgi:application"], env=environment, stdout=log, stderr=log
+            [*command, "rewound.asgi:application"], env=environment, stdout=log, stderr=log
         )
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:

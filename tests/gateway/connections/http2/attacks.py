@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.connections.http2.connection import Http2Connection
-from gateway.connections.http2.output import Output
-from gateway.connections.listen import Listener
-from gateway.message import EndReason, Finished, Request, Response
+from rewound.gateway.connections.http2.connection import Http2Connection
+from rewound.gateway.connections.http2.output import Output
+from rewound.gateway.connections.listen import Listener
+from rewound.gateway.message import EndReason, Finished, Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, RawClient, raw_client
 from tests.gateway.connections.http_server import Host
 

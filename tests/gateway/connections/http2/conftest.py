@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.ops import loop_watchdog
+from rewound.gateway.ops import loop_watchdog
 
 
 @pytest.fixture(autouse=True)

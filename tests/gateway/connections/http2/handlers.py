@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 
 
 async def echo(request: Request) -> Response:

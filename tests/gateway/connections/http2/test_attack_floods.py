@@ -6,8 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.connections.limits import Limits
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http2.attacks import (
     attacked,
     block,

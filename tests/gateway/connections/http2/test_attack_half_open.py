@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 from trio.testing import MockClock
 
-from gateway.connections.limits import Limits
+from rewound.gateway.connections.limits import Limits
 from tests.gateway.connections.http2.attacks import attacked, block, is_served
 from tests.gateway.connections.http2.handlers import Gate
 from tests.gateway.connections.http2.raw_client import (

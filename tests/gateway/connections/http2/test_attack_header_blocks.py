@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 from trio.testing import MockClock
 
-from gateway.connections.limits import Limits
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http2.attacks import attacked, block, counted_calls, expect_calm
 from tests.gateway.connections.http2.raw_client import (

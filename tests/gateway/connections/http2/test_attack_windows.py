@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from gateway.connections.limits import Limits
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http2.attacks import (
     Watches,
     attacked,

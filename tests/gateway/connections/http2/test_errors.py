@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.message import Request, Response
+from rewound.gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder, echo
 from tests.gateway.connections.http2.raw_client import (

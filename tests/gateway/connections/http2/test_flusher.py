@@ -8,7 +8,7 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.connections.http2.output import Flusher
+from rewound.gateway.connections.http2.output import Flusher
 
 
 class LargeQueue:

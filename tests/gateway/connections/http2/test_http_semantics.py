@@ -2,8 +2,8 @@
 
 import pytest
 
-from gateway.connections.limits import Limits
-from gateway.message import Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Response
 from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder, echo
 from tests.gateway.connections.http2.raw_client import (

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import trio
 
-from gateway.connections.http2.output import Flusher, Output
-from gateway.connections.limits import Limits
+from rewound.gateway.connections.http2.output import Flusher, Output
+from rewound.gateway.connections.limits import Limits
 
 WIDE = 1 << 30
 

@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.connections.limits import DRAIN_TICK, Limits
-from gateway.message import Request, Response
+from rewound.gateway.connections.limits import DRAIN_TICK, Limits
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.conftest import BUFFER, limit_receive_buffer
 from tests.gateway.connections.http2.raw_client import (
     DATA,

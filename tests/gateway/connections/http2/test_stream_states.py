@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.connections.limits import Limits
+from rewound.gateway.connections.limits import Limits
 from tests.cases import cases
 from tests.gateway.connections.http2.handlers import Gate, Recorder, echo
 from tests.gateway.connections.http2.raw_client import (

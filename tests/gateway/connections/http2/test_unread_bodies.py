@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.connections.http2 import bodies
-from gateway.memory.budget import MemoryBudget
-from gateway.message import Request, Response
+from rewound.gateway.connections.http2 import bodies
+from rewound.gateway.memory.budget import MemoryBudget
+from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http2.raw_client import (
     ErrorCode,
     RawClient,

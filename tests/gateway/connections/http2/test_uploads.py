@@ -2,8 +2,8 @@
 
 import trio
 
-from gateway.connections.limits import Limits
-from gateway.message import ForwardingClient, Report, Request, Response
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import ForwardingClient, Report, Request, Response
 from tests.gateway.connections.http2.raw_client import ErrorCode, data, raw_client, rst_stream
 from tests.gateway.connections.http_server import served
 

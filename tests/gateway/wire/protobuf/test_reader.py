@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.schema.fields import (
+from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
     BYTES,
@@ -21,9 +21,9 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
-from gateway.wire.protobuf.wire_format import MalformedMessage
-from gateway.wire.protobuf.writer import message_writer
+from rewound.gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
+from rewound.gateway.wire.protobuf.wire_format import MalformedMessage
+from rewound.gateway.wire.protobuf.writer import message_writer
 from tests.cases import cases
 
 INNER = Struct("test.v1.Inner", Field("a", STRING, 1), Field("b", INT64, 2, pointer=True))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import orjson
 
-from actors.kinds.declaration.definition import Definition
-from actors.names import CLUSTER, KUBERNETES
-from gateway.wire.protobuf import ProtobufEncoder, read_object
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import CLUSTER, KUBERNETES
+from rewound.gateway.wire.protobuf import ProtobufEncoder, read_object
 from tests.actors.kinds.registries import registry_of
 from tests.cases import cases
 from tests.gateway.describe.specimens import key, specimens

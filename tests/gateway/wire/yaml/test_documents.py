@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.wire.yaml import Loaded, YamlError, load
+from rewound.gateway.wire.yaml import Loaded, YamlError, load
 from tests.cases import cases
 
 

@@ -1,6 +1,6 @@
 """Duplicate keys: the last wins, and each is reported with the line of its value."""
 
-from gateway.wire.yaml import load, merge_problems
+from rewound.gateway.wire.yaml import load, merge_problems
 
 
 def duplicate(line: int, key: str) -> str:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.golang.json import DEEPEST
-from gateway.wire.yaml import YamlError, load
-from gateway.wire.yaml.reader import ALIAS_BUDGET
+from rewound.actors.golang.json import DEEPEST
+from rewound.gateway.wire.yaml import YamlError, load
+from rewound.gateway.wire.yaml.reader import ALIAS_BUDGET
 
 LAUGHS = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
     b"%c: &%c [%s]\n" % (letter, letter, b",".join([b"*%c" % (letter - 1)] * 9)) for letter in b"bcdefghi"

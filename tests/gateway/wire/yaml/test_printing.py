@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway.wire.yaml import dump, from_json
+from rewound.gateway.wire.yaml import dump, from_json
 from tests.cases import cases
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gateway.wire.yaml import Loaded, dump, load
+from rewound.gateway.wire.yaml import Loaded, dump, load
 from tests.examples import examples
 
 # Characters with a meaning in YAML, which random text would rarely have.

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.wire.yaml import YamlError, load
+from rewound.gateway.wire.yaml import YamlError, load
 from tests.cases import cases
 
 

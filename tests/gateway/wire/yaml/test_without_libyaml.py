@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from gateway.wire.yaml import YamlError, dump, load, reader, writer
+from rewound.gateway.wire.yaml import YamlError, dump, load, reader, writer
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,8 @@
 import orjson
 import trio
 
-from gateway.wire import worker_threads
-from gateway.wire.yaml import dump, from_json_in_thread
+from rewound.gateway.wire import worker_threads
+from rewound.gateway.wire.yaml import dump, from_json_in_thread
 from tests.settling import settled
 
 SMALL = b'{"a": 1}'

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
-from actors.admission.plugins.pod_security.policy import (
+from rewound.actors.admission.configuration import AdmissionConfigurationError, PluginConfiguration
+from rewound.actors.admission.plugins.pod_security.policy import (
     LevelVersion,
     PodSecurityConfiguration,
     Policy,
     parse_configuration,
 )
-from actors.names import CLUSTER, KUBERNETES, Names
+from rewound.actors.names import CLUSTER, KUBERNETES, Names
 from tests.cases import cases
 
 GROUP = "pod-security.admission.config.cluster.io"

@@ -7,12 +7,16 @@ from typing import Any
 import pytest
 import trio
 
-from actors.admission.plugins.pod_security import plugins as existing_pods
-from actors.admission.plugins.pod_security.plugins import PodSecurityOfExistingPods
-from actors.admission.plugins.pod_security.policy import PodSecurityConfiguration, Policy, PolicyLabels
-from actors.admission.plugins.pod_security.standards import Standards
-from actors.admission.request import UPDATE, AdmissionRequest
-from actors.names import CLUSTER
+from rewound.actors.admission.plugins.pod_security import plugins as existing_pods
+from rewound.actors.admission.plugins.pod_security.plugins import PodSecurityOfExistingPods
+from rewound.actors.admission.plugins.pod_security.policy import (
+    PodSecurityConfiguration,
+    Policy,
+    PolicyLabels,
+)
+from rewound.actors.admission.plugins.pod_security.standards import Standards
+from rewound.actors.admission.request import UPDATE, AdmissionRequest
+from rewound.actors.names import CLUSTER
 from tests.actors.object_store import Store, open_store
 
 HEADING = 'existing pods in namespace "default" violate the new PodSecurity enforce level "baseline:latest"'
@@ -94,7 +98,7 @@ async def test_evaluation_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_work_runs_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every turn is over after one pod: other tasks run in between."""
-    monkeypatch.setattr("actors.runtime.turns.TURN", 0.0)
+    monkeypatch.setattr("rewound.actors.runtime.turns.TURN", 0.0)
     async with open_store() as store, trio.open_nursery() as nursery:
         for name in "abcdefgh":
             await add_pod(store, name, **HOST)

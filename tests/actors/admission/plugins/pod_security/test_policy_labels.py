@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.admission.plugins.pod_security.policy import (
+from rewound.actors.admission.plugins.pod_security.policy import (
     LATEST,
     LevelVersion,
     Policy,
@@ -10,7 +10,7 @@ from actors.admission.plugins.pod_security.policy import (
     is_tightened,
     is_version,
 )
-from actors.names import CLUSTER, KUBERNETES
+from rewound.actors.names import CLUSTER, KUBERNETES
 from tests.cases import cases
 
 DEFAULTS = Policy(

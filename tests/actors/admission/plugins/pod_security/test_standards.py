@@ -8,9 +8,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from actors.admission.plugins.pod_security.policy import BASELINE, LATEST, RESTRICTED, LevelVersion
-from actors.admission.plugins.pod_security.standards import Standards, describe, evaluated
-from actors.names import CLUSTER, KUBERNETES, NAMES, Names
+from rewound.actors.admission.plugins.pod_security.policy import BASELINE, LATEST, RESTRICTED, LevelVersion
+from rewound.actors.admission.plugins.pod_security.standards import Standards, describe, evaluated
+from rewound.actors.names import CLUSTER, KUBERNETES, NAMES, Names
 from tests.cases import cases
 
 STANDARDS = {names.dialect: Standards(names) for names in NAMES.values()}

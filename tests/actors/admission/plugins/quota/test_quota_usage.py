@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.admission.plugins.quota.accounts import Account, QuotaAccounts
-from actors.admission.plugins.quota.usage import ClaimMeasure, PodMeasure, service_demand, texts_of
-from actors.names import CLUSTER, KUBERNETES
+from rewound.actors.admission.plugins.quota.accounts import Account, QuotaAccounts
+from rewound.actors.admission.plugins.quota.usage import ClaimMeasure, PodMeasure, service_demand, texts_of
+from rewound.actors.names import CLUSTER, KUBERNETES
 from tests.actors.admission.plugins.quota.objects import add_quota, claim, config_map, pod, service
 from tests.actors.object_store import Refused, Store, open_store
 from tests.cases import cases

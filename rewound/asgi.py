@@ -1,6 +1,6 @@
 """The ASGI 3 application for servers that import one, configured by the environment:
 
-    REWOUND_DATA_DIR=data REWOUND_DIALECT=kubernetes hypercorn -k trio gateway.asgi:application
+    REWOUND_DATA_DIR=data REWOUND_DIALECT=kubernetes hypercorn -k trio rewound.asgi:application
 
 Every flag of `rewound serve` is a variable: `REWOUND_` and its name, in capitals, with underscores. A flag that may
 occur more than once takes its values on lines of their own. The flags about listeners do not make it listen; with
@@ -16,11 +16,11 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from gateway.cli.failures import explain
-from gateway.cli.flags.parser import parse_flags
-from gateway.composition.application import Application
-from gateway.settings.checks import SettingsError
-from gateway.settings.settings import Settings
+from rewound.gateway.cli.failures import explain
+from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.composition.application import Application
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import Settings
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,39 @@
+"""Rewound, an event-sourced cluster API server: what programs import.
+
+    from rewound import Rewound, RequestFailed      the type of the fixture, and what its requests raise
+    rewound.asgi:application                        the server as an ASGI application
+    python -m rewound serve                         the command
+
+The folders `actors`, `gateway` and `journal` of the repository are packages of this one (links lead to them), so that a
+project may have packages of these names itself. Names are imported on first use: a test suite that does not use the
+fixture imports nothing but this module.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rewound.gateway.cli.fixture.control_client import RequestFailed
+    from rewound.gateway.cli.fixture.rewound import Rewound
+
+__all__ = ["RequestFailed", "Rewound"]
+
+_MODULES = {
+    "RequestFailed": "rewound.gateway.cli.fixture.control_client",
+    "Rewound": "rewound.gateway.cli.fixture.rewound",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'rewound' has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULES])
