@@ -254,18 +254,22 @@ class Driver:
         self._missing: list[int] = []
 
     def run(self, clients: Sequence[tuple[Connections, Talk]], checks: int) -> None:
+        """Until there are so many checks, of each client at least one."""
         self._clients = list(clients)
         self._sent, self._missing = [[] for _ in clients], [0] * len(clients)
-        steps = [0] * len(clients)
+        steps, unchecked = [0] * len(clients), set(range(len(clients)))
         for number, (_, talk) in enumerate(clients):
             self._send(number, next(talk))
         while self._waiting:
             for number in self._complete():
-                if self._result.total >= checks:
+                before = self._result.total
+                if before >= checks and number not in unchecked:
                     continue
                 steps[number] += 1
                 answers = [_answer(connection) for connection, _ in self._sent[number]]
                 wanted = self._clients[number][1].send(answers)
+                if self._result.total > before:
+                    unchecked.discard(number)
                 if steps[number] % MOVE_EVERY == 0:
                     wanted = self._moved(number, wanted)
                 self._send(number, wanted)

@@ -48,7 +48,10 @@ def test_reader_takes_the_stored_dialect(tmp_path: Path) -> None:
 
 def test_second_writing_process_is_refused(tmp_path: Path) -> None:
     first = Journal.open(tmp_path)
-    script = f"from journal import Journal; from pathlib import Path; Journal.open(Path({str(tmp_path)!r}))"
+    script = (
+        "from pathlib import Path; from rewound.journal import Journal\n"
+        f"Journal.open(Path({str(tmp_path)!r}))"
+    )
     second = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120
     )

@@ -34,7 +34,7 @@ from rewound.gateway.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 # When every commit counts as slow, the committer runs all of them in a thread beside the event loop.
-_SLOW_DISK = "from actors.store import committer; committer.SLOW_COMMIT = 0.0"
+_SLOW_DISK = "from rewound.actors.store import committer; committer.SLOW_COMMIT = 0.0"
 
 
 class DidNotStart(Exception):

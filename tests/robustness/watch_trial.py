@@ -24,15 +24,15 @@ from tests.robustness.traffic import Traffic
 from tests.robustness.validate.watch import validate_watches
 from tests.robustness.watchers import Watchers
 
-_FREQUENT_BOOKMARKS = "from gateway.watch import group; group.BOOKMARK_INTERVAL = 0.05"
+_FREQUENT_BOOKMARKS = "from rewound.gateway.watch import group; group.BOOKMARK_INTERVAL = 0.05"
 _SMALL_CACHES = (
-    "from gateway.watch import changes, frames; frames.RETAINED_FRAMES = 4; changes.HELD_EVENTS = 8",
-    "from gateway.watch import changes; changes.STEP_EVENTS = 3",
+    "from rewound.gateway.watch import changes, frames; frames.RETAINED_FRAMES = 4; changes.HELD_EVENTS = 8",
+    "from rewound.gateway.watch import changes; changes.STEP_EVENTS = 3",
 )
 _SMALL_PAGES = (
-    "from gateway.watch import initial_events; initial_events.FIRST_PAGE = 2; initial_events.LARGEST_PAGE = 3"
+    "from rewound.gateway.watch import initial_events as pages; pages.FIRST_PAGE = 2; pages.LARGEST_PAGE = 3"
 )
-_SMALL_TURNS = "from gateway.watch import group, hub; group.TURN = hub.TURN = group.SMALLEST_TURN = 1"
+_SMALL_TURNS = "from rewound.gateway.watch import group, hub; group.TURN = hub.TURN = group.SMALLEST_TURN = 1"
 _SMALL_BUFFERS = """
 import socket
 class SmallBufferSocket(socket.socket):

@@ -64,8 +64,8 @@ def test_next_start_changes_nothing(folder: Path) -> None:
 
 def test_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
     program = (
-        "import sys, pathlib; from gateway.connections.config import ServerConfig\n"
-        "from actors.certificates.pki import prepare\n"
+        "import sys, pathlib; from rewound.gateway.connections.config import ServerConfig\n"
+        "from rewound.actors.certificates.pki import prepare\n"
         f"c = prepare(pathlib.Path({str(folder)!r}), {NAMES!r}, {NOW})\n"
         "certificates = {'certfile': str(c.certificate('server')), 'keyfile': str(c.key('server'))}\n"
         "assert ServerConfig.from_mapping(certificates).create_ssl_context()\n"
@@ -146,7 +146,7 @@ def test_process_that_began_early_makes_the_certificates(tmp_path: Path) -> None
 
 def test_process_that_began_early_ends_when_nobody_needs_it() -> None:
     program = (
-        "import os; from actors.certificates.issuing_process import begin_early\n"
+        "import os; from rewound.actors.certificates.issuing_process import begin_early\n"
         "with begin_early(wanted=True): os.waitpid(-1, os.WNOHANG)\n"  # it runs
         "try: os.waitpid(-1, os.WNOHANG)\n"
         "except ChildProcessError: print('none')"

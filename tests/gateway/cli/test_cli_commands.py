@@ -49,7 +49,7 @@ def test_help_for_serve_needs_no_valid_flags(capsys: pytest.CaptureFixture[str])
 
 def test_version_imports_little() -> None:
     program = (
-        "import sys; from gateway.cli.main import main; main(['--version'])\n"
+        "import sys; from rewound.gateway.cli.main import main; main(['--version'])\n"
         "heavy = {'trio', 'argparse', 'ssl', 'lmdb', 'orjson', 'cryptography'} & set(sys.modules)\n"
         "sys.exit(', '.join(heavy) or None)"
     )

@@ -103,7 +103,7 @@ def test_start_without_flags_imports_nothing_that_only_flags_and_rare_requests_n
 def test_flags_are_parsed_before_the_event_loop_is_imported() -> None:
     """The child that makes certificates starts with the flags known, and works while this process imports the rest."""
     program = (
-        "import sys; from gateway.cli.serve import parse_flags; parse_flags(['--secure-port=6443'])\n"
+        "import sys; from rewound.gateway.cli.serve import parse_flags; parse_flags(['--secure-port=6443'])\n"
         "print(*sys.modules)"
     )
     run = subprocess.run(
@@ -117,7 +117,7 @@ def test_flags_are_parsed_before_the_event_loop_is_imported() -> None:
 def test_commands_about_a_data_folder_import_no_event_loop(tmp_path: Path) -> None:
     Journal.open(tmp_path / "journal").close()
     program = (
-        "import sys; from gateway.cli.main import main\n"
+        "import sys; from rewound.gateway.cli.main import main\n"
         f"assert main(['journal', 'log', '--data-dir', {str(tmp_path)!r}]) == 0\n"
         f"assert main(['journal', 'state', '--data-dir', {str(tmp_path)!r}]) == 0\n"
         "sys.exit('trio was imported' if 'trio' in sys.modules else None)"

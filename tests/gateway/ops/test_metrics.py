@@ -355,8 +355,8 @@ def test_process_and_release_are_metrics(metrics: Metrics) -> None:
 
 def test_scrape_needs_no_client_library() -> None:
     program = (
-        "import sys; from gateway.ops.metrics import Metrics\n"
-        "from gateway.ops.request_series import RequestSeries\n"
+        "import sys; from rewound.gateway.ops.metrics import Metrics\n"
+        "from rewound.gateway.ops.request_series import RequestSeries\n"
         "m = Metrics(RequestSeries(lambda route: True, lambda route: None))\n"
         "import trio; assert b'apiserver_request_total' in trio.run(m.scrape)\n"
         "assert 'prometheus_client' not in sys.modules"

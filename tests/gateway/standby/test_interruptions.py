@@ -266,6 +266,9 @@ async def test_killed_processes_go_on_and_a_standby_takes_over(tmp_path: Path) -
                 nursery.cancel_scope.cancel()
                 await_head = max(writer.acknowledged)
                 with trio.CancelScope(shield=True):
+                    with trio.fail_after(60):
+                        while await head_of(standby) < await_head:
+                            await trio.sleep(0.05)
                     response = await standby.client.get(f"{MAPS}?resourceVersion={await_head}")
                     assert response.status_code == 200
                     versions = {int(one["metadata"]["resourceVersion"]) for one in response.json()["items"]}
