@@ -27,6 +27,16 @@ from tests.virtual_time import stopped_by_threads
 LONG_TESTS = ("tests/robustness/", "tests/benchmarks/")
 WITH_SERVERS = ("tests/api/", "tests/gateway/")
 
+
+class OneName:
+    """Refuses to import a folder of the repository, which is in `sys.path` here, as a package of its own name."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name in ("actors", "gateway", "journal"):
+            raise ImportError(f"import it as rewound.{name}")
+
+
+sys.meta_path.insert(0, OneName())  # type: ignore[arg-type]
 register_profiles()
 share_kinds()
 # Commits run in the event loop, however slow this machine's disk is: virtual time does not wait for threads, nor does

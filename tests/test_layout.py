@@ -1,8 +1,15 @@
-"""Tests of a package mirror its folders; what a client sees of the whole server is in `tests/api`, by subject."""
+"""Tests of a package mirror its folders; what a client sees of the whole server is in `tests/api`, by subject.
+
+Everything is imported as `rewound`.
+"""
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
 from pathlib import Path
+
+import pytest
 
 TESTS = Path(__file__).parent
 PACKAGES = ("actors", "gateway", "journal")
@@ -25,6 +32,37 @@ def test_subjects_of_the_api_are_folders() -> None:
     """Also those of the gateway: what lies beside its folders are servers and clients that tests share."""
     assert sorted((TESTS / "api").glob("test_*.py")) == []
     assert sorted((TESTS / "gateway").glob("test_*.py")) == []
+
+
+# Also in strings: programs that tests run, examples in documents.
+FOLDERS_IMPORTED = re.compile(
+    r"\bfrom (?:actors|gateway|journal)(?:\.[\w.]+)? import\b|(?:^|[\"';])\s*import (?:actors|gateway|journal)\b|"
+    r"-m (?:actors|gateway|journal)\b|(?<![\w.])(?:actors|gateway)(?:\.\w+)+:[a-z]",
+    re.MULTILINE,
+)
+READ_BY_PEOPLE_AND_PROGRAMS = (".py", ".md", ".toml", ".mk", ".yaml", ".sh", ".js", ".go")
+
+
+def test_folders_are_imported_as_packages_of_rewound() -> None:
+    """Another project may have packages named actors, gateway and journal, and gets its own."""
+    root = TESTS.parent
+    tops = [root / "README.md", root / "CONTRIBUTING.md", root / "pyproject.toml", root / "Makefile"]
+    for folder in ("actors", "gateway", "journal", "tests", "benchmarks", "docs", ".ci"):
+        tops += [one for one in (root / folder).rglob("*") if one.suffix in READ_BY_PEOPLE_AND_PROGRAMS]
+    assert len(tops) > 1000
+    found = [
+        f"{file.relative_to(root)}: {match[0].strip()}"
+        for file in [*tops, *(root / "rewound").glob("*.py")]
+        for match in FOLDERS_IMPORTED.finditer(file.read_text())
+    ]
+    assert found == []
+
+
+def test_import_under_the_name_of_a_folder_fails() -> None:
+    """It would find the module a second time, with classes of its own."""
+    for name in ("actors", "gateway", "journal"):
+        with pytest.raises(ImportError, match=f"rewound.{name}"):
+            import_module(f"{name}.errors")
 
 
 def folders(folder: Path) -> list[Path]:
