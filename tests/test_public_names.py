@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-OURS = ("actors", "benchmarks", "gateway", "journal", "tests")
+OURS = ("benchmarks", "rewound", "tests")
 # Private by their names, public by their documentation.
 DOCUMENTED = {"os._exit", "sys._getframe", "sys._current_frames"}
 # Private attributes of other people's objects that have served as shortcuts.
@@ -59,7 +59,7 @@ def _is_private(name: str) -> bool:
         ("import dataclasses as d\nd._FIELD", ["dataclasses._FIELD"]),
         ("stream.tls._sslobj.read()", ["_sslobj"]),
         (
-            "import trio\ntrio.lowlevel.Task\nself._tls.read()\nfrom gateway.x import _y\nimport os\nos._exit(1)",
+            "import trio\ntrio.lowlevel.Task\nself._tls.read()\nfrom rewound.x import _y\nimport os\nos._exit(1)",
             [],
         ),
     ],
