@@ -43,18 +43,25 @@ needs_etcd = pytest.mark.skipif(ETCD is None, reason=REASON)
 class EtcdMember:
     """One process with its folder; it may be started again after its end."""
 
-    def __init__(self, name: str, folder: Path, *, tls: bool) -> None:
+    def __init__(self, name: str, folder: Path, *, tls: bool, relayed: bool) -> None:
+        """`relayed`: other members connect to another port than its own, which a relay listens on."""
         self.name = name
         self._folder = folder
         self._tls = tls
         self._client, self._peer, self._metrics = reserve_port(), reserve_port(), reserve_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self.peer_port = reserve_port() if relayed else self._peer
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._client}"
-        self.peer_url = f"http://127.0.0.1:{self._peer}"
+        self.peer_url = f"http://127.0.0.1:{self.peer_port}"
 
     @property
     def port(self) -> int:
         return self._client
+
+    @property
+    def own_peer_port(self) -> int:
+        """On which it listens."""
+        return self._peer
 
     @property
     def pid(self) -> int:
@@ -68,7 +75,7 @@ class EtcdMember:
             "data-dir": str(self._folder / self.name),
             "listen-client-urls": self.url,
             "advertise-client-urls": self.url,
-            "listen-peer-urls": self.peer_url,
+            "listen-peer-urls": f"http://127.0.0.1:{self._peer}",
             "initial-advertise-peer-urls": self.peer_url,
             "initial-cluster": cluster,
             "listen-metrics-urls": f"http://127.0.0.1:{self._metrics}",
@@ -147,11 +154,11 @@ class EtcdMember:
 
 
 class EtcdMembers:
-    def __init__(self, size: int, folder: Path, *, tls: bool = False) -> None:
+    def __init__(self, size: int, folder: Path, *, tls: bool = False, relayed: bool = False) -> None:
         self.ca_file = issuer("etcd").file if tls else None
         # Certificate and key in one file. A common name would be a user.
         self.client_file = issuer("etcd").leaf("", "rewound") if tls else None
-        self.members = [EtcdMember(f"m{number}", folder, tls=tls) for number in range(size)]
+        self.members = [EtcdMember(f"m{number}", folder, tls=tls, relayed=relayed) for number in range(size)]
         self._names = ",".join(f"{member.name}={member.peer_url}" for member in self.members)
         self.user, self.password = "", ""
 

@@ -5,9 +5,11 @@ python -m tests.local_cluster        starts them, prints what to do next, and st
 
 from __future__ import annotations
 
+import mmap
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.etcd_members import ETCD, START_SECONDS, EtcdMembers
+from tests.network import Link, Network
 from tests.ports import reserve_port
 
 TOKEN = "cluster-token"
@@ -26,14 +29,15 @@ INSTALL = (
 )
 
 
-# The command `rewound` with another clock.
+# The command `rewound` with a wall clock that the test steps: the file has the seconds by which it is ahead.
 _PROGRAM = """
-import sys
-from rewound.actors.runtime.clock import WallClock
+import mmap, struct, sys, time
+with open(sys.argv.pop(1), "rb") as file:
+    ahead = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
+seconds, nanoseconds = time.time, time.time_ns
+time.time = lambda: seconds() + struct.unpack("d", ahead)[0]
+time.time_ns = lambda: nanoseconds() + round(struct.unpack("d", ahead)[0] * 1e9)
 from rewound.gateway.cli.main import main
-now = WallClock.now
-if {seconds}:
-    WallClock.now = lambda clock: now(clock) + round({seconds} * 1_000_000)
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -42,9 +46,10 @@ class NodeProcess:
     """One server with its data folder; it may be started again after its end."""
 
     def __init__(self, name: str, folder: Path, journal: str, flags: Sequence[str]) -> None:
-        self.clock_seconds = 0.0  # by which its clock is ahead of the machine's, from its next start on
         self.name = name
         self.data = folder / name
+        self._clock = folder / f"{name}.clock"
+        self._clock.write_bytes(bytes(8))
         self.log = folder / f"{name}.log"
         self.secure_port, self.port = reserve_port(), reserve_port()
         self._flags = [
@@ -64,11 +69,15 @@ class NodeProcess:
         assert self._process is not None
         return self._process.pid
 
+    def set_clock(self, seconds: float) -> None:
+        """From now on its wall clock is so far ahead of the machine's, also while it runs."""
+        with self._clock.open("r+b") as file, mmap.mmap(file.fileno(), 8) as ahead:
+            struct.pack_into("d", ahead, 0, seconds)
+
     def start(self) -> None:
-        program = _PROGRAM.format(seconds=self.clock_seconds)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", program, "serve", *self._flags],
+                [sys.executable, "-c", _PROGRAM, str(self._clock), "serve", *self._flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -120,20 +129,42 @@ class NodeProcess:
 
 
 class LocalCluster:
-    def __init__(self, folder: Path, size: int = 3, flags: Sequence[str] = (), token: str = TOKEN) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        size: int = 3,
+        flags: Sequence[str] = (),
+        token: str = TOKEN,
+        *,
+        relayed: bool = False,
+    ) -> None:
+        """`relayed`: nodes and members connect through `self.network`, which can cut them off."""
         self.folder = folder
-        self.members = EtcdMembers(size, folder)
-        endpoints = ",".join(url.partition("//")[2] for url in self.members.urls)
+        self.members = EtcdMembers(size, folder, relayed=relayed)
         tokens = folder / "tokens.csv"
         tokens.write_text(f'{token},admin,1,"system:masters"\n')
         common = ("--token-auth-file", str(tokens), *flags)
-        self.nodes = [
-            NodeProcess(f"node-{number}", folder, f"etcd://{endpoints}/registry", common)
-            for number in range(1, size + 1)
-        ]
+        links = [Link("", one.name, one.peer_port, one.own_peer_port) for one in self.members.members]
+        self.nodes = []
+        for name in (f"node-{number}" for number in range(1, size + 1)):
+            own = [Link(name, one.name, reserve_port(), one.port) for one in self.members.members]
+            links += own
+            ports = [link.port if relayed else link.to for link in own]
+            endpoints = ",".join(f"127.0.0.1:{port}" for port in ports)
+            self.nodes.append(NodeProcess(name, folder, f"etcd://{endpoints}/registry", common))
+        self._links = links if relayed else []
+        self._network: Network | None = None
+
+    @property
+    def network(self) -> Network:
+        """Between `start` and `stop`, if the cluster is relayed."""
+        assert self._network is not None
+        return self._network
 
     def start(self) -> None:
         """The first node makes the certificates, which all have in common."""
+        if self._links:
+            self._network = Network(self._links)
         self.members.start()
         first, *others = self.nodes
         first.start()
@@ -151,18 +182,26 @@ class LocalCluster:
             node.signal(signal.SIGTERM)
         for node in self.nodes:
             node.stop()
-        self.members.kill()
+        self._kill_members()
 
     def kill(self) -> None:
         for node in self.nodes:
             node.kill()
+        self._kill_members()
+
+    def _kill_members(self) -> None:
         self.members.kill()
+        if self._network is not None:
+            self._network.close()
+            self._network = None
 
 
 @contextmanager
-def local_cluster(size: int = 3, flags: Sequence[str] = (), token: str = TOKEN) -> Iterator[LocalCluster]:
+def local_cluster(
+    size: int = 3, flags: Sequence[str] = (), token: str = TOKEN, *, relayed: bool = False
+) -> Iterator[LocalCluster]:
     with tempfile.TemporaryDirectory(prefix="rewound-cluster-") as folder:
-        cluster = LocalCluster(Path(folder), size, flags, token)
+        cluster = LocalCluster(Path(folder), size, flags, token, relayed=relayed)
         try:
             cluster.start()
             yield cluster

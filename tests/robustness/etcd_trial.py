@@ -1,8 +1,9 @@
 """Three nodes on three members of etcd through rounds of random faults; at the end, validate what clients received.
 
-A round lists all objects, sends random traffic through all nodes while members and nodes are killed and paused, then
-starts what has ended and waits until all nodes have the same. Watchers go on through all rounds, each time they connect
-at another node. Clocks of nodes differ, and change with each start. The seed decides everything that a test can decide.
+A round lists all objects, sends random traffic through all nodes while members and nodes are killed, paused and cut off
+(`tests.network`) and clocks of nodes are stepped, then starts what has ended and waits until all nodes have the same.
+Watchers go on through all rounds, each time they connect at another node. The clock of a node also changes with each
+start. The seed decides everything that a test can decide.
 
 A request that gets 500, 503 or 504, or no response, may have taken effect or not, until the round has ended.
 """
@@ -15,10 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from rewound.journal import Journal
+from tests.etcd_members import EtcdMember
 from tests.local_cluster import LocalCluster, NodeProcess, local_cluster
+from tests.network import MODES, Ends, Mode
 from tests.robustness import cluster as one_server
 from tests.robustness.client import Client, ConnectionBroken, ServerGone
 from tests.robustness.client_cache import ClientCache
@@ -41,8 +45,12 @@ from tests.robustness.watching_client import STARTS, WatchingClient, WatchSettin
 CLIENTS = 5
 WATCHERS = 8
 WATCH_WINDOW = 300.0  # seconds, the default of the server
-PAUSE_SECONDS = (0.5, 4.0)  # longer than the lease of the election
-LARGEST_SKEW = 20.0  # seconds between the clock of a node and the machine's
+FAULT_SECONDS = (0.5, 4.0)  # of a pause or a cut: longer than the lease of the election
+LARGEST_SKEW = 60.0  # seconds between the clock of a node and the machine's
+FAULTS = (
+    *("kill member", "pause member", "cut member"),
+    *("kill node", "pause node", "cut node", "step clock of node"),
+)
 SETTLE_SECONDS = 90.0  # a bound for a busy machine
 _BETWEEN_SECONDS = 0.05
 _UNCERTAIN = (500, 503, 504)
@@ -214,28 +222,45 @@ class EtcdTrial:
         self._settle(run)
 
     def _fault(self) -> Callable[[], None]:
-        """Kill or pause a member or a node; the returned function ends the fault."""
-        rng, members = self._rng, self._cluster.members
-        what = rng.choice(("kill member", "pause member", "kill node", "pause node"))
-        target = rng.choice(members.members if what.endswith("member") else self._cluster.nodes)
+        """Do something to a member or a node; the returned function ends the fault."""
+        rng = self._rng
+        what = rng.choice(FAULTS)
+        target = rng.choice(self._cluster.members.members if what.endswith("member") else self._cluster.nodes)
         self._faults.append(f"{what} {target.name}")
         if what.startswith("pause"):
             target.pause()
-            timer = threading.Timer(rng.uniform(*PAUSE_SECONDS), target.resume)
-            timer.start()
-
-            def resume() -> None:
-                timer.join(60)
-                target.resume()
-
-            return resume
-        target.resume()
-        target.kill()
+            return self._ends_later(target.resume)
+        if what.startswith("cut"):
+            network, links = self._cluster.network, self._links_of(target)
+            self._faults[-1] += f" {sorted(links.items())}"
+            return self._ends_later(partial(network.join, network.cut(links)))
         if isinstance(target, NodeProcess):
-            target.clock_seconds = rng.uniform(-LARGEST_SKEW, LARGEST_SKEW)
-            if rng.random() < 0.5:
+            target.set_clock(rng.uniform(-LARGEST_SKEW, LARGEST_SKEW))
+        if what.startswith("kill"):
+            target.resume()
+            target.kill()
+            if isinstance(target, NodeProcess) and rng.random() < 0.5:
                 target.start()
         return lambda: None
+
+    def _ends_later(self, end: Callable[[], None]) -> Callable[[], None]:
+        timer = threading.Timer(self._rng.uniform(*FAULT_SECONDS), end)
+        timer.start()
+
+        def ended() -> None:
+            timer.join(60)
+            end()  # also if the timer has failed; twice does no harm
+
+        return ended
+
+    def _links_of(self, target: NodeProcess | EtcdMember) -> dict[Ends, Mode]:
+        """All links of a member or node; sometimes only some, so that it is not cut off from everybody."""
+        rng = self._rng
+        members = [one.name for one in self._cluster.members.members if one is not target]
+        nodes = [] if isinstance(target, NodeProcess) else [one.name for one in self._cluster.nodes]
+        others = rng.choice((members + nodes, members, nodes or members[1:]))
+        mode = rng.choice(MODES)
+        return {(target.name, other): mode for other in others}  # a cut has no direction
 
     def _settle(self, run: ServerRun) -> None:
         """Start what has ended, wait until all nodes have the same, and read what they have."""
@@ -357,7 +382,7 @@ def _events(node: NodeProcess) -> list[object]:
 
 @contextmanager
 def etcd_trial(seed: str) -> Iterator[EtcdTrial]:
-    with local_cluster(flags=("--journal-retention", "0"), token=one_server.TOKEN) as cluster:
+    with local_cluster(flags=("--journal-retention", "0"), token=one_server.TOKEN, relayed=True) as cluster:
         try:
             with EtcdTrial(cluster, seed) as trial:
                 yield trial
