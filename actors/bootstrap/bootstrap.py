@@ -9,7 +9,7 @@ a running server to repair that.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -21,6 +21,7 @@ from rewound.actors.allocation.ranges import ServiceRanges
 from rewound.actors.bootstrap.objects import (
     InitialObject,
     ServingAddress,
+    api_endpoints,
     api_service,
     flow_control,
     health_roles,
@@ -77,17 +78,32 @@ class Bootstrap:
         """
         await self._create_or_update([*namespaces(self._names), *health_roles(self._names)])
 
-    async def create_objects(self, ranges: ServiceRanges, serving: ServingAddress | None) -> None:
-        """Everything else; the Service needs the namespace `default`, and exists if others reach the server."""
+    async def create_objects(
+        self,
+        ranges: ServiceRanges,
+        serving: ServingAddress | None,
+        others: Collection[ServingAddress] = (),
+    ) -> None:
+        """Everything else; the Service needs the namespace `default`, and exists if others reach the server.
+
+        `others`: where more servers of this cluster serve.
+        """
+        own = () if serving is None else (api_service(self._names, ranges, serving),)
+        serving_all = {*others, *(() if serving is None else (serving,))}
         await self._create_or_update(
             [
                 *priority_classes(self._names),
                 *flow_control(self._names),
-                *(() if serving is None else api_service(self._names, ranges, serving)),
+                *own,
+                *api_endpoints(self._names, serving_all),
                 *local_api_services(self._names, self._catalog),
                 *roles(self._names),  # last: the objects of flow control belong into one commit
             ]
         )
+
+    async def update_endpoints(self, serving: Collection[ServingAddress]) -> None:
+        """Make the Endpoints of the API's Service these addresses."""
+        await self._create_or_update(api_endpoints(self._names, serving))
 
     async def _create_or_update(self, objects: Iterable[InitialObject]) -> None:
         """In parts: others run while the objects of a part are committed."""

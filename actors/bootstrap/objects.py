@@ -8,7 +8,7 @@ which are read from `default_roles.txt`: it explains its form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -96,41 +96,52 @@ def local_api_services(names: Names, catalog: Catalog) -> list[InitialObject]:
     ]
 
 
-def api_service(names: Names, ranges: ServiceRanges, serving: ServingAddress) -> list[InitialObject]:
-    """The Service of this server, its Endpoints and its EndpointSlice, as v1.25's endpoint reconciler writes them."""
-    return [_service(names, ranges, serving), _endpoints(names, serving), _slice(names, serving)]
-
-
-def _service(names: Names, ranges: ServiceRanges, serving: ServingAddress) -> InitialObject:
+def api_service(names: Names, ranges: ServiceRanges, serving: ServingAddress) -> InitialObject:
+    """The Service of this server, as v1.25 writes it."""
     port = {"name": "https", "port": 443, "targetPort": serving.port, "protocol": "TCP"}
     labels = {"component": "apiserver", "provider": "kubernetes"}
     spec = {"clusterIP": first_address(ranges), "ports": [port]}
     return InitialObject("services", _in_default(names.api_service, labels, spec=spec), ("spec.ports",))
 
 
-def _endpoints(names: Names, serving: ServingAddress) -> InitialObject:
+def api_endpoints(names: Names, serving: Collection[ServingAddress]) -> list[InitialObject]:
+    """The Endpoints and the EndpointSlice of that Service, as v1.25's endpoint reconciler writes them.
+
+    Servers with the same port are one subset. As in v1.25 the EndpointSlice has the first subset only.
+    """
+    if not serving:
+        return []
+    ports = sorted({one.port for one in serving})
+    subsets = [(port, sorted({one.address for one in serving if one.port == port})) for port in ports]
+    return [_endpoints(names, subsets), _slice(names, *subsets[0])]
+
+
+def _endpoints(names: Names, subsets: Sequence[tuple[int, list[str]]]) -> InitialObject:
     # The EndpointSlice below is written by this server, not mirrored from these Endpoints.
     labels = {names.key("skip-mirror", "endpointslice"): "true"}
-    subsets = [{"addresses": [{"ip": serving.address}], "ports": [_port(serving)]}]
-    document = _in_default(names.api_service, labels, subsets=subsets)
+    written = [
+        {"addresses": [{"ip": one} for one in addresses], "ports": [_port(port)]}
+        for port, addresses in subsets
+    ]
+    document = _in_default(names.api_service, labels, subsets=written)
     return InitialObject("endpoints", document, ("subsets",))
 
 
-def _slice(names: Names, serving: ServingAddress) -> InitialObject:
-    address = address_of(serving.address)
+def _slice(names: Names, port: int, addresses: list[str]) -> InitialObject:
+    address = address_of(addresses[0])
     document = _in_default(
         names.api_service,
         {names.key("service-name"): names.api_service},
         addressType=f"IPv{address.version if address else 4}",
-        endpoints=[{"addresses": [serving.address], "conditions": {"ready": True}}],
-        ports=[_port(serving)],
+        endpoints=[{"addresses": [one], "conditions": {"ready": True}} for one in addresses],
+        ports=[_port(port)],
     )
     type_name = f"endpointslices.{names.group('discovery')}"
     return InitialObject(type_name, document, ("endpoints", "ports"), immutable=("addressType",))
 
 
-def _port(serving: ServingAddress) -> Object:
-    return {"name": "https", "port": serving.port, "protocol": "TCP"}
+def _port(number: int) -> Object:
+    return {"name": "https", "port": number, "protocol": "TCP"}
 
 
 def _in_default(name: str, labels: dict[str, str], **content: object) -> Object:

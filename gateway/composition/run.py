@@ -14,6 +14,7 @@ import trio
 
 from rewound.actors.bootstrap.bootstrap import Bootstrap
 from rewound.actors.bootstrap.objects import ServingAddress
+from rewound.actors.bootstrap.serving import ServingNodes
 from rewound.actors.runtime.clock import Clock, WallClock
 from rewound.gateway.composition.api_server import ApiServer
 from rewound.gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
@@ -53,13 +54,28 @@ async def run(
         addresses = await nursery.start(server.serve)
         created.keep()
         warn_of_readable_files(settings)
-        await bootstrap.create_objects(settings.service_ranges, serving_address(settings, addresses))
+        serving = serving_address(settings, addresses)
+        nodes = None if serving is None else serving_nodes(store, serving)
+        others = set[ServingAddress]() if nodes is None else await nodes.join()
+        await bootstrap.create_objects(settings.service_ranges, serving, others)
+        if nodes is not None:
+            nursery.start_soon(nodes.run, bootstrap.update_endpoints, stop)
         server.health.finish_start()
         if opened_store is not None:
             opened_store(store)
         announce(addresses)
         await server.serve_until(stop)
+        if nodes is not None:
+            await nodes.left.wait()
         nursery.cancel_scope.cancel()
+
+
+def serving_nodes(store: Store, own: ServingAddress) -> ServingNodes | None:
+    """The nodes of the cluster that this server joined."""
+    if store.node is None:
+        return None
+    member = store.node.member
+    return ServingNodes(member.etcd, member.keys, member.node, own)
 
 
 def serving_address(settings: Settings, addresses: Addresses) -> ServingAddress | None:

@@ -6,6 +6,7 @@ Below the prefix of a cluster:
     head                                the newest change: put last by every transaction that changes an object
     nodes/<node id>                     the epoch of a node (`epoch`)
     leader                              which node runs the controllers (`election`)
+    serving/<node id>                   where a node serves, with a lease (`actors.bootstrap.serving`)
     claims/<item>                       an address or port of a Service; deleted with it, or when it has another
     quotas/<namespace>                  put by every change that a quota of the namespace counts
     floor                               the newest version that all nodes may start from, and its time (`copy`)
@@ -50,6 +51,7 @@ class Keys:
         self.objects = self.prefix + b"objects/"
         self.head = self.prefix + b"head"
         self.leader = self.prefix + b"leader"
+        self.serving = self.prefix + b"serving/"
         self.floor = self.prefix + b"floor"
         self.cluster = self.prefix + b"cluster"
 
@@ -63,6 +65,9 @@ class Keys:
 
     def of_node(self, node: str) -> bytes:
         return self.prefix + b"nodes/" + node.encode()
+
+    def of_serving(self, node: str) -> bytes:
+        return self.serving + node.encode()
 
     def of_claim(self, item: str) -> bytes:
         return self.prefix + b"claims/" + item.encode()
@@ -148,6 +153,24 @@ class Cluster:
         layout, *fields = msgpack.unpackb(value)
         if layout != LAYOUT:
             raise UnknownLayout("the cluster", layout)
+        return cls(*fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Where clients reach a node."""
+
+    address: str
+    port: int
+
+    def encode(self) -> bytes:
+        return _pack((LAYOUT, self.address, self.port))
+
+    @classmethod
+    def decode(cls, value: bytes) -> Serving:
+        layout, *fields = msgpack.unpackb(value)
+        if layout != LAYOUT:
+            raise UnknownLayout("a node that serves", layout)
         return cls(*fields)
 
 

@@ -69,6 +69,29 @@ async def test_start_updates_only_the_address() -> None:
         assert (await store.get("endpoints", "kubernetes"))["metadata"]["labels"]["mine"] == "yes"
 
 
+async def test_endpoints_have_all_servers_of_the_cluster() -> None:
+    """Sorted, and with a subset for each port; the EndpointSlice has the first one, as in v1.25."""
+    async with open_store() as store:
+        await start(store, "192.0.2.7", 6443)
+        bootstrap = Bootstrap(CLUSTER, store.catalog, store.journal, store.directory, store.write_contexts)
+        others = [
+            ServingAddress(f"192.0.2.{number}", port) for number, port in ((9, 6443), (7, 6443), (8, 7443))
+        ]
+        await bootstrap.update_endpoints(others)
+        subsets = (await store.get("endpoints", "kubernetes"))["subsets"]
+        assert [(one["ports"][0]["port"], [each["ip"] for each in one["addresses"]]) for one in subsets] == [
+            (6443, ["192.0.2.7", "192.0.2.9"]),
+            (7443, ["192.0.2.8"]),
+        ]
+        slice_ = await store.get("endpointslices", "kubernetes")
+        assert [one["addresses"] for one in slice_["endpoints"]] == [["192.0.2.7"], ["192.0.2.9"]]
+        assert [one["port"] for one in slice_["ports"]] == [6443]
+        head = store.journal.head
+        await bootstrap.update_endpoints(others[::-1])
+        await bootstrap.update_endpoints(())  # nobody erases the last address
+        assert store.journal.head == head
+
+
 SUBSETS = [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": 1}]}]
 SLICE = {"addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}], "ports": []}
 

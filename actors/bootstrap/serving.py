@@ -1,0 +1,95 @@
+"""The addresses of all nodes that serve, in the Endpoints of the API's Service; as v1.25's servers do by their leases.
+
+Each node has a key in etcd with its address and a lease. At intervals it renews the lease, reads the addresses of all
+nodes and makes the Endpoints these. A node that ends gives its lease up at once; the key of one that was killed or cut
+off goes when its lease expires, and the next of the others that looks removes its address. Two nodes that look at the
+same time may write the older list last, until one of them looks again.
+
+Rejected: the node that runs the controllers writes for all. A node that has just begun would be missing until that one
+looks, and a cluster whose controllers are off (`--controllers`) would have none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
+
+import trio
+
+from rewound.actors.bootstrap.objects import ServingAddress
+from rewound.actors.etcd.api import Etcd, EtcdError, LeaseGone, OutcomeUnknown, Put, prefix_end
+from rewound.actors.store.etcd.records import Keys, Serving
+
+logger = logging.getLogger(__name__)
+
+TTL: Final = 15  # seconds of the lease, as in v1.25
+INTERVAL: Final = 5.0
+LEAVE_SECONDS: Final = 3.0  # that the end of a node waits for etcd at most
+
+Publish = Callable[[Collection[ServingAddress]], Awaitable[None]]
+
+
+class ServingNodes:
+    def __init__(self, etcd: Etcd, keys: Keys, node: str, address: ServingAddress) -> None:
+        self._etcd, self._prefix, self._key = etcd, keys.serving, keys.of_serving(node)
+        self._address = address
+        self._lease = 0
+        self._problem = ""  # the last that was logged
+        self.left = trio.Event()  # `run` has ended
+
+    async def join(self) -> set[ServingAddress]:
+        """Where all nodes serve, with this one; of none if etcd cannot be reached, which `run` makes up for."""
+        return await self._tried(self._look) or set()
+
+    async def run(self, publish: Publish, stop: trio.Event) -> None:
+        """Publish what has changed until the server stops, then without this node."""
+        try:
+            while not stop.is_set():
+                with trio.move_on_after(INTERVAL):
+                    await stop.wait()
+                    break
+                if found := await self._tried(self._look):
+                    await publish(found)
+            with trio.move_on_after(LEAVE_SECONDS):
+                if found := await self._tried(self._leave):
+                    await publish(found)  # if it was the last, its address stays
+        finally:
+            self.left.set()
+
+    async def _tried(self, call: Callable[[], Awaitable[set[ServingAddress]]]) -> set[ServingAddress] | None:
+        try:
+            found = await call()
+        except EtcdError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                logger.warning("the addresses of the nodes that serve are not known: %s", error)
+            return None
+        self._problem = ""
+        return found
+
+    async def _look(self) -> set[ServingAddress]:
+        if self._lease:
+            try:
+                await self._etcd.keep_alive(self._lease)
+            except LeaseGone:
+                self._lease = 0
+        if not self._lease:
+            lease = await self._etcd.grant(TTL)
+            value = Serving(self._address.address, self._address.port).encode()
+            try:
+                await self._etcd.txn((), [Put(self._key, value, lease)])
+            except OutcomeUnknown:
+                await self._etcd.txn((), [Put(self._key, value, lease)])  # twice does no harm
+            self._lease = lease
+        return await self._addresses()
+
+    async def _leave(self) -> set[ServingAddress]:
+        if self._lease:
+            await self._etcd.revoke(self._lease)
+        return await self._addresses()
+
+    async def _addresses(self) -> set[ServingAddress]:
+        found = await self._etcd.range(self._prefix, prefix_end(self._prefix))
+        serving = (Serving.decode(one.value) for one in found.kvs)
+        return {ServingAddress(one.address, one.port) for one in serving}
