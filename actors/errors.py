@@ -287,10 +287,10 @@ class StorageRefused(RequestError):
 
 
 class Unreachable(RequestError):
-    """The order of changes comes from a cluster of etcd, which does not answer; nothing was changed."""
+    """The order of changes comes from a cluster of etcd, which this node cannot follow; nothing was changed."""
 
-    def __init__(self, why: str) -> None:
-        self.message = f"etcd cannot be reached or has no quorum, please try again: {why}"
+    def __init__(self, why: str, what: str = "etcd cannot be reached or has no quorum") -> None:
+        self.message = f"{what}, please try again: {why}"
 
 
 class OutcomeUnclear(RequestError):

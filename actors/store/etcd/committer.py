@@ -87,6 +87,7 @@ class _Flight:
         "proposal",
         "replied",
         "revision",
+        "unstored",
         "write_id",
     )
 
@@ -98,6 +99,7 @@ class _Flight:
         self.replied = trio.Event()  # it has a revision or has failed
         self.event: Event | None = None  # when the follower has stored it
         self.applied = trio.Event()
+        self.unstored = ""  # why the follower could not store it
         # The newest change of this node that quotas of the namespace count, and since when no other node made one.
         self.last_counted = self.counted_since = 0
 
@@ -259,6 +261,13 @@ class EtcdCommitter:
             flight.event = flight.proposal.event = event
             flight.applied.set()
 
+    def leave(self, write_id: bytes, why: Exception) -> None:
+        """The follower could not store an event that etcd has; it tries again."""
+        flight = self._by_id.get(write_id)
+        if flight is not None:
+            flight.unstored = f"etcd has stored it, and this node could not yet: {why}"
+            flight.applied.set()
+
     # One submission.
 
     async def _carry(self, submission: _Submission, counted_before: _Flight | None) -> None:
@@ -271,6 +280,8 @@ class EtcdCommitter:
                     await self._write(flight, submission, counted_before)
                 for flight in submission.flights:
                     await flight.applied.wait()
+                    if flight.event is None:
+                        raise OutcomeUnclear(flight.unstored)
             if scope.cancelled_caught:
                 failure = _timeout(submission)
         except (Overtaken, RequestError) as error:

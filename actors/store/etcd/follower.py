@@ -34,6 +34,7 @@ from rewound.journal.records import Event
 logger = logging.getLogger(__name__)
 
 Applied = Callable[[bytes, Event], None]  # write id, event
+Unstored = Callable[[bytes, Exception], None]  # write id, why this node could not store the event yet
 
 CHECK_SECONDS: Final = 2.0  # between two comparisons with etcd
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # before watching again
@@ -143,6 +144,7 @@ class Follower:
         local: Committer,
         start: int,
         applied: Applied,
+        unstored: Unstored,
         declared_by: str = "",
     ) -> None:
         """`start`: the version after which an empty journal follows.
@@ -151,7 +153,8 @@ class Follower:
         """
         self._etcd, self._keys = etcd, keys
         self._journal, self._feed, self._local = journal, feed, local
-        self._start, self._applied, self._declared_by = start, applied, declared_by
+        self._start, self._declared_by = start, declared_by
+        self._applied, self._unstored = applied, unstored
         self._waiting = 0  # events that are not stored yet
         self._progress = trio.lowlevel.ParkingLot()
         self._failed: Exception | None = None  # why the journal did not store events
@@ -237,6 +240,8 @@ class Follower:
         self._progress.unpark_all()
         if error is not None:
             self._failed = error
+            for one in arrived:
+                self._unstored(one.write_id, error)
             return
         for one in arrived:
             assert one.event is not None

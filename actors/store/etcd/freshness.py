@@ -11,6 +11,7 @@ import trio
 
 from rewound.actors.errors import Unreachable
 from rewound.actors.etcd.api import Etcd, EtcdError, EtcdUnavailable
+from rewound.actors.store.committer import Committer
 from rewound.actors.store.etcd.epoch import version_of
 from rewound.actors.store.etcd.records import Keys
 from rewound.actors.store.feed import Feed
@@ -29,8 +30,10 @@ class _Round:
 
 
 class Freshness:
-    def __init__(self, etcd: Etcd, keys: Keys, feed: Feed) -> None:
+    def __init__(self, etcd: Etcd, keys: Keys, feed: Feed, local: Committer) -> None:
+        """`local` stores what this node follows."""
         self._etcd = etcd
+        self._local = local
         self._head = keys.head
         self._feed = feed
         self._waiting: _Round | None = None
@@ -54,6 +57,8 @@ class Freshness:
         await asked.done.wait()
         if asked.failure is not None:
             return asked.failure
+        if self._feed.head < asked.version and self._local.last_failure:
+            raise Unreachable(self._local.last_failure, "this node cannot store the newest changes")
         await self._feed.reached(asked.version)
         return None
 

@@ -50,9 +50,17 @@ class Node:
         self._epoch = Epoch(etcd, keys, member.node)
         self.committer = EtcdCommitter(etcd, keys, self._epoch, journal, feed, self._local, claims)
         self.follower = Follower(
-            etcd, keys, journal, feed, self._local, member.start, self.committer.apply, declared_by
+            etcd,
+            keys,
+            journal,
+            feed,
+            self._local,
+            member.start,
+            self.committer.apply,
+            self.committer.leave,
+            declared_by,
         )
-        self.freshness = Freshness(etcd, keys, feed)
+        self.freshness = Freshness(etcd, keys, feed, self._local)
         self.election = Election(etcd, keys, member.node, keep)
         self.committer.term = self.election.term
         self.committer.problem = lambda: self.follower.problem

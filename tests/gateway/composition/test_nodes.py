@@ -1,10 +1,17 @@
 """Several servers whose journal is ordered by etcd: what one acknowledges, all have, and each rule holds for all."""
 
+from contextlib import AsyncExitStack
+from pathlib import Path
+
 import orjson
 import trio
 
+from rewound.journal.errors import StorageFull
+from rewound.journal.log import Journal
+from tests.actors.object_store import memory_folder
+from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
 from tests.gateway.api import ALICE
-from tests.gateway.nodes import etcd_of, nodes
+from tests.gateway.nodes import etcd_of, node, nodes
 
 
 def config_map(name: str, **data: str):
@@ -194,3 +201,46 @@ async def test_node_without_quorum_serves_old_reads_and_refuses_the_others():
         assert "rewound_node_leads 0" in (await b.ask("GET", "/metrics")).text
         etcd_of(b).is_cut = False
         assert (await b.get("configmaps", "new"))["metadata"]["name"] == "new"
+
+
+async def test_endpoints_of_the_api_are_all_nodes_that_serve():
+    cluster = FakeCluster()
+    with memory_folder() as folder:
+        async with AsyncExitStack() as stack:
+            a, b, c = [
+                await stack.enter_async_context(
+                    node(folder / str(port), FakeEtcd(cluster), insecure_port=port)
+                )
+                for port in (1, 2, 3)
+            ]
+            assert await endpoints(a) == [1, 2, 3]
+            await c.finish()
+            assert await endpoints(b) == [1, 2]
+
+
+async def endpoints(api):
+    """The ports of all servers: in tests they have one address."""
+    found = await api.get("endpoints", "kubernetes")
+    return [subset["ports"][0]["port"] for subset in found["subsets"]]
+
+
+async def test_node_without_room_says_what_etcd_has_and_refuses_what_comes_next(monkeypatch):
+    def full(*_):
+        raise StorageFull(Path("data"), "No space left on device")
+
+    async with nodes(1) as (a,):
+        path = a.path("configmaps")
+        with monkeypatch.context() as patched:
+            patched.setattr(Journal, "write", full)
+            unclear = (await a.ask("POST", path, config_map("first"))).expect(504)
+            assert "etcd has stored it, and this node could not yet" in unclear["message"]
+            assert "No space left on device" in unclear["message"]
+            for method, body in (("POST", config_map("second")), ("GET", None)):
+                refused = (await a.ask(method, path, body)).expect(503)
+                assert "this node cannot store the newest changes, please try again" in refused["message"]
+                assert "free some space" in refused["message"]
+        with trio.fail_after(30):
+            while (await a.ask("POST", path, config_map("second"))).status != 201:
+                await trio.sleep(0.05)
+        listed = (await a.list("configmaps"))["items"]
+        assert [one["metadata"]["name"] for one in listed] == ["first", "second"]
