@@ -142,7 +142,10 @@ async def prepare(
 
 
 async def _find_cluster(etcd: Etcd, keys: Keys, dialect: str) -> tuple[Cluster, int]:
-    """Read who the cluster is and the revision in which it was created, or create it."""
+    """Read who the cluster is and the revision in which it was created, or create it. EtcdUnavailable, EtcdRefused."""
+    # A transaction whose outcome is unknown is repeated here for ever; a read says when etcd cannot be used at all.
+    if found := (await etcd.range(keys.cluster)).kvs:
+        return Cluster.decode(found[0].value), found[0].create_revision
     new = Cluster(new_cluster_id(), dialect)
     while True:
         try:
@@ -155,9 +158,9 @@ async def _find_cluster(etcd: Etcd, keys: Keys, dialect: str) -> tuple[Cluster, 
             continue  # then this or another one is there
         if result.succeeded:
             return new, result.revision
-        [found] = result.responses
-        assert isinstance(found, RangeResult)
-        return Cluster.decode(found.kvs[0].value), found.kvs[0].create_revision
+        [other] = result.responses
+        assert isinstance(other, RangeResult)
+        return Cluster.decode(other.kvs[0].value), other.kvs[0].create_revision
 
 
 def _head_in(folder: Path, cluster: Cluster) -> int:

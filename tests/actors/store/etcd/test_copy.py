@@ -3,6 +3,7 @@
 import pytest
 import trio
 
+from rewound.actors.etcd.api import EtcdUnavailable, OutcomeUnknown
 from rewound.actors.store.etcd.compaction import Compaction
 from rewound.actors.store.etcd.copy import CannotJoin, Unsynced, prepare
 from rewound.actors.store.etcd.records import Floor
@@ -150,3 +151,19 @@ def test_journal_that_is_not_durable_has_everything_when_it_is_opened_again(tmp_
     journal = Journal.open(tmp_path)
     assert journal.type_id("things") == 1
     journal.close()
+
+
+class Deaf(FakeEtcd):
+    """Has no quorum, or refuses this client after it has sent a request: no reply to anything."""
+
+    async def txn(self, *_args, **_named):
+        raise OutcomeUnknown("no reply in time")
+
+    async def range(self, *_args, **_named):
+        raise EtcdUnavailable("no member of etcd could do it")
+
+
+async def test_start_without_a_usable_etcd_gives_up(tmp_path, autojump_clock):
+    with trio.fail_after(30), pytest.raises(EtcdUnavailable):
+        await prepare(Deaf(FakeCluster()), KEYS, tmp_path / "a", "cluster")
+    assert list(tmp_path.iterdir()) == []
