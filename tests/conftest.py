@@ -74,13 +74,21 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 # What holds for a journal that one process orders, by file and test: the order of events within a collection, quotas
-# charged in the commit of objects, and what the committer does with its disk.
+# charged in the commit of objects, what the committer does with its disk, and which files a data folder has.
 _EMBEDDED_ONLY = (
     "admission/test_quota_charges.py::",
     "custom/test_established.py::",
     "lists/test_api_timeouts.py::test_delete_collection_beyond_its_timeout_leaves_the_rest",
     "objects/test_api_component_statuses.py::test_full_disk_makes_the_journal_unhealthy",
     "objects/test_api_delete_collection.py::test_objects_are_deleted_in_the_order_of_the_list",
+    "requests/test_api_overload.py::test_full_disk_refuses_writes_with_507",
+    "server/test_api_damaged_journal.py::test_damaged_object_is_reported_and_stops_writes",
+    "server/test_api_damaged_journal.py::test_refused_write_names_the_folder_in_the_log_only",
+    "server/test_api_damaged_journal.py::test_replaced_data_file_stops_writes",
+    "server/test_serving_data_folder.py::test_contents_of_the_data_folder",
+    "server/test_serving_data_folder.py::test_no_certificates_without_a_secure_port",
+    "server/test_serving_failed_start.py::test_folder_with_data_keeps_it",
+    "webhooks/test_timeouts.py::test_write_that_is_being_stored_at_its_deadline_says_so",
 )
 
 

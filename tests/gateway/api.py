@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -26,6 +26,7 @@ import orjson
 import pytest
 import trio
 
+from rewound.actors.etcd.api import Compare, Operation, Put, TxnResult
 from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.catalog import Catalog
@@ -308,9 +309,11 @@ async def served(
     With REWOUND_TESTS_ETCD=memory (`make test-etcd`) an etcd in memory orders its journal.
     """
     own = "cluster" in changed or initial or extensions.etcd is not None or "enable_test_controls" in changed
-    if ON_ETCD and not own:
+    written = folder is not None and folder not in _clusters and (folder / "data" / "journal").exists()
+    if ON_ETCD and not own and not written:
         changed = {**changed, "cluster": ClusterSettings(journal="etcd://memory:2379/test")}
-        extensions = replace(extensions, etcd=FakeEtcd(FakeCluster()))
+        cluster = FakeCluster() if folder is None else _clusters.setdefault(folder, FakeCluster())
+        extensions = replace(extensions, etcd=SlowEtcd(cluster))
     with memory_folder() as scratch:
         prepared = folder is None and await _begin_with(
             initial or initial_data_for(changed), scratch / "data"
@@ -325,10 +328,14 @@ async def served(
                     await api.finish()
 
 
+# By data folder: a second server in it is of the same cluster.
+_clusters: dict[Path, FakeCluster] = {}
+
+
 class SlowDisk(Committer):
     """A Committer that waits before each write.
 
-    Tests replace `gateway.composition.open_store.Committer` and set `gate` on the class.
+    Tests replace `gateway.composition.open_store.Committer` and set `gate` on the class. On etcd, transactions wait.
     """
 
     gate: trio.Event | None = None
@@ -356,3 +363,16 @@ def labelled(name: str, **labels: str) -> Document:
 
 def names(listed: Document) -> list[str]:
     return [item["metadata"]["name"] for item in listed["items"]]
+
+
+class SlowEtcd(FakeEtcd):
+    """Waits as `SlowDisk` before each transaction that changes an object."""
+
+    async def txn(
+        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
+    ) -> TxnResult:
+        if SlowDisk.gate is not None and any(
+            isinstance(one, Put) and one.key.endswith(b"/head") for one in then
+        ):
+            await SlowDisk.gate.wait()
+        return await super().txn(compares, then, otherwise)

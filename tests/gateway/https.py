@@ -18,7 +18,7 @@ import yaml
 
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import memory_folder
-from tests.gateway.api import Api, served
+from tests.gateway.api import ON_ETCD, Api, served
 from tests.gateway.initial_data import SECURE_PORT, initial_data_for
 
 
@@ -30,7 +30,7 @@ def certificates(dialect: str) -> Path:
 @asynccontextmanager
 async def served_securely(**changed: Any) -> AsyncIterator[Api]:
     """Run a server on both ports with a data folder that already has certificates."""
-    if initial_data_for(changed):
+    if initial_data_for(changed) and not ON_ETCD:
         async with served(secure_port=SECURE_PORT, **changed) as api:
             yield api
         return
