@@ -595,7 +595,6 @@ class Settings:
             ),
             ("--faults", self.faults is not None, "its rules count the requests of one process"),
             ("--follow", bool(self.standby.follow), "a standby is one process; start several"),
-            ("--follow", bool(self.standby.follow), "a standby is one process"),
             ("--quic-bind", bool(self.quic_bind), "the packets of one client would reach several processes"),
         ):
             if given:
