@@ -151,7 +151,8 @@ class ApiServer:
         faults = self._fault_switch(past_reads)
         rewind = RewindHandler(store, past_reads, encoders, enabled=settings.serves_past)
         computed = {"componentstatuses": self._checks.component_statuses}
-        dispatch = Dispatch(store, self.hub, lists, rewind, computed, self._connect)
+        opened = None if faults is None else faults.watch_opened
+        dispatch = Dispatch(store, self.hub, lists, rewind, computed, self._connect, opened)
         discovery = Discovery(
             store.registry,
             store.api_services,
@@ -205,12 +206,14 @@ class ApiServer:
         """What sets fault rules; None in a server that never has any."""
         if self._settings.faults is None and not self._settings.enable_test_controls:
             return None
+        from rewound.gateway.faults.held_watches import HeldWatches
         from rewound.gateway.faults.older_versions import OlderVersions
         from rewound.gateway.faults.switch import FaultSwitch
 
         store = self._store
         older = OlderVersions(store.journal, store.horizon.floor, store.write_contexts.now)
-        return FaultSwitch(self._inject_faults, reads, older, self._operations.metrics)
+        held = HeldWatches(self.hub, store.journal, store.feed, older, store.clock.now)
+        return FaultSwitch(self._inject_faults, reads, older, held, self._operations.metrics)
 
     def _inject_faults(self, inject: InjectFault | None) -> None:
         self._faults.inject = inject

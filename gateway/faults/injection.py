@@ -16,6 +16,7 @@ from rewound.actors import errors as cause
 from rewound.actors.errors import Resource
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.store.reads import CURRENT, TOKEN_TOO_OLD, VERSION_TOO_OLD, Token, parse_token
+from rewound.gateway.faults.held_watches import HeldWatches
 from rewound.gateway.faults.older_versions import OlderVersions, may_be_stale, names_version
 from rewound.gateway.faults.rules import (
     NAMES,
@@ -27,6 +28,7 @@ from rewound.gateway.faults.rules import (
     ExpiredVersion,
     FaultRequest,
     Faults,
+    LagWatch,
     LostReply,
     RepeatEvents,
     StaleRead,
@@ -64,36 +66,65 @@ class InjectedRequest:
 
 
 class FaultInjection:
-    def __init__(self, faults: Faults, reads: PastReads, older: OlderVersions, applied: Applied) -> None:
+    def __init__(
+        self, faults: Faults, reads: PastReads, older: OlderVersions, held: HeldWatches, applied: Applied
+    ) -> None:
         """`applied` counts for a metric, also across sets of rules."""
         self.faults = faults
         self._reads = reads
         self._older = older
+        self._held = held
         self._applied = applied
 
     def __call__(self, context: RequestContext) -> InjectedRequest:
         """Decide about a request of a resource, and count and report its delays."""
-        decisions = NOTHING if context.route.rewinds else self.faults.decide(_request(context))
+        decisions = NOTHING if context.route.rewinds else self.faults.decide(fault_request(context))
         for delay in decisions.delays:
             self._note(context, delay)
+        if decisions.lag is not None:
+            self._note(context, decisions.lag)
         return InjectedRequest(self, context, decisions)
 
     async def serve(self, context: RequestContext, dispatch: Dispatch, decisions: Decisions) -> Response:
         """Serve a request after its delays, with its fault."""
         if decisions is NOTHING:
-            return await dispatch(context)
+            return await self._serve(context, dispatch)
         decision = decisions.fault
         try:
             if decision is None:
-                response = await dispatch(context)
+                response = await self._serve(context, dispatch)
             else:
                 self._note(context, decision)
                 response = await self._apply(context, dispatch, decision)
         except cause.RequestError as error:
             response = await _refuse(context, error)  # here, so that it gets the header too
-        names = [one.rule.name for one in (*decisions.delays, *([decision] if decision else []))]
+        if decisions.lag is not None:
+            self._lag(response, decisions.lag)
+        names = [one.rule.name for one in decisions.all]
         response.headers = [*response.headers, (HEADER, ",".join(names).encode())]
         return response
+
+    def _lag(self, response: Response, decision: Decision) -> None:
+        stream, fault = response.stream, decision.rule.fault
+        watch = stream.watch if isinstance(stream, BrokenWatch) else stream
+        if isinstance(watch, Watch) and isinstance(fault, LagWatch):
+            self._held.lag(watch, fault)
+
+    async def _serve(self, context: RequestContext, dispatch: Dispatch) -> Response:
+        """Serve a request without a fault: a list that may be old is as old as the watches of a client that is held."""
+        if context.route.verb == "list" and self._held.holds and not context.route.rewinds:
+            request = fault_request(context)
+            definition = dispatch.find(context.route)
+            found = self._held.list_version(request, definition.type_name) if request.may_be_stale else None
+            if found is not None and definition.is_stored and definition.is_loaded:
+                hold, oldest = found
+                asked = int(context.parameters.first("resourceVersion") or "0")
+                version = self._older.bounded(max(oldest, asked))
+                if version is not None:
+                    response = await self._reads.read_older(context, definition, version)
+                    response.headers = [*response.headers, (HEADER, hold.encode())]
+                    return response
+        return await dispatch(context)
 
     async def _apply(self, context: RequestContext, dispatch: Dispatch, decision: Decision) -> Response:
         match decision.rule.fault:
@@ -213,7 +244,8 @@ def _failure(rule: str, fault: ErrorResponse) -> Failure:
     return Failure(fault.code, plain.reason, message, {"retryAfterSeconds": seconds}, headers)
 
 
-def _request(context: RequestContext) -> FaultRequest:
+def fault_request(context: RequestContext) -> FaultRequest:
+    """What rules look at, of a request."""
     route, parameters = context.route, context.parameters
     agent = context.request.headers.get(b"user-agent", b"").decode("latin-1")
     return FaultRequest(
@@ -243,34 +275,34 @@ class BrokenWatch:
     """
 
     def __init__(self, watch: Watch, events: int, end: str) -> None:
-        self._watch = watch
+        self.watch = watch
         self._left = events
         self._end = end  # clean, reset or truncated
         self._over = events == 0 and end != "truncated"  # at once: it does not even start
 
     @property
     def binary(self) -> bool:
-        return self._watch.binary
+        return self.watch.binary
 
     async def run(self, connection: Pipe, framing: Framing) -> Finished:
         if self._over:
             return self._ended(_AT_ONCE)
-        return self._ended(await self._watch.run(connection, self._counting(framing)))
+        return self._ended(await self.watch.run(connection, self._counting(framing)))
 
     async def start(self, connection: Pipe, framing: Framing) -> Finished | None:
         if self._over:
             return self._ended(_AT_ONCE)
-        finished = await self._watch.start(connection, self._counting(framing))
+        finished = await self.watch.start(connection, self._counting(framing))
         return None if finished is None else self._ended(finished)
 
     def should_end(self) -> bool:
-        return self._watch.should_end()
+        return self.watch.should_end()
 
     async def end(self) -> Finished:
-        return self._ended(await self._watch.end())
+        return self._ended(await self.watch.end())
 
     def leave(self) -> None:
-        self._watch.leave()
+        self.watch.leave()
 
     def _ended(self, finished: Finished) -> Finished:
         """OSError if the watch is to end without the end of its stream."""
@@ -296,7 +328,7 @@ class BrokenWatch:
         if self._left > 0 or (self._left == 0 and self._end == "truncated"):
             return framed
         self._over = True
-        self._watch.end_early()
+        self.watch.end_early()
         if self._left == 0:
             return framed
         return framed[: len(framed) // 2] if self._end == "truncated" else b""

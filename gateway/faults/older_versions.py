@@ -65,6 +65,11 @@ class OlderVersions:
         version = max(version, not_older_than, self._floor())
         return version if version < head else None
 
+    def bounded(self, version: int) -> int | None:
+        """That version, or the oldest of the watch history; None if it is the newest."""
+        version = max(version, self._floor())
+        return version if version < self._journal.head else None
+
     def start_of_repeat(self, type_name: str, version: int, events: int) -> int:
         """The version from which a watch gets that many events of the type up to `version`, and all after it."""
         with self._journal.read() as view:

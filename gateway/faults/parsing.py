@@ -20,6 +20,7 @@ from rewound.gateway.faults.rules import (
     Fault,
     FaultRule,
     Faults,
+    LagWatch,
     LostReply,
     Match,
     RepeatEvents,
@@ -35,9 +36,11 @@ MAX_RULES: Final = 100
 MAX_DELAY: Final = 600.0  # seconds
 MAX_COUNT: Final = 1_000_000_000
 MAX_REPEATED: Final = 1000  # events; finding the first of them holds the event loop
+MAX_LAG: Final = 1000  # events that a watch may lag: the versions of each are in memory
 CODES: Final = (429, 500, 502, 503, 504)
 ENDS: Final = ("clean", "reset", "truncated")
 _MATCH: Final = ("user", "userAgent", "verbs", "resources", "namespaces", "names")
+_WATCH: Final = frozenset({"watch"})
 _WHEN: Final = ("probability", "every", "first", "after")
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 T = TypeVar("T")
@@ -76,6 +79,15 @@ def faults_of(document: Any) -> Faults:
     if parser.problems:
         raise FaultsError(parser.problems)
     return faults
+
+
+def match_of_watches(document: Any) -> Match:
+    """Which watches, in a parsed document: `match` of a rule without verbs. FaultsError."""
+    parser = _Parser()
+    match = parser.watches("match", document)
+    if parser.problems:
+        raise FaultsError(parser.problems)
+    return match
 
 
 class _Parser:
@@ -132,8 +144,13 @@ class _Parser:
 
     # Which requests.
 
-    def _match(self, path: str, value: Any, possible: frozenset[str]) -> Match:
-        given = self._mapping(path, value, _MATCH)
+    def watches(self, path: str, value: Any) -> Match:
+        return self._match(path, value, _WATCH, tuple(one for one in _MATCH if one != "verbs"))
+
+    def _match(
+        self, path: str, value: Any, possible: frozenset[str], known: tuple[str, ...] = _MATCH
+    ) -> Match:
+        given = self._mapping(path, value, known)
         verbs = self._strings(f"{path}.verbs", given.get("verbs"))
         for number, verb in enumerate(verbs):
             if verb not in VERBS:
@@ -175,6 +192,7 @@ class _Parser:
             "delay": self._delay,
             "stale": self._stale,
             "cutWatch": self._cut_watch,
+            "lagWatch": self._lag_watch,
             "repeatEvents": self._repeat_events,
             "expired": lambda path, value: self._without_options(path, value, ExpiredVersion),
             "conflict": lambda path, value: self._without_options(path, value, WriteConflict),
@@ -214,6 +232,15 @@ class _Parser:
         if end not in ENDS:
             self._report(f"{path}.end", f"{end!r} is not one of {', '.join(ENDS)}")
         return CutWatch(least, most, end)
+
+    def _lag_watch(self, path: str, value: Any) -> Fault:
+        given = self._mapping(path, value, ("events", "seconds"))
+        if len(given) != 1:
+            self._report(path, "must have either events or seconds: how late events arrive")
+        return LagWatch(
+            self._integer(f"{path}.events", given.get("events"), 0, least=1, most=MAX_LAG),
+            self._number(f"{path}.seconds", given.get("seconds"), 0.0),
+        )
 
     def _repeat_events(self, path: str, value: Any) -> Fault:
         given = self._mapping(path, value, ("events",))

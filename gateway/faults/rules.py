@@ -50,6 +50,17 @@ class CutWatch:
 
 
 @dataclass(frozen=True, slots=True)
+class LagWatch:
+    """A watch gets every event late: when so many more were committed for it, or so many seconds after its commit.
+
+    One of both is set.
+    """
+
+    events: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class RepeatEvents:
     """A watch from a version starts this many events earlier, so that the client gets some a second time."""
 
@@ -82,7 +93,15 @@ class LostReply:
 
 
 Fault = (
-    Delay | StaleRead | CutWatch | RepeatEvents | ExpiredVersion | WriteConflict | ErrorResponse | LostReply
+    Delay
+    | StaleRead
+    | CutWatch
+    | LagWatch
+    | RepeatEvents
+    | ExpiredVersion
+    | WriteConflict
+    | ErrorResponse
+    | LostReply
 )
 
 # The names of faults in rules.
@@ -90,6 +109,7 @@ NAMES: Final[dict[type, str]] = {
     Delay: "delay",
     StaleRead: "stale",
     CutWatch: "cutWatch",
+    LagWatch: "lagWatch",
     RepeatEvents: "repeatEvents",
     ExpiredVersion: "expired",
     WriteConflict: "conflict",
@@ -103,7 +123,7 @@ def possible_verbs(fault: Fault) -> frozenset[str]:
     match fault:
         case StaleRead():
             return frozenset({"get", "list", "watch"})
-        case CutWatch() | RepeatEvents():
+        case CutWatch() | LagWatch() | RepeatEvents():
             return frozenset({"watch"})
         case ExpiredVersion():
             return frozenset({"list", "watch"})
@@ -252,10 +272,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What happens to a request: all delays, and of the other faults that of the first rule that applies."""
+    """What happens to a request: all delays, one lag, and of the other faults that of the first rule that applies."""
 
     delays: tuple[Decision, ...] = ()
     fault: Decision | None = None
+    lag: Decision | None = None
+
+    @property
+    def all(self) -> tuple[Decision, ...]:
+        return (*self.delays, *(one for one in (self.lag, self.fault) if one is not None))
 
 
 NOTHING: Final = Decisions()
@@ -287,17 +312,29 @@ class Faults:
         self.counts = [RuleCounts() for _ in rules]
 
     def decide(self, request: FaultRequest) -> Decisions:
+        return self._decide(request, self.rules)
+
+    def decide_lag(self, request: FaultRequest) -> Decision | None:
+        """What happens to a watch that runs when the rules are set: it may lag from now on."""
+        return self._decide(request, [one for one in self.rules if isinstance(one.fault, LagWatch)]).lag
+
+    def _decide(self, request: FaultRequest, rules: Sequence[FaultRule]) -> Decisions:
         found: list[Decision] = []
-        for rule, counts in zip(self.rules, self.counts, strict=True):
+        for rule in rules:
             if rule.concerns(request):
                 client = (request.user, request.user_agent)
-                decision = Decision(rule, self.seed, client, counts.next_ordinal(client))
+                decision = Decision(rule, self.seed, client, self._counts_of(rule).next_ordinal(client))
                 if decision.happens:
                     found.append(decision)
         if not found:
             return NOTHING
         delays = tuple(one for one in found if isinstance(one.rule.fault, Delay))
-        fault = next((one for one in found if not isinstance(one.rule.fault, Delay)), None)
-        for one in (*delays, *([fault] if fault is not None else [])):
-            self.counts[self.rules.index(one.rule)].applied += 1
-        return Decisions(delays, fault)
+        lag = next((one for one in found if isinstance(one.rule.fault, LagWatch)), None)
+        fault = next((one for one in found if not isinstance(one.rule.fault, Delay | LagWatch)), None)
+        decisions = Decisions(delays, fault, lag)
+        for one in decisions.all:
+            self._counts_of(one.rule).applied += 1
+        return decisions
+
+    def _counts_of(self, rule: FaultRule) -> RuleCounts:
+        return self.counts[self.rules.index(rule)]

@@ -27,7 +27,7 @@ from rewound.gateway.handlers.patches import PatchDecoder
 from rewound.gateway.handlers.reviews import ReviewHandler
 from rewound.gateway.handlers.selectors import parse_selectors
 from rewound.gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
-from rewound.gateway.handlers.watches import WatchOpener
+from rewound.gateway.handlers.watches import WatchOpened, WatchOpener
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import options, render
 from rewound.gateway.pipeline.context import RequestContext, Rewind, new_write_context
@@ -52,6 +52,7 @@ class Dispatch:
         rewind: Rewind,
         computed: Mapping[str, Source],
         connect: Connect,
+        watch_opened: WatchOpened | None = None,
     ) -> None:
         access, directory = store.access, store.directory
         self._names, self._rules = store.names, store.rules
@@ -62,7 +63,7 @@ class Dispatch:
         self._bodies = bodies = Bodies(store.names, directory.large_work, store.memory)
         self._may_create = partial(may_create, access.authorizer)
         self._patches = PatchDecoder(store, bodies, self._may_create)
-        self._watches = WatchOpener(store, hub, lists.encoders.converted)
+        self._watches = WatchOpener(store, hub, lists.encoders.converted, watch_opened)
         self._connect = connect
         self._computed = ComputedObjects(computed)
         self._encoders = lists.encoders

@@ -31,6 +31,7 @@ from rewound.gateway.watch.watch import Watch
 from rewound.gateway.wire.encoders import ObjectEncoder, TableEncoder
 
 MakeEncoder = Callable[[Definition], Encoder]
+WatchOpened = Callable[[RequestContext, Watch], None]
 
 # Seconds after which a watch without timeoutSeconds ends, random within this range: clients reconnect one by one.
 DEFAULT_TIMEOUT = (1800.0, 3600.0)
@@ -39,7 +40,11 @@ DEFAULT_TIMEOUT = (1800.0, 3600.0)
 class WatchOpener:
     """Opens watches of one server."""
 
-    def __init__(self, store: Store, hub: Hub, converted: ConvertedObjects) -> None:
+    def __init__(
+        self, store: Store, hub: Hub, converted: ConvertedObjects, opened: WatchOpened | None = None
+    ) -> None:
+        """`opened` gets every new watch before it starts."""
+        self._opened = opened
         self._conversions = RecentConversions(converted)
         self._names, self._rules = store.names, store.rules
         self._registry = store.registry
@@ -61,7 +66,10 @@ class WatchOpener:
         seconds = context.seconds("timeoutSeconds") or random.uniform(*DEFAULT_TIMEOUT)
         interest = self._interest(context, definition, options, namespace, make_encoder)
         self._hub.check_room(interest)
-        return Watch(self._hub, interest, start, trio.current_time() + seconds)
+        watch = Watch(self._hub, interest, start, trio.current_time() + seconds)
+        if self._opened is not None:
+            self._opened(context, watch)
+        return watch
 
     def _interest(
         self,

@@ -34,7 +34,7 @@ from rewound.gateway.watch.frames import (
 )
 from rewound.gateway.watch.framing import Framing, framed_by
 from rewound.gateway.watch.interest import Interest
-from rewound.gateway.watch.member import Member, Pipe
+from rewound.gateway.watch.member import Limit, Member, Pipe
 from rewound.gateway.watch.watched_type import WatchedType
 from rewound.journal.records import Event
 
@@ -132,7 +132,7 @@ class Group:
         if member.cursor < self.head and not member.pipe.has_unsent and not self._converts():
             self._send_some(member)
         caught_up = member.cursor == self.head and member.rest is None and not member.pipe.has_unsent
-        if caught_up and not member.first_pending:
+        if caught_up and not member.first_pending and member.limit is None:
             self.sweeping[member.pipe] = member
         else:
             self._start_catching_up(member)
@@ -145,6 +145,52 @@ class Group:
         if member in self.lagging:
             self.lagging.discard(member)
             self.wake_waiting()
+
+    def set_limit(self, member: Member, version: int | None) -> None:
+        """Send a member no event after a version; None: all again. What it may get is sent at once."""
+        if version is None:
+            member.limit = None
+        elif member.limit is None:
+            member.limit = Limit(version)
+        else:
+            member.limit.move(version)
+        if self.sweeping.get(member.pipe) is member:
+            if version is not None:
+                self._take_out(member)
+            return
+        if member.rest is None and not member.pipe.has_unsent and not self._converts() and not member.ended:
+            try:
+                self._send_some(member)
+            except (TooOld, OSError, trio.ClosedResourceError):
+                pass  # the task of the member finds it too
+        self._progress.unpark_all()
+
+    def _take_out(self, member: Member) -> None:
+        """From the sweep to those that catch up."""
+        member.cursor = self.reached(member)
+        del self.sweeping[member.pipe]
+        self._removals += 1
+        self._start_catching_up(member)
+
+    def _bound(self, member: Member) -> int:
+        """The offset up to which a member may be sent events: the head, or less if it is held. TooOld."""
+        limit, head = member.limit, self.head
+        if limit is None or limit.version >= head:
+            return head
+        if not limit.held and limit.clear < head:
+            events, reached = self._changes.after(limit.clear, head)
+            selected = (
+                one.offset for one in events if self._selection.select(one, self._changes) is not None
+            )
+            held = next(selected, None)
+            limit.clear, limit.held = (reached, False) if held is None else (held - 1, True)
+        return min(limit.clear, head)
+
+    def has_all(self, member: Member) -> bool:
+        """Whether a member has been sent all that it may get."""
+        limit, head = member.limit, self.head
+        bound = min(head, limit.clear) if limit is not None and limit.held else head
+        return member.cursor >= bound and member.rest is None
 
     def remove(self, member: Member, reason: EndReason | None = None, error: Cause = None) -> None:
         """Remove a member, for a reason of the group or because it disconnected; its own task ends the stream."""
@@ -185,14 +231,22 @@ class Group:
     def update_head(self) -> None:
         """Move an idle group to the newest commit: no commit up to that affects it."""
         if self.idle:
-            self.head = self.swept = self._hub.newest()
+            self._pass_over(self._hub.newest())
+
+    def _pass_over(self, offset: int) -> None:
+        """Move an idle group, and those of its members that wait at its head, over commits that do not affect it."""
+        for member in self.lagging:
+            if member.limit is not None and member.cursor == self.head:
+                member.cursor = offset
+                member.limit.pass_over(offset)
+        self.head = self.swept = offset
 
     def mark_dirty(self, before: int) -> None:
         """A commit after `before` may affect this group; if it was idle, none up to `before` did."""
         self._counters.woken += 1
         if self.idle:
             self.idle = False
-            self.head = self.swept = before
+            self._pass_over(before)
 
     async def step(self) -> None:
         """Send the next changes to all sweeping members; the group is idle when there are no more."""
@@ -335,27 +389,29 @@ class Group:
                 member.check_close_timeout()
             elif member.should_end():
                 return
-            elif member.cursor > self.head:
-                await self._progress.park()  # its start is ahead of the current sweep
-            elif member.cursor == self.head:
-                if not member.first_pending:
+            elif member.cursor >= (bound := self._bound(member)):
+                if member.cursor == self.head and member.limit is None and not member.first_pending:
                     self.sweeping[member.pipe] = member
                     return
-                await self._progress.park()  # its first event is encoded for it alone: it cannot sweep yet
+                if bound == self.head or (member.limit is not None and member.limit.held):
+                    # Its start is ahead of the current sweep, its first event is encoded for it alone, or it is held.
+                    await self._progress.park()
+                else:
+                    await trio.lowlevel.checkpoint()
             elif self._converts():
-                await self._send_converted(member)
+                await self._send_converted(member, bound)
             else:
                 self._send_some(member)
 
-    async def _send_converted(self, member: Member) -> None:
+    async def _send_converted(self, member: Member, bound: int) -> None:
         """Send up to a round of events whose objects a webhook has to convert. ConversionFailed."""
         cursor, first = member.cursor, member.first_pending
-        if cursor >= self._recent.floor and not first:
+        if cursor >= self._recent.floor and not first and member.limit is None:
             frames, reached = self._recent.after(cursor, self.head)
         elif cursor < self._hub.floor():
             raise TooOld
         else:
-            events, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
+            events, reached = self._changes.after(cursor, bound, ROUND_BYTES)
             frames = await self._framed_converted(events, first=first)
         if not member.ended:
             self._transmit(member, frames, reached)
@@ -374,9 +430,10 @@ class Group:
 
     def _send_some(self, member: Member) -> None:
         """Send up to a round, or as much as the connection takes."""
-        left, turn = ROUND_BYTES, Turn()
-        while left > 0 and member.cursor < self.head:
-            frames, reached = self._frames_after(member.cursor, first=member.first_pending)
+        left, turn, bound = ROUND_BYTES, Turn(), self._bound(member)
+        while left > 0 and member.cursor < bound:
+            alone = member.first_pending or member.limit is not None
+            frames, reached = self._frames_after(member.cursor, bound, member.first_pending, alone=alone)
             size = self._transmit(member, frames, reached)
             if size is None or turn.over():
                 return
@@ -399,16 +456,27 @@ class Group:
         if begun:
             self._sent.add(begun, sum([len(data) for _, data in begun]))
 
-    def _frames_after(self, cursor: int, *, first: bool) -> tuple[list[Frame], int]:
-        """Return frames after a cursor, and the offset that they bring a watcher to."""
-        if cursor >= self._recent.floor and not first:
-            return self._recent.after(cursor, self.head)
+    def _frames_after(self, cursor: int, bound: int, first: bool, *, alone: bool) -> tuple[list[Frame], int]:
+        """Return frames after a cursor, and the offset that they bring a watcher to; `alone`: they are for it only."""
+        if cursor >= self._recent.floor and not alone:
+            return self._recent.after(cursor, bound)
         if cursor < self._hub.floor():
             raise TooOld
-        if not first:
-            return self._backlog.after(cursor, self.head)
-        events, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
-        return self._framed_in_turn(Turn(), events, reached, first=True)
+        if not alone:
+            return self._backlog.after(cursor, bound)
+        events, reached = self._changes.after(cursor, bound, ROUND_BYTES)
+        return self._framed_in_turn(Turn(), events, reached, first=first)
+
+    def bookmark_held(self, bookmark: Callable[[int], bytes]) -> None:
+        """Send each member that is held a bookmark of its own: with what it was sent, not with what it was not."""
+        for member in list(self.lagging):
+            if member.limit is None or member.first_pending or member.rest or member.pipe.has_unsent:
+                continue
+            try:
+                self._transmit(member, [(member.cursor, bookmark(member.cursor))], member.cursor)
+            except (OSError, trio.ClosedResourceError) as error:
+                self._remove_failed(member, error)
+        self.wake_waiting()
 
 
 # Seconds between bookmarks. Well within the shortest sensible watch history, so that a client that resumes from a
@@ -486,6 +554,8 @@ class Sweeper:
         head = self.group.head
         frame = self._framing(mark(head))
         await self.group.offer([(head, frame)], frame)
+        if self.group.lagging:
+            self.group.bookmark_held(lambda version: self._framing(mark(version)))
 
 
 class Wakeups:

@@ -305,11 +305,12 @@ def _is_swept(group: Group) -> bool:
 
 
 def _is_delivered(group: Group) -> bool:
-    """Whether every member has been sent all that was committed, those that catch up too."""
+    """Whether every member has been sent all that was committed, those that catch up too; those that are held, what
+    they may get.
+    """
     if group.empty:
         return True
-    behind = (member.cursor < group.head or member.rest is not None for member in group.lagging)
-    return group.idle and not any(behind)
+    return group.idle and all(group.has_all(member) for member in group.lagging)
 
 
 def _statistics(groups: list[Group], counters: WatchCounters) -> WatchStatistics:

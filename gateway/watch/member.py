@@ -48,6 +48,30 @@ class MemberHub(Protocol):
     closing: bool
 
 
+class Limit:
+    """How far a held watch may go: up to the change before the first event after `version` that it would be sent.
+
+    Changes that are no events of the watch do not hold it: its cursor is never older than it must be.
+    """
+
+    __slots__ = ("clear", "held", "version")
+
+    def __init__(self, version: int) -> None:
+        self.version = version  # no event after it is sent
+        self.clear = version  # no event of the watch is after `version` and up to this offset
+        self.held = False  # the change after `clear` is an event of the watch
+
+    def move(self, version: int) -> None:
+        if version < self.version or version > self.clear:
+            self.clear, self.held = version, False
+        self.version = version
+
+    def pass_over(self, offset: int) -> None:
+        """No event of the watch is up to there, after those that are known."""
+        if not self.held:
+            self.clear = max(self.clear, offset)
+
+
 class Member:
     __slots__ = (
         "_hub",
@@ -58,6 +82,7 @@ class Member:
         "ends_at",
         "error",
         "first_pending",
+        "limit",
         "pipe",
         "rest",
     )
@@ -69,6 +94,7 @@ class Member:
         self.cursor = 0  # everything up to this offset has been sent, except `rest`
         self.rest: memoryview | None = None  # of the frame at the cursor; shared bytes, not a copy
         self.first_pending = first_pending  # its first event is encoded differently and has not been sent
+        self.limit: Limit | None = None  # how far it may go; None: to the newest commit
         self.ended = False  # it has left its group
         self.end_reason: EndReason | None = None  # why its group removed it
         self.error: RequestError | None = (

@@ -24,7 +24,7 @@ from rewound.gateway.watch.group import Group
 from rewound.gateway.watch.hub import Hub
 from rewound.gateway.watch.initial_events import InitialEvents, WatchEnded
 from rewound.gateway.watch.interest import Interest
-from rewound.gateway.watch.member import CLOSE_TIMEOUT, Member, Pipe, send_all
+from rewound.gateway.watch.member import CLOSE_TIMEOUT, Limit, Member, Pipe, send_all
 
 # Bytes that a client may send during its watch: pipelined requests wait in memory.
 MAX_EARLY_BYTES = 64 << 10
@@ -41,18 +41,31 @@ class Durations(Protocol):
         """Count a request that took so long."""
 
 
+class WatchFollower(Protocol):
+    """Follows one watch: `gateway.faults` limits how far it gets."""
+
+    def started(self) -> None:
+        """The watch begins; it is asked for its limit next."""
+
+    def left(self) -> None:
+        """The watch ends; `reached` says how far it got."""
+
+
 class Watch:
     __slots__ = (
         "_began",
         "_early",
         "_ends_at",
+        "_follower",
         "_framing",
         "_group",
         "_hub",
         "_interest",
+        "_limit",
         "_member",
         "_series",
         "_start",
+        "_version",
     )
 
     _member: Member
@@ -67,10 +80,35 @@ class Watch:
         self._early = b""
         self._group: Group | None = None  # once it has joined the sweep
         self._series: Durations | None = None
+        self._limit: int | None = None
+        self._follower: WatchFollower | None = None
+        self._version = start if isinstance(start, int) else None  # until it has joined the sweep
 
     def measure(self, series: Durations, began: float) -> None:
         """Have the series count the watch when it ends; `began` is by the clock of durations."""
         self._series, self._began = series, began
+
+    @property
+    def interest(self) -> Interest:
+        return self._interest
+
+    @property
+    def reached(self) -> int | None:
+        """The version up to which everything has been sent; None while the existing objects are sent."""
+        return self._version if self._group is None else self._group.reached(self._member)
+
+    def limit_to(self, version: int | None) -> None:
+        """Send no event after a version from now on, and objects as they were there at first; None: everything."""
+        self._limit = version
+        if self._group is not None:
+            self._group.set_limit(self._member, version)
+
+    def follow(self, follower: WatchFollower) -> None:
+        self._follower = follower
+
+    @property
+    def follower(self) -> WatchFollower | None:
+        return self._follower
 
     @property
     def binary(self) -> bool:
@@ -93,9 +131,13 @@ class Watch:
             connection, self._ends_at, self._hub, first_pending=self._interest.encode_first is not None
         )
         self._framing = framing
+        if self._follower is not None:
+            self._follower.started()
         self._hub.enter(member, self._interest)
         try:
             await self._begin(member, framing)
+            if self._limit is not None:
+                member.limit = Limit(self._limit)
             self._group = self._hub.join(self._interest, framing, member)
             return None
         except (WatchEnded, Expired, TooOld, ConversionFailed) as ending:
@@ -139,6 +181,9 @@ class Watch:
             self.leave()
 
     def leave(self) -> None:
+        follower, self._follower = self._follower, None
+        if follower is not None:
+            follower.left()
         self._hub.leave(self._interest, self._framing, self._member)
         series, self._series = self._series, None
         if series is not None:
@@ -179,8 +224,10 @@ class Watch:
             raise TooOld
         start, self._start = self._start, 0  # frees the memory of the start
         if isinstance(start, InitialEvents):
+            if self._limit is not None and self._limit < self._hub.newest():
+                start.begin_at(max(self._limit, self._hub.floor()))
             start = await self._send_initial_events(member, framing, start)
-        member.cursor = start
+        member.cursor = self._version = start
         if start > self._hub.newest():
             await self._await_version(member, start)
         if start < self._hub.floor():

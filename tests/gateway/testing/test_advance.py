@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any, cast
-
-import httpx
 import orjson
 import pytest
 import trio
 
 from rewound.gateway.testing.clock import AdvancingClock
-from tests.actors.object_store import ManualClock, memory_folder
-from tests.gateway.api import ALICE, Api, config_map, settings
-
-CLOCK = "/debug/rewound/clock"
+from tests.gateway.api import ALICE, config_map
+from tests.gateway.testing.advancing import CLOCK, served
 
 
 @pytest.fixture
@@ -27,18 +20,6 @@ def clock() -> AdvancingClock:
 def deadlines(clock: AdvancingClock) -> trio.abc.Clock:
     """pytest-trio runs the test with it."""
     return clock.deadlines
-
-
-@asynccontextmanager
-async def served(clock: AdvancingClock, **changed: Any) -> AsyncIterator[Api]:
-    with memory_folder() as folder:
-        async with trio.open_nursery() as nursery:
-            chosen = settings(folder, enable_test_controls=True, **changed)
-            api = Api(chosen, cast(ManualClock, clock), nursery)
-            await api.start()
-            api.client.timeout = httpx.Timeout(None)  # it waits in the same event loop
-            yield api
-            await api.finish()
 
 
 async def test_objects_carry_the_advanced_time(clock: AdvancingClock, deadlines: trio.abc.Clock) -> None:
