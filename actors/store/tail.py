@@ -8,11 +8,14 @@ lost when a notice is, or when the writer dies between a commit and its notice.
 `committed` is the newest offset that any process can have seen: the writer stores it right before the commit. A process
 that calls `catch_up` before it looks at anything therefore knows of every write that any client knows of, from a reply
 or from a read of another process: its roles, kinds and webhooks are not older than what the client has seen.
+
+The process that writes publishes its commits by itself. If a thread commits, the others can see that a moment before
+(`OwnCommits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from rewound.actors.store.feed import Feed
 from rewound.journal.log import Journal
@@ -26,10 +29,32 @@ class Tail:
         self._feed = feed
         self._committed = committed
 
+    @property
+    def is_behind(self) -> bool:
+        """If so, there may still be nothing to publish: the commit is on its way, or failed."""
+        return self._committed() > self._feed.head
+
     def catch_up(self) -> None:
         """Publish every event that is committed. Compacted if retention has removed some of them."""
-        if self._committed() <= self._feed.head:
-            return  # otherwise there may still be nothing: the commit is on its way, or failed
+        if not self.is_behind:
+            return
         with self._journal.read() as view:
             while events := view.newer_events(self._feed.head, AT_ONCE, BYTES_AT_ONCE):
                 self._feed.publish(events)
+
+
+class OwnCommits:
+    """For requests of the process that writes, while others read what it commits."""
+
+    def __init__(self, journal: Journal, feed: Feed, committed: Callable[[], int]) -> None:
+        self._journal = journal
+        self._feed = feed
+        self._committed = committed
+
+    def wait(self) -> Awaitable[None] | None:
+        """What to await until the feed has all that other processes can have read; None if it has."""
+        if self._committed() <= self._feed.head:
+            return None
+        with self._journal.read() as view:
+            visible = view.head
+        return None if visible <= self._feed.head else self._feed.reached(visible)

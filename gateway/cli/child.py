@@ -8,6 +8,7 @@ The role is JSON (`gateway.workers.roles`), the flags are those of `serve`.
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 
 import trio
@@ -41,10 +42,10 @@ def main() -> int:
 
 async def _run(settings: Settings, role: Role) -> None:
     raise_file_limit()
-    stop, link = trio.Event(), ParentLink(role.parent)
-    with pydantic_decoder.postponed():
+    with socket.socket(fileno=role.parent) as parent, pydantic_decoder.postponed():
+        link = ParentLink(parent)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(link.stop_with_parent, stop)
+            nursery.start_soon(link.follow)
 
             async def ready() -> None:
                 gc.freeze()
@@ -55,11 +56,11 @@ async def _run(settings: Settings, role: Role) -> None:
             if role.name == WRITER:
                 from rewound.gateway.workers.writer import run_writer
 
-                await run_writer(settings, role, ready, stop)
+                await run_writer(settings, role, ready, link.drain, link.stop)
             else:
                 from rewound.gateway.workers.worker import run_worker
 
-                await run_worker(settings, role, ready, stop)
+                await run_worker(settings, role, ready, link.stop)
             nursery.cancel_scope.cancel()
 
 

@@ -156,7 +156,7 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
     if settings.workers > 1:
         yield (
             "workers",
-            f"{settings.workers} processes, and one that writes the journal; SIGHUP replaces them in turn",
+            f"{settings.workers} processes, the first of which writes the journal; SIGHUP replaces them in turn",
         )
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
     if settings.dialect != "kubernetes":

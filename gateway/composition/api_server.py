@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -22,12 +22,11 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.kinds.features import LIST_CHUNKING
 from rewound.actors.runtime.background_import import OnDemand
-from rewound.gateway.composition.extensions import AddControls, Extensions
+from rewound.gateway.composition.extensions import AddControls, Extensions, Offered
 from rewound.gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
 from rewound.gateway.connections.config import server_config
 from rewound.gateway.connections.limits import ConnectionLease, Limits, affordable_connections
 from rewound.gateway.connections.listen import Listener
-from rewound.gateway.connections.responder import Handle
 from rewound.gateway.connections.server import Server
 from rewound.gateway.connections.server_state import AnyServer, MakeServer
 from rewound.gateway.describe.discovery import Discovery
@@ -37,7 +36,7 @@ from rewound.gateway.handlers.dispatch import Dispatch
 from rewound.gateway.handlers.encoders import Encoders
 from rewound.gateway.handlers.lists import ListHandler
 from rewound.gateway.handlers.paths import Paths, Serve, level_rows
-from rewound.gateway.message import Request, Response
+from rewound.gateway.message import Response
 from rewound.gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
 from rewound.gateway.ops.health import Health
 from rewound.gateway.ops.loop_watchdog import LoopWatchdog
@@ -52,7 +51,8 @@ from rewound.gateway.pipeline.flow_control import Limits as RequestLimits
 from rewound.gateway.pipeline.flow_control import flow_fields
 from rewound.gateway.pipeline.pipeline import Pipeline
 from rewound.gateway.pipeline.route import is_forwarded_path
-from rewound.gateway.pipeline.services import InjectFault, PipelineServices, Resources
+from rewound.gateway.pipeline.services import CatchUp, InjectFault, PipelineServices, Resources
+from rewound.gateway.pipeline.stages import needs_newest
 from rewound.gateway.rewind.handler import RewindHandler
 from rewound.gateway.rewind.past_reads import PastReads
 from rewound.gateway.settings.server import Address, host_and_port
@@ -63,6 +63,7 @@ from rewound.gateway.wire.json import dump_line
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 if TYPE_CHECKING:
+    from rewound.actors.store.etcd.node import Node
     from rewound.gateway.aggregation.handler import AggregationHandler
     from rewound.gateway.faults.switch import FaultSwitch
     from rewound.gateway.page.handler import JournalPage
@@ -90,12 +91,9 @@ class ApiServer:
         names = CHECK_NAMES[store.rules.health]
         self.health = Health(trio.current_time, settings.livez_grace_period, names.format)
         shared = self._shared = extensions.shared
-        self._checks = Checks(
-            names,
-            store,
-            fairness=settings.enable_priority_and_fairness,
-            ask_writer=None if shared is None else shared.ask_condition,
-        )
+        ask_writer = None if shared is None else shared.ask_condition
+        fairness = settings.enable_priority_and_fairness
+        self._checks = Checks(names, store, fairness=fairness, ask_writer=ask_writer)
         self._checks.add_to(self.health)
         routes = ServedRoutes(store.registry)
         self._operations = Operations(
@@ -103,13 +101,14 @@ class ApiServer:
             Metrics(
                 RequestSeries(routes.knows, routes.removed_release),
                 None if shared is None else shared.collect,
+                of_writer=ask_writer is None,
             ),
             self._make_request_limits(extensions.holder),
             LoopWatchdog(),
         )
         if shared is not None:
-            shared.offer_numbers(partial(self._operations.metrics.numbers, of_writer=False))
-            shared.offer_levels(partial(level_rows, self._operations.limits))
+            levels = partial(level_rows, self._operations.limits)
+            shared.offer(Offered(self._operations.metrics, levels, self._checks.condition))
         self.hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves, store.memory)
         nursery.start_soon(store.supervisor.keep, FLOW_CONTROL_TASK, self._operations.limits.run)
         pipeline = self._make_pipeline(extensions)
@@ -123,14 +122,13 @@ class ApiServer:
             extensions.accept_share,
             _connection_lease(extensions.holder),
         )
-        handle = _after(extensions.before_request, pipeline.handle)
         observer = both(self._audit_log(nursery), extensions.observer)
         if predecessor is None:
             make = extensions.make_server or _server_of(settings)
-            self._server: AnyServer = make(handle, refuse, limits, observer, store.memory)
+            self._server: AnyServer = make(pipeline.handle, refuse, limits, observer, store.memory)
         else:
             self._server = predecessor._server
-            self._server.replace_handler(handle)
+            self._server.replace_handler(pipeline.handle)
         meter_all(self._operations, store, self.hub, self._server.statistics)
         self.metrics.gauge(
             "rewound_journal_followers",
@@ -195,7 +193,7 @@ class ApiServer:
             slow_requests=operations.watchdog,
             protobuf=ProtobufEncoder(store.registry, store.names),
             memory=store.memory,
-            catch_up=None if store.node is None else store.node.freshness.wait,
+            catch_up=extensions.catch_up if store.node is None else _with_nodes(store.node),
         )
         self._faults = services.faults
         if faults is not None and settings.faults is not None:
@@ -400,16 +398,9 @@ def _connection_lease(holder: Holder | None) -> ConnectionLease | None:
     return None if holder is None else ConnectionLease(holder, affordable_connections())
 
 
-def _after(first: Callable[[], None] | None, handle: Handle) -> Handle:
-    """Handle requests after a call of `first`, if there is one."""
-    if first is None:
-        return handle
-
-    def handle_after(request: Request) -> Coroutine[Any, Any, Response]:
-        first()
-        return handle(request)
-
-    return handle_after
+def _with_nodes(node: Node) -> CatchUp:
+    """Wait until this node has what other nodes have acknowledged, if a request depends on it."""
+    return lambda context: node.freshness.wait() if needs_newest(context) else None
 
 
 def _server_of(settings: Settings) -> MakeServer:

@@ -15,9 +15,9 @@ from rewound.gateway.connections.limits import AcceptShare
 from rewound.gateway.connections.server_state import MakeServer
 from rewound.gateway.exchange import RequestObserver
 from rewound.gateway.handlers.paths import CollectLevels, LevelRows
-from rewound.gateway.ops.checks import AskCondition
-from rewound.gateway.ops.metrics import Collect
-from rewound.gateway.ops.processes import Numbers
+from rewound.gateway.ops.checks import AskCondition, Condition
+from rewound.gateway.ops.metrics import Collect, Metrics
+from rewound.gateway.pipeline.services import CatchUp
 
 if TYPE_CHECKING:
     from rewound.gateway.audit.backends.remote import AuditCalls
@@ -27,13 +27,21 @@ AddControls = Callable[[Callable[..., None]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """What the worker processes of a server share: the process that writes the journal has it."""
+class Offered:
+    """What one process of several has for the others."""
 
-    offer_numbers: Callable[[Numbers], None]  # the metrics of this process
-    collect: Collect  # those of all processes
-    ask_condition: AskCondition  # for health checks
-    offer_levels: Callable[[Callable[[], LevelRows]], None]  # the priority levels of this process
+    metrics: Metrics
+    levels: Callable[[], LevelRows]  # its priority levels
+    condition: Callable[[], Condition]  # for health checks
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the processes of a server share."""
+
+    offer: Callable[[Offered], None]
+    collect: Collect  # the metrics of all processes
+    ask_condition: AskCondition | None  # of the process that writes; None: this one does
     collect_levels: CollectLevels  # those of all processes
     audit: AuditCalls
 
@@ -58,7 +66,7 @@ class Extensions:
     leader: str = ""  # of a standby: where writes go, which this server refuses
     binds: Binds | None = None  # open sockets, in place of the addresses that the settings say
     accept_share: AcceptShare | None = None
-    before_request: Callable[[], None] | None = None  # called before anything else of a request is done
+    catch_up: CatchUp | None = None  # with what other processes of the server have made visible
     etcd: Etcd | None = None  # a client for --journal, in place of one that connects
     holder: Holder | None = None  # what this process has of the limits of all workers
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording

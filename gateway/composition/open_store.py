@@ -299,9 +299,8 @@ def _build_store(
     context = _controller_context(
         settings, store, _aggregation_context(settings, store) if calls_out else None
     )
-    if settings.workers == 1 or send is not None:  # it serves requests
-        store.loops.extend(describing(context))
-        tasks += [(loop.name, loop.run) for loop in store.loops]
+    store.loops.extend(describing(context))
+    tasks += [(loop.name, loop.run) for loop in store.loops]
     if writes:
         tasks += _writing_tasks(settings, store, context)
     for name, task in tasks:

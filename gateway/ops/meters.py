@@ -60,7 +60,7 @@ def meter_all(
 
 
 def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
-    """The metrics of what serves no requests: all that a process has that writes for others."""
+    """The metrics of what is below the API."""
     meter_release(metrics, RELEASE, version_document())
     meter_objects(metrics, lambda: _count_objects(store))
     meter_memory(metrics, store.memory.statistics)
@@ -86,11 +86,17 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
 
 def meter_workers(metrics: Metrics, members: Members) -> None:
     """Of the process that writes for others."""
-    metrics.gauge("rewound_workers", "Worker processes that are connected.", lambda: len(members))
-    metrics.counter("rewound_workers_ended_total", "Worker processes that ended.", lambda: members.ended)
+    metrics.gauge(
+        "rewound_workers",
+        "Processes that serve requests: the one that writes, and those that are connected to it.",
+        lambda: 1 + len(members),
+    )
+    metrics.counter(
+        "rewound_workers_ended_total", "Processes that were connected and ended.", lambda: members.ended
+    )
     metrics.counter(
         "rewound_workers_unanswered_scrapes_total",
-        "Times that a scrape was without the gauges of a worker process, which did not answer within a second.",
+        "Times that a scrape was without the gauges of a process, which did not answer within a second.",
         lambda: members.unanswered,
     )
 

@@ -94,12 +94,15 @@ class Authentications:
 
 
 class Metrics:
-    def __init__(self, requests: RequestSeries, collect: Collect | None = None) -> None:
-        """Without `collect`, this process is the whole server."""
+    def __init__(
+        self, requests: RequestSeries, collect: Collect | None = None, *, of_writer: bool = True
+    ) -> None:
+        """Without `collect`, this process is the whole server; `of_writer`: it writes the journal."""
         self.requests = requests
         self.authentications = Authentications()
         self.reading, self.mutating = InFlight(), InFlight()
         self._collect = collect
+        self._of_writer = of_writer
         self._process = os.urandom(8)
         self._families: list[tuple[Family, Read]] = []
         self._histograms: list[tuple[Histogram, Callable[[], Distributions]]] = []
@@ -122,7 +125,7 @@ class Metrics:
 
     async def scrape(self) -> bytes:
         if self._collect is not None:
-            parts = await self._collect(await self.numbers(of_writer=False))
+            parts = await self._collect(await self.numbers())
             return await trio.to_thread.run_sync(_merged_text, parts)
         return await trio.to_thread.run_sync(_text, self.snapshot(), self.requests.snapshot())
 
@@ -130,13 +133,14 @@ class Metrics:
         """The numbers of this process, in the calling thread."""
         return _text(self.snapshot(), self.requests.snapshot())
 
-    async def numbers(self, *, of_writer: bool) -> bytes:
-        """The numbers of this process for a scrape of all; only the process that writes has those of the writer."""
-        snapshot = self.snapshot(of_writer=of_writer)
+    async def numbers(self) -> bytes:
+        """The numbers of this process for a scrape of all."""
+        snapshot = self.snapshot()
         return await trio.to_thread.run_sync(_encoded, snapshot, self.requests.snapshot(), self._process)
 
-    def snapshot(self, *, of_writer: bool = True) -> Snapshot:
-        """The numbers of this moment, without those of requests."""
+    def snapshot(self) -> Snapshot:
+        """The numbers of this moment, without those of requests, and of the writer only in the process that writes."""
+        of_writer = self._of_writer
         return Snapshot(
             [(family, read()) for family, read in self._families if of_writer or family.across != "writer"],
             [(histogram, read()) for histogram, read in self._histograms],

@@ -1,12 +1,13 @@
 """The numbers of several processes as one: how they are sent, how they add up, and how none is lost with a process.
 
-A scrape of any worker shows all processes: the one that writes asks the others (`Members`), and the worker merges what
-it gets, in a thread (`NumbersOfAll`). Nothing is sent outside of scrapes, but the last numbers of a process that ends.
+A scrape of any process shows all: the one that writes asks the others (`Members`), and the one that is scraped merges
+what it gets, in a thread (`NumbersOfAll`). Nothing is sent outside of scrapes, but the last numbers of a process that
+ends.
 
 Counters do not go backwards when a process is replaced: what it counted stays in `Members` as the totals of those that
 ended. Of a process that was killed these are the numbers of its last scrape. One that does not answer in time is
 missing with its gauges, and its counters are those of the scrape before. The next process that writes inherits the
-totals from the workers.
+totals from the workers, which have what the last one collected for them or for itself.
 
 Rejected: a file per process that each counter is written to, which costs a request as much as its other counting.
 """
@@ -116,7 +117,7 @@ def totals(snapshot: Snapshot) -> Snapshot:
 
 
 class Collected(NamedTuple):
-    """What a worker gets of all other processes."""
+    """The numbers of all processes, without those of the worker that asked."""
 
     order: tuple[int, int]  # of process that writes, and of its collections: the largest is the newest
     writer: bytes
@@ -175,12 +176,24 @@ class Members:
     async def collect(self, asking: object, numbers: bytes) -> bytes:
         """A Collected, encoded, for a member that sends its own numbers."""
         self.report(asking, numbers)
+        return _encoded(await self._collect(asking, self._own))
+
+    async def collect_own(self, own: bytes) -> tuple[list[bytes], bytes]:
+        """The parts of a scrape of the process that writes; and a Collected, encoded, for the workers to keep."""
+
+        async def of_scrape() -> bytes:
+            return own
+
+        found = await self._collect(None, of_scrape)
+        return [found.writer, *found.workers, found.ended], _encoded(found)
+
+    async def _collect(self, asking: object, own: Numbers) -> Collected:
         answered: set[object] = set()
         async with trio.open_nursery() as nursery:
             for member, ask in self._members.items():
                 if member is not asking:
                     nursery.start_soon(self._ask, member, ask, answered)
-        own = await self._own()
+        writer = await own()
         # Those that ended meanwhile are among the totals.
         workers = [self._last[member] for member in self._members if member in answered]
         workers += [
@@ -193,8 +206,7 @@ class Members:
         ended = encode(merged((self._inherited, self._ended)))
         epoch, number = self._order
         self._order = epoch, number + 1
-        packed: bytes = msgpack.packb(Collected(self._order, own, ended, tuple(workers)))
-        return packed
+        return Collected(self._order, writer, ended, tuple(workers))
 
     async def _ask(self, member: object, ask: Numbers, answered: set[object]) -> None:
         try:
@@ -213,6 +225,11 @@ class Members:
         return () if last is None else (totals(decode(last)),)
 
 
+def _encoded(collected: Collected) -> bytes:
+    packed: bytes = msgpack.packb(collected)
+    return packed
+
+
 class NumbersOfAll:
     """The numbers of all processes, in a worker."""
 
@@ -227,18 +244,27 @@ class NumbersOfAll:
             with trio.fail_after(2 * ANSWER_SECONDS):
                 packed = await self._call(own)
         except (ConnectionError, trio.TooSlowError):
-            return [own, *self._last_totals()]
-        self._last = found = Collected(*msgpack.unpackb(packed, use_list=False))
+            return [own, *self._last_totals(process_of(own))]
+        found = self._last = _decoded(packed)
         return [found.writer, own, *found.workers, found.ended]
 
-    def _last_totals(self) -> list[bytes]:
+    def keep(self, packed: bytes) -> None:
+        """What the process that writes has collected for itself."""
+        self._last = _decoded(packed)
+
+    def _last_totals(self, own: bytes) -> list[bytes]:
+        """Of the other processes than `own`."""
         if (last := self._last) is None:
             return []
-        return [encode(totals(decode(one))) for one in (last.writer, *last.workers, last.ended)]
+        others = (one for one in last.workers if process_of(one) != own)
+        return [encode(totals(decode(one))) for one in (last.writer, *others, last.ended)]
 
     def inheritance(self) -> bytes | None:
         """What the next process that writes inherits; None if nothing is known."""
         if (last := self._last) is None:
             return None
-        packed: bytes = msgpack.packb((last.order, last.writer, last.ended, last.workers))
-        return packed
+        return _encoded(last)
+
+
+def _decoded(packed: bytes) -> Collected:
+    return Collected(*msgpack.unpackb(packed, use_list=False))

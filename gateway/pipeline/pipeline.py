@@ -37,7 +37,6 @@ from rewound.gateway.pipeline.stages import (
     dispatch,
     flow_control,
     impersonate,
-    needs_newest,
     negotiate,
     read,
     route,
@@ -61,8 +60,9 @@ class Pipeline:
         context = RequestContext(request, perf_counter())
         try:
             route(context, services)
-            if services.catch_up is not None and needs_newest(context):
-                await services.catch_up()
+            if services.catch_up is not None and (later := services.catch_up(context)) is not None:
+                await later
+                route(context, services)  # APIServices may have changed meanwhile
             if (later := authenticate(context, services)) is not None:
                 await later
             if context.exchange is not None and (later := audit(context, context.exchange)) is not None:

@@ -28,6 +28,9 @@ from rewound.gateway.wire.negotiate import ResponseKind
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
+# What a routed request waits for, so that it is served with all that other processes or nodes have shown to clients:
+# objects, rights, kinds. None: nothing.
+CatchUp = Callable[[RequestContext], Awaitable[None] | None]
 _numbers: Final = itertools.count(1)
 
 
@@ -130,8 +133,7 @@ class PipelineServices:
     protobuf: ProtobufEncoder
     memory: MemoryBudget
     rules: Rules = DOCUMENTED
-    # Waits until this node has what other nodes have acknowledged; None where no others write.
-    catch_up: Callable[[], Awaitable[None]] | None = None
+    catch_up: CatchUp | None = None  # None where no other process can know more than this one
     faults: FaultHook = field(default_factory=FaultHook)
     # Another one for each pipeline of the process: a connection may outlive the pipeline that it called first.
     number: int = field(init=False, default_factory=_numbers.__next__)

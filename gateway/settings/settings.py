@@ -343,7 +343,7 @@ _MAX_STREAMS = 2**31 - 1
 MAX_WORKERS = 64
 # Of one process.
 LEAST_MEMORY = 256 << 20
-# What each process of a server with several workers needs before it serves, and some for its connections.
+# What each further process needs before it serves, and some for its connections; the parent needs about half of it.
 _PROCESS_MEMORY = 96 << 20
 
 

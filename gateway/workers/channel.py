@@ -21,9 +21,10 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -51,6 +52,10 @@ class ChannelClosed(Exception):
 
 class CallFailed(Exception):
     """The handler of a call raised; the log of the other process says why."""
+
+
+class Notifies(Protocol):
+    def notify(self, name: str, body: bytes = b"") -> None: ...
 
 
 class Channel:
@@ -205,16 +210,7 @@ class Channel:
             if (cancel := self._handling.get(number)) is not None:
                 cancel()
         elif kind == NOTICE:
-            self._take_notice(*_unnamed(rest))
-
-    def _take_notice(self, name: str, body: bytes) -> None:
-        handle = self.notices.get(name)
-        if handle is None:
-            return
-        try:
-            handle(body)
-        except Exception:
-            logger.exception("the notice %s of another process could not be handled", name)
+            _handle_notice(self.notices, *_unnamed(rest))
 
     def _begin(self, begin: BeginCall, name: str, number: int, body: bytes) -> None:
         def reply(result: bytes) -> None:
@@ -247,6 +243,37 @@ class Channel:
             self._fail(name, number, error)
         finally:
             del self._handling[number]
+
+
+class LocalChannel:
+    """Notices of a process to itself: `run` handles them in order, after whatever sent them."""
+
+    def __init__(self) -> None:
+        self.notices: dict[str, HandleNotice] = {}
+        self._queued: deque[tuple[str, bytes]] = deque()
+        self._arrived = trio.lowlevel.ParkingLot()
+
+    def notify(self, name: str, body: bytes = b"") -> None:
+        self._queued.append((name, body))
+        self._arrived.unpark_all()
+
+    async def run(self) -> None:
+        while True:
+            if self._queued:
+                _handle_notice(self.notices, *self._queued.popleft())
+                await trio.lowlevel.checkpoint()
+            else:
+                await self._arrived.park()
+
+
+def _handle_notice(notices: Mapping[str, HandleNotice], name: str, body: bytes) -> None:
+    handle = notices.get(name)
+    if handle is None:
+        return
+    try:
+        handle(body)
+    except Exception:
+        logger.exception("the notice %s could not be handled", name)
 
 
 def _nothing() -> None:

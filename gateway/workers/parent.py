@@ -1,13 +1,13 @@
 """The parent of a server with several processes: opens the sockets, starts the others, and replaces those that end.
 
-It serves nothing itself. The writer process starts first; workers wait for it. All workers accept from the same
-sockets, which stay open as long as the parent lives: while processes are replaced the kernel queues new connections,
-and refuses none.
+It serves nothing itself. The writer process starts first; workers wait for it. All accept from the same sockets,
+which stay open as long as the parent lives: while processes are replaced the kernel queues new connections, and
+refuses none.
 
     a worker ends       another one takes its place; its clients connect again, and watches resume
-    the writer ends     another one takes its place; workers keep the writes that arrive meanwhile, and send them to it
+    the writer ends     the same; workers keep the writes that arrive meanwhile, and send them to the next one
     SIGHUP              a new writer process, then a new process for each worker, which stops when the new one is ready
-    SIGTERM, Ctrl-C     the workers complete their requests, then the writer process stops
+    SIGTERM, Ctrl-C     all complete their requests; when the workers have ended, the writer process stops
 
 A process that ends again and again is started after growing pauses. If one cannot start when the server starts, the
 server ends with its exit code: that process has said why.
@@ -21,7 +21,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import trio
@@ -30,9 +30,9 @@ from rewound.gateway.composition.api_server import listening_addresses
 from rewound.gateway.connections.config import server_config
 from rewound.gateway.connections.listen import Listener, open_for_others
 from rewound.gateway.settings.settings import Addresses, Settings
-from rewound.gateway.workers.parent_link import READY
+from rewound.gateway.workers.parent_link import DRAIN, READY
 from rewound.gateway.workers.roles import WORKER, WRITER, Role, addresses_of, page_in, socket_in
-from rewound.gateway.workers.shared_page import SharedPage
+from rewound.gateway.workers.shared_page import WRITER_INDEX, SharedPage
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +69,11 @@ class Child:
         self.ended.set()
         self.started.set()
 
+    async def drain(self) -> None:
+        """Let it serve no more clients."""
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await self._link.send_all(DRAIN)
+
     def stop(self) -> None:
         self.planned = True
         if self.process.returncode is None:
@@ -103,20 +108,27 @@ class Sockets:
 
     def role(self, name: str, index: int, workers: int, link: socket.socket, living: tuple[int, ...]) -> Role:
         """What one child gets."""
-        folder, addresses = str(self.folder), addresses_of(self.addresses)
-        if name == WRITER:
-            writer = self.writer.fileno()
-            return Role(name, index, workers, folder, link.fileno(), addresses, writer=writer, living=living)
-        secure = tuple(one.sock.fileno() for one in self.clients if one.secure)
-        plain = tuple(one.sock.fileno() for one in self.clients if not one.secure)
-        return Role(name, index, workers, folder, link.fileno(), addresses, secure=secure, plain=plain)
+        return Role(
+            name,
+            index,
+            workers,
+            str(self.folder),
+            link.fileno(),
+            addresses_of(self.addresses),
+            writer=self.writer.fileno() if name == WRITER else None,
+            secure=tuple(one.sock.fileno() for one in self.clients if one.secure),
+            plain=tuple(one.sock.fileno() for one in self.clients if not one.secure),
+            living=living if name == WRITER else (),
+        )
 
 
 class Parent:
     def __init__(self, settings: Settings, command: Command) -> None:
         self._settings = settings
         self._command = command
-        self._places = [(WRITER, 0), *((WORKER, index) for index in range(settings.workers))]
+        self._places = [
+            (WORKER if index != WRITER_INDEX else WRITER, index) for index in range(settings.workers)
+        ]
         self._children: dict[tuple[str, int], Child] = {}  # the newest of each place
         self._alive: dict[Child, str] = {}  # all, by the names of their roles
         self._stopping = self._replacing = False
@@ -209,7 +221,7 @@ class Parent:
             self._replacing = False
 
     async def _replace_in_turn(self) -> None:
-        writer = self._children[WRITER, 0]
+        writer = self._children[self._places[0]]
         writer.stop()
         await writer.ended.wait()  # `_keep` starts the next one
         for place in self._places[1:]:
@@ -237,6 +249,8 @@ class Parent:
                         child.process.kill()
 
                 nursery.start_soon(kill_on_signal)
+                for child in [one for one, role in self._alive.items() if role == WRITER]:
+                    await child.drain()
                 for name in (WORKER, WRITER):
                     while ending := [child for child, role in self._alive.items() if role == name]:
                         for child in ending:

@@ -1,26 +1,31 @@
-"""A child's connection to its parent: the child says once that it is ready; when the parent ends, the child stops."""
+"""A child's connection to its parent: the child says once that it is ready; when the parent ends, the child stops.
+
+parent -> child     DRAIN     serve no more clients; the writer process goes on for the others
+                    SIGTERM   stop
+"""
 
 from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Awaitable, Callable
 
 import trio
 
 READY = b"ready\n"
-Ready = Callable[[], Awaitable[None]]  # called once, when a child serves
+DRAIN = b"drain\n"
 
 
 class ParentLink:
-    def __init__(self, descriptor: int) -> None:
-        self._socket = trio.socket.from_stdlib_socket(socket.socket(fileno=descriptor))
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = trio.socket.from_stdlib_socket(connection)
+        self.drain = trio.Event()  # set before `stop`
+        self.stop = trio.Event()
 
     async def tell_ready(self) -> None:
         await self._socket.send(READY)
 
-    async def stop_with_parent(self, stop: trio.Event) -> None:
-        """Set `stop` when the parent asks for it with SIGTERM, or has ended."""
+    async def follow(self) -> None:
+        """Set `drain` and `stop` when the parent asks for it, or has ended."""
         async with trio.open_nursery() as nursery:
 
             async def with_signal() -> None:
@@ -31,11 +36,12 @@ class ParentLink:
             nursery.start_soon(with_signal)
             await self._parent_ended()
             nursery.cancel_scope.cancel()
-        stop.set()
+        self.drain.set()
+        self.stop.set()
 
     async def _parent_ended(self) -> None:
-        """The parent sends nothing, so that the connection is readable when it is gone."""
         try:
-            await self._socket.recv(1)
+            while await self._socket.recv(len(DRAIN)):
+                self.drain.set()
         except OSError:
             pass

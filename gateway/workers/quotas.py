@@ -1,6 +1,6 @@
 """Limits that hold for all workers together: seats of flow control, places in its queues, connections and memory.
 
-The allocator of `actors.flowcontrol.leases` is in the writer process, a holder in each worker:
+The allocator of `actors.flowcontrol.leases` is in the writer process, a holder in each process that serves:
 
     worker                          writer process
     quota report      - - ->        divides the limits
@@ -9,6 +9,8 @@ The allocator of `actors.flowcontrol.leases` is in the writer process, a holder 
 
 A worker reports when something has to wait, when it returns what was recalled, and in reply to each order. While
 somebody is short, the writer process asks again every `ROUND`: with enough for all, no message is sent.
+
+The writer process serves too: its own holder and the allocator have the same messages, over a `LocalChannel`.
 
 Processes are known by their ids. A channel that closes does not show that its worker has ended, which may still run
 requests: what it held is free once there is no such process.
@@ -32,7 +34,7 @@ from rewound.gateway.connections.limits import CONNECTIONS, connections_in
 from rewound.gateway.memory.budget import BUDGET_SHARE, MEMORY, UNIT
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Store
-from rewound.gateway.workers.channel import Channel, HandleNotice
+from rewound.gateway.workers.channel import HandleNotice, LocalChannel, Notifies
 
 logger = logging.getLogger(__name__)
 
@@ -69,12 +71,12 @@ class QuotasOfWorker:
         self._count_memory: Callable[[Sequence[int]], None] = _nothing
         self._others: Sequence[int] = ()
         self._process = process
-        self._channel: Channel | None = None
+        self._channel: Notifies | None = None
         self._asked = False
         self._asking = trio.lowlevel.ParkingLot()
         self._ordered = trio.Event()
 
-    def notices(self, channel: Callable[[], Channel]) -> dict[str, HandleNotice]:
+    def notices(self, channel: Callable[[], Notifies]) -> dict[str, HandleNotice]:
         """What the writer process sends over one channel."""
 
         def order(body: bytes) -> None:
@@ -95,7 +97,7 @@ class QuotasOfWorker:
         self._count_memory = count_memory
         count_memory(self._others)
 
-    def connected(self, channel: Channel) -> None:
+    def connected(self, channel: Notifies) -> None:
         """To a writer process, which knows nothing about this worker."""
         self._channel = channel
         self._send(_JOIN, self.holder.first_report())
@@ -140,7 +142,7 @@ class QuotasOfWriter:
         """`living` are the ids of the workers that may hold something of an earlier writer process."""
         self._read_limits = read_limits
         self._allocator = Allocator(read_limits(), living)
-        self._channels: dict[int, Channel] = {}
+        self._channels: dict[int, Notifies] = {}
         self._missing = {process: trio.current_time() for process in living}  # have no channel; since when
         self._stopped = self._reconfigured = self._has_news = False
         self._news, self._lost = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
@@ -150,11 +152,11 @@ class QuotasOfWriter:
         self._reconfigured = True
         self._tell_news()
 
-    def notices(self, channel: Callable[[], Channel]) -> dict[str, HandleNotice]:
+    def notices(self, channel: Callable[[], Notifies]) -> dict[str, HandleNotice]:
         """What a worker sends over one channel."""
         return {REPORT: lambda body: self._take(channel(), body)}
 
-    def disconnected(self, channel: Channel) -> None:
+    def disconnected(self, channel: Notifies) -> None:
         for process in [one for one, known in self._channels.items() if known is channel]:
             del self._channels[process]
             self._missing[process] = trio.current_time()
@@ -196,7 +198,7 @@ class QuotasOfWriter:
         self._has_news = True
         self._news.unpark_all()
 
-    def _take(self, channel: Channel, body: bytes) -> None:
+    def _take(self, channel: Notifies, body: bytes) -> None:
         process, kind, report = _decode_report(body)
         if self._stopped:
             return
@@ -217,7 +219,7 @@ class QuotasOfWriter:
                 channel.notify(ORDER, _encode_order(order))
 
     def _announce_processes(self) -> None:
-        ids: bytes = msgpack.packb([os.getpid(), os.getppid(), *self._channels, *self._missing])
+        ids: bytes = msgpack.packb([os.getppid(), *{os.getpid(), *self._channels, *self._missing}])
         for channel in self._channels.values():
             channel.notify(PROCESSES, ids)
 
@@ -238,6 +240,15 @@ class QuotasOfWriter:
                     warned.add(process)
                     logger.warning(_UNHEARD, process, _PATIENCE)
             await trio.sleep(_LOOK)
+
+
+def connect_locally(holder: QuotasOfWorker, allocator: QuotasOfWriter) -> LocalChannel:
+    """Let a process divide that also serves; the caller runs the channel."""
+    channel = LocalChannel()
+    channel.notices.update(holder.notices(lambda: channel))
+    channel.notices.update(allocator.notices(lambda: channel))
+    holder.connected(channel)
+    return channel
 
 
 def quotas_of_writer(settings: Settings, store: Store, living: Iterable[int]) -> QuotasOfWriter:

@@ -6,6 +6,7 @@ It is the first argument of a child, as JSON; the flags of the server follow.
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,19 @@ from rewound.gateway.composition.extensions import Binds
 from rewound.gateway.settings.settings import Addresses
 
 WRITER, WORKER = "writer", "worker"
+Ready = Callable[[], Awaitable[None]]  # called once, when a child serves
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
     name: str  # WRITER or WORKER
-    index: int  # of a worker
-    workers: int  # how many there are
+    index: int  # among the processes that serve; the writer process is the first
+    workers: int  # how many processes serve
     folder: str  # with the socket of the writer process and the shared page
     parent: int  # file descriptor of the connection to the parent
     addresses: tuple[Any, ...]  # where clients reach the server
     writer: int | None = None  # file descriptor of the socket on which the writer process accepts workers
-    secure: tuple[int, ...] = ()  # file descriptors on which a worker accepts clients
+    secure: tuple[int, ...] = ()  # file descriptors on which clients are accepted
     plain: tuple[int, ...] = ()
     living: tuple[int, ...] = ()  # ids of the workers that run when a writer process is started
 

@@ -1,5 +1,5 @@
-"""What the workers of a server share, over the channels between them and the writer process: one /metrics, one audit
-log, and the health of what only the writer process has.
+"""What the processes of a server share, over the channels between workers and the writer process: one /metrics, one
+audit log, and the health of what only the writer process has.
 
     worker                      writer process
     collect numbers   ----->    asks every other worker for "numbers", and responds with all
@@ -8,14 +8,14 @@ log, and the health of what only the writer process has.
     audit lines       ----->    appends them to the file
     audit batch       ----->    sends it to the webhook
     last numbers      - - ->    a worker ends
-    inheritance       - - ->    a worker has connected to the next writer process
+                      <- - -    collected: the numbers of all, when the writer process was scraped itself, or leaves
+    inheritance       - - ->    a worker has connected to the next writer process, and sends it what was collected last
 
 `SharedOfWriter` and `SharedOfWorker` are the two ends; each gets every channel of its process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
@@ -25,22 +25,18 @@ import trio
 
 from rewound.gateway.audit.backends.remote import AuditCalls
 from rewound.gateway.audit.build import build_audit_writer
-from rewound.gateway.composition.extensions import Shared
+from rewound.gateway.composition.extensions import Offered, Shared
 from rewound.gateway.handlers.paths import LevelRows
-from rewound.gateway.ops.checks import CHECK_NAMES, Checks
 from rewound.gateway.ops.exposition import Snapshot
-from rewound.gateway.ops.loop_watchdog import LoopWatchdog
-from rewound.gateway.ops.meters import meter_store, meter_workers
-from rewound.gateway.ops.metrics import Metrics
-from rewound.gateway.ops.processes import Members, Numbers, NumbersOfAll, encode
-from rewound.gateway.ops.request_series import RequestSeries
-from rewound.gateway.settings.settings import Settings
-from rewound.gateway.store import Store
+from rewound.gateway.ops.meters import meter_workers
+from rewound.gateway.ops.processes import Members, NumbersOfAll, encode
+from rewound.gateway.settings.settings import AuditSettings
 from rewound.gateway.workers.channel import CallFailed, Channel, ChannelClosed
 
 NUMBERS: Final = "numbers"
 COLLECT: Final = "collect numbers"
 LAST_NUMBERS: Final = "last numbers"
+COLLECTED: Final = "collected"
 INHERITANCE: Final = "inheritance"
 CONDITION: Final = "condition"
 LEVELS: Final = "levels"
@@ -63,31 +59,37 @@ class Connection(Protocol):
 
 
 class SharedOfWriter:
-    """In the writer process."""
+    """In the writer process, which serves requests too."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: AuditSettings, workers: int) -> None:
         """SettingsError: audit events cannot be written as these say."""
-        names = CHECK_NAMES[store.rules.health]
-        self._checks = Checks(names, store, fairness=settings.enable_priority_and_fairness)
-        self._audit = build_audit_writer(settings.audit)
-        self._watchdog = LoopWatchdog()
+        self._audit = build_audit_writer(settings)
         self._channels: list[Channel] = []
-        metrics = Metrics(RequestSeries(lambda _: False, lambda _: None))
-        self._members = Members(partial(metrics.numbers, of_writer=True))
-        meter_store(metrics, store, self._watchdog)
-        meter_workers(metrics, self._members)
+        self._members = Members(self._numbers)
+        self._own: Offered  # from the start of the server on, before there is a channel
+        self.shared = Shared(
+            self._offer,
+            self._collect,
+            None,
+            self._collect_levels,
+            AuditCalls(self._write_audit, self._send_audit, workers),
+        )
 
     def connected(self, channel: Channel) -> None:
         """Handle the calls of a worker; before its channel runs."""
 
         async def condition(_: bytes) -> bytes:
-            return self._checks.condition().encode()
+            return self._own.condition().encode()
+
+        async def collect_levels(_: bytes) -> bytes:
+            packed: bytes = msgpack.packb([self._own.levels(), *await self._levels_of_others(channel)])
+            return packed
 
         channel.calls.update(
             {
                 COLLECT: partial(self._members.collect, channel),
                 CONDITION: condition,
-                COLLECT_LEVELS: partial(self._collect_levels, channel),
+                COLLECT_LEVELS: collect_levels,
             }
         )
         self._channels.append(channel)
@@ -102,31 +104,52 @@ class SharedOfWriter:
         self._channels.remove(channel)
         self._members.leave(channel)
 
-    async def _collect_levels(self, asking: Channel, _: bytes) -> bytes:
-        """The levels of all other workers that answer in time."""
-        answers: list[bytes] = []
+    async def leave(self) -> None:
+        """Send the last numbers to the workers, for the next writer process."""
+        await self._collect(await self._numbers())
+
+    async def run(self) -> None:
+        """Keep what audit events are written to, until cancelled: longer than the server."""
+        if self._audit is not None:
+            await self._audit.run()
+
+    def _offer(self, own: Offered) -> None:
+        self._own = own
+        meter_workers(own.metrics, self._members)
+
+    async def _numbers(self) -> bytes:
+        return await self._own.metrics.numbers()
+
+    async def _collect(self, own: bytes) -> list[bytes]:
+        parts, packed = await self._members.collect_own(own)
+        for channel in self._channels:
+            channel.notify(COLLECTED, packed)
+        return parts
+
+    async def _collect_levels(self, own: LevelRows) -> list[LevelRows]:
+        return [own, *await self._levels_of_others()]
+
+    async def _levels_of_others(self, asking: Channel | None = None) -> list[LevelRows]:
+        """Of the workers that answer in time, without the one that asks."""
+        answers: list[LevelRows] = []
 
         async def ask(channel: Channel) -> None:
             with trio.move_on_after(_ANSWER_SECONDS), suppress(ChannelClosed, CallFailed):
-                answers.append(await channel.call(LEVELS, b""))
+                answers.append(msgpack.unpackb(await channel.call(LEVELS, b"")))
 
         async with trio.open_nursery() as nursery:
             for channel in self._channels:
                 if channel is not asking:
                     nursery.start_soon(ask, channel)
-        packed: bytes = msgpack.packb(answers)
-        return packed
+        return answers
 
-    async def run(self) -> None:
-        """Measure how long tasks hold the event loop, and keep what audit events are written to, until cancelled."""
-        self._watchdog.begin()
-        trio.lowlevel.add_instrument(self._watchdog)
-        try:
-            if self._audit is not None:
-                await self._audit.run()
-            await trio.sleep_forever()
-        finally:
-            trio.lowlevel.remove_instrument(self._watchdog)
+    async def _write_audit(self, lines: bytes, _: float) -> bytes:
+        assert self._audit is not None, "the settings have a log"
+        return await self._audit.write(lines)
+
+    async def _send_audit(self, body: bytes, _: float) -> bytes:
+        assert self._audit is not None, "the settings have a webhook"
+        return await self._audit.send(body)
 
 
 class SharedOfWorker:
@@ -135,20 +158,19 @@ class SharedOfWorker:
     def __init__(self, connection: Connection, workers: int) -> None:
         self._connection = connection
         self._numbers = NumbersOfAll(partial(self._call_now, COLLECT))
-        self._own: Numbers = _no_numbers  # until there is a server
-        self._levels: Callable[[], LevelRows] = dict
+        self._own: Offered | None = None  # until there is a server
         self.shared = Shared(
-            self._offer_numbers,
+            self._offer,
             self._numbers.collect,
             partial(self._call_now, CONDITION, b""),
-            self._offer_levels,
             self._collect_levels,
             AuditCalls(partial(self._call, AUDIT_LINES), partial(self._call, AUDIT_BATCH), workers),
         )
 
     def connecting(self, channel: Channel) -> None:
         """Handle the calls of the writer process; before its channel runs."""
-        channel.calls.update({NUMBERS: lambda _: self._own(), LEVELS: self._own_levels})
+        channel.calls.update({NUMBERS: self._own_numbers, LEVELS: self._own_levels})
+        channel.notices[COLLECTED] = self._numbers.keep
 
     def connected(self, channel: Channel) -> None:
         """The writer process takes calls."""
@@ -158,18 +180,18 @@ class SharedOfWorker:
     async def leave(self) -> None:
         """Send the last numbers: this process ends in good order."""
         if (channel := self._connection.current) is not None:
-            channel.notify(LAST_NUMBERS, await self._own())
+            channel.notify(LAST_NUMBERS, await self._own_numbers())
             with trio.move_on_after(_LEAVING_SECONDS):
                 await channel.drained()
 
-    def _offer_numbers(self, numbers: Numbers) -> None:
-        self._own = numbers
+    def _offer(self, own: Offered) -> None:
+        self._own = own
 
-    def _offer_levels(self, levels: Callable[[], LevelRows]) -> None:
-        self._levels = levels
+    async def _own_numbers(self, _: bytes = b"") -> bytes:
+        return encode(Snapshot([])) if self._own is None else await self._own.metrics.numbers()
 
     async def _own_levels(self, _: bytes) -> bytes:
-        packed: bytes = msgpack.packb(self._levels())
+        packed: bytes = msgpack.packb({} if self._own is None else self._own.levels())
         return packed
 
     async def _collect_levels(self, own: LevelRows) -> list[LevelRows]:
@@ -179,7 +201,7 @@ class SharedOfWorker:
                 answers = msgpack.unpackb(await self._call_now(COLLECT_LEVELS, b""))
         except (ConnectionError, trio.TooSlowError):
             return [own]
-        return [own, *map(msgpack.unpackb, answers)]
+        return [own, *answers]
 
     async def _call_now(self, name: str, body: bytes) -> bytes:
         """ConnectionError: the writer process is away, or its handler failed."""
@@ -205,7 +227,3 @@ class SharedOfWorker:
                 continue
             except CallFailed as error:
                 raise ConnectionError(str(error)) from error
-
-
-async def _no_numbers() -> bytes:
-    return encode(Snapshot([]))

@@ -2,7 +2,7 @@
 
     0           the newest offset: the writer process stores it right before LMDB makes the commit visible; workers
                 read it before each request
-    1 + index   how many connections a worker has: all accept from the same sockets, and the one with fewer should
+    1 + index   how many connections a process has: all accept from the same sockets, and the one with fewer should
 
 Numbers are aligned, so that one store of the processor writes all eight bytes.
 """
@@ -18,7 +18,8 @@ from rewound.gateway.connections.limits import AcceptShare
 _SIZE: Final = mmap.PAGESIZE
 _NEWEST: Final = 0
 _CONNECTIONS: Final = 1
-# A worker accepts until it has this part of its connections more than another one, so that a storm of clients is not
+WRITER_INDEX: Final = 0
+# A process accepts until it has this part of its connections more than another one, so that a storm of clients is not
 # slowed down, and few clients are spread evenly.
 _TOLERANCE: Final = 16
 
@@ -43,17 +44,26 @@ class SharedPage:
     def store_newest(self, offset: int) -> None:
         self._numbers[_NEWEST] = offset
 
-    def accept_share(self, index: int, workers: int) -> AcceptShare:
-        """For one worker of so many."""
+    def accept_share(self, index: int, processes: int) -> AcceptShare:
+        """For one process of so many; the first is the writer process.
+
+        The more there are, the more writes of the others are its work, which nobody can take from it. So each of its
+        connections counts as one for each other process: of two processes both have the same, of four it has a tenth.
+        """
         numbers, own = self._numbers, _CONNECTIONS + index
-        others = [_CONNECTIONS + other for other in range(workers) if other != index]
+        weight = processes - 1 if index == WRITER_INDEX else 1
+        others = [
+            (_CONNECTIONS + other, processes - 1 if other == WRITER_INDEX else 1)
+            for other in range(processes)
+            if other != index
+        ]
 
         def record(count: int) -> None:
             numbers[own] = count
 
         def is_ahead() -> bool:
-            count = numbers[own]
-            return any(count - count // _TOLERANCE > numbers[other] for other in others)
+            count = numbers[own] * weight
+            return any(count - count // _TOLERANCE > numbers[other] * each for other, each in others)
 
         record(0)
         return AcceptShare(record, is_ahead)

@@ -19,12 +19,12 @@ from rewound.actors.store.tail import Tail
 from rewound.gateway.composition.api_server import ApiServer
 from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from rewound.gateway.composition.open_store import memory_budget, worker_store
+from rewound.gateway.pipeline.services import CatchUp
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Store
 from rewound.gateway.workers.channel import Channel, ChannelClosed
-from rewound.gateway.workers.parent_link import Ready
 from rewound.gateway.workers.quotas import QuotasOfWorker
-from rewound.gateway.workers.roles import Role
+from rewound.gateway.workers.roles import Ready, Role
 from rewound.gateway.workers.shared import SharedOfWorker
 from rewound.gateway.workers.shared_page import SharedPage
 from rewound.gateway.workers.writer import COMMITTED, DAMAGED, HELLO, LEAVING, WRITE
@@ -159,7 +159,8 @@ async def _open_store(
                 settings, journal, WallClock(), memory, nursery, NO_EXTENSIONS, connection.write
             )
             journal.environment.report_damage = connection.report_damage
-            catch_up = _ending_with_history(Tail(journal, store.feed, page.newest), nursery)
+            tail = Tail(journal, store.feed, page.newest)
+            catch_up = _ending_with_history(tail, nursery)
             catch_up()
             connection.committed = catch_up
             try:
@@ -167,7 +168,7 @@ async def _open_store(
                 extensions = Extensions(
                     binds=role.binds,
                     accept_share=share,
-                    before_request=catch_up,
+                    catch_up=_before_requests(tail, catch_up),
                     shared=connection.shared.shared,
                     holder=quotas.holder,
                 )
@@ -193,6 +194,13 @@ def _ending_with_history(tail: Tail, nursery: trio.Nursery) -> Callable[[], None
             raise
 
     return catch_up
+
+
+def _before_requests(tail: Tail, catch_up: Callable[[], None]) -> CatchUp:
+    async def publish() -> None:
+        catch_up()
+
+    return lambda _: publish() if tail.is_behind else None
 
 
 async def run_worker(settings: Settings, role: Role, ready: Ready, stop: trio.Event) -> None:

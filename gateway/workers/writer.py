@@ -1,15 +1,19 @@
-"""The writer process: the store with its actors, controllers and housekeeping, for workers in other processes.
+"""The writer process: a server of one process, with actors, controllers and housekeeping, that also writes for workers.
 
-It accepts a channel from each worker. Workers send commands ("write"); each committed batch goes to them as a notice
-("committed"). Its newest offset is stored where they all read it right before LMDB makes it visible: whoever has seen
-anything of it, in a reply or a read, can expect that every worker knows of it. A worker whose read finds damage says so
-("damaged"): writes could spread it. A stop is in good order: the notice "leaving"
-tells the workers to send nothing more; each closes its channel when it has all replies, and connects again: the next
-writer process, which inherits the same listening socket, accepts it.
+Its own requests use its actors directly. It accepts a channel from each worker. Workers send commands ("write"); each
+committed batch goes to them as a notice ("committed"). Its newest offset is stored where they all read it right before
+LMDB makes it visible: whoever has seen anything of it, in a reply or a read, can expect that every worker knows of it.
+A worker whose read finds damage says so ("damaged"): writes could spread it. A stop is in good order: after
+the notice "leaving" workers send nothing more; each closes its channel when it has all replies, and connects again:
+the next writer process, which inherits the same listening socket, accepts it.
+
+Rejected: a writer process that serves nothing. On two cores, two workers and it were three processes: a create took 414
+us of CPU over all of them, where one process takes 163 (docs/decisions/0041-workers.md).
 """
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Sequence
 from functools import partial
@@ -19,17 +23,23 @@ import trio
 from rewound.actors.bootstrap.bootstrap import Bootstrap
 from rewound.actors.resource.remote import begin
 from rewound.actors.runtime.clock import WallClock
+from rewound.actors.store.tail import OwnCommits
+from rewound.gateway.composition.api_server import ApiServer
 from rewound.gateway.composition.data_folder import CreatedPaths, warn_of_readable_files
-from rewound.gateway.composition.extensions import NO_EXTENSIONS
+from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from rewound.gateway.composition.open_store import open_store
 from rewound.gateway.composition.run import serving_address
 from rewound.gateway.composition.secure_port import prepare_certificates
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Store
 from rewound.gateway.workers.channel import Channel
-from rewound.gateway.workers.parent_link import Ready
-from rewound.gateway.workers.quotas import QuotasOfWriter, quotas_of_writer
-from rewound.gateway.workers.roles import Role
+from rewound.gateway.workers.quotas import (
+    QuotasOfWorker,
+    QuotasOfWriter,
+    connect_locally,
+    quotas_of_writer,
+)
+from rewound.gateway.workers.roles import Ready, Role
 from rewound.gateway.workers.shared import SharedOfWriter
 from rewound.gateway.workers.shared_page import SharedPage
 from rewound.journal.records import Event
@@ -85,6 +95,7 @@ class WriterProcess:
         Workers connect again at once: that is for the next writer process to accept.
         """
         self._accepting.cancel()
+        await self._shared.leave()
         self._quotas.stop()
         with trio.move_on_after(GRACE):
             for channel in self._channels:
@@ -93,33 +104,57 @@ class WriterProcess:
                 await self._gone.park()
 
 
-async def run_writer(settings: Settings, role: Role, ready: Ready, stop: trio.Event) -> None:
-    """Run the actors until `stop` is set."""
+async def run_writer(
+    settings: Settings, role: Role, ready: Ready, drain: trio.Event, stop: trio.Event
+) -> None:
+    """Serve clients until `drain` is set, and write for workers until `stop` is."""
     assert role.writer is not None, "the parent opened it"
-    created, clock = CreatedPaths(settings), WallClock()
-    page = SharedPage(role.page)
+    created, page = CreatedPaths(settings), SharedPage(role.page)
     listening = socket.socket(fileno=role.writer)
-    addresses = role.listening()
-    async with open_store(settings, clock, created, NO_EXTENSIONS) as store, trio.open_nursery() as nursery:
+    opened = open_store(settings, WallClock(), created, NO_EXTENSIONS)
+    async with opened as store, trio.open_nursery() as nursery:
         # Before anything is committed: workers of the process before this one may serve.
         page.store_newest(store.feed.head)
         store.journal.before_commit = page.store_newest
-        shared = SharedOfWriter(settings, store)
-        bootstrap = Bootstrap(
-            store.names, store.registry.current, store.journal, store.directory, store.write_contexts
+        shared = SharedOfWriter(settings.audit, role.workers)
+        await _prepare(settings, role, store, created)
+        allocator, quotas = quotas_of_writer(settings, store, role.living), QuotasOfWorker(os.getpid())
+        writer = WriterProcess(store, shared, allocator)
+        store.memory.lease(quotas.holder)
+        quotas.report_processes(store.memory.process.count_others)
+        for run in (shared.run, allocator.run, quotas.run, connect_locally(quotas, allocator).run):
+            nursery.start_soon(run)
+        own = OwnCommits(store.journal, store.feed, page.newest)
+        extensions = Extensions(
+            binds=role.binds,
+            accept_share=page.accept_share(role.index, role.workers),
+            catch_up=lambda _: own.wait(),
+            shared=shared.shared,
+            holder=quotas.holder,
         )
-        await bootstrap.create_namespaces()
-        if settings.secure_binds:
-            prepare_certificates(settings, store.names)
-        created.keep()
-        warn_of_readable_files(settings)
-        await bootstrap.create_objects(settings.service_ranges, serving_address(settings, addresses))
-        quotas = quotas_of_writer(settings, store, role.living)
-        writer = WriterProcess(store, shared, quotas)
-        nursery.start_soon(shared.run)
-        nursery.start_soon(quotas.run)
-        nursery.start_soon(writer.accept, listening, nursery)
-        await ready()
+        async with trio.open_nursery() as serving:
+            server = ApiServer(settings, store, serving, extensions)
+            nursery.start_soon(writer.accept, listening, nursery)
+            await quotas.ordered()
+            await serving.start(server.serve)
+            server.health.finish_start()
+            await ready()
+            serving.start_soon(quotas.leave_with, drain)
+            await server.serve_until(drain)
+            serving.cancel_scope.cancel()
         await stop.wait()
         await writer.leave()
         nursery.cancel_scope.cancel()
+
+
+async def _prepare(settings: Settings, role: Role, store: Store, created: CreatedPaths) -> None:
+    """Create what a new data folder needs before anybody is served."""
+    bootstrap = Bootstrap(
+        store.names, store.registry.current, store.journal, store.directory, store.write_contexts
+    )
+    await bootstrap.create_namespaces()
+    if settings.secure_binds:
+        prepare_certificates(settings, store.names)
+    created.keep()
+    warn_of_readable_files(settings)
+    await bootstrap.create_objects(settings.service_ranges, serving_address(settings, role.listening()))

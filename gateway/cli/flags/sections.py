@@ -60,7 +60,7 @@ def add_serving(group: Any) -> None:
         "--workers",
         number,
         "N",
-        "processes that serve requests, to use more cores; one more writes the journal (default 1: one for all)",
+        "processes that serve requests, to use more cores; one of them writes the journal (default 1)",
     )
     add(
         group,

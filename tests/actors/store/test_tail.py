@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import trio
 
 from rewound.actors.store.feed import Feed
-from rewound.actors.store.tail import AT_ONCE, Tail
+from rewound.actors.store.tail import AT_ONCE, OwnCommits, Tail
 from rewound.journal.errors import Compacted
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
@@ -88,3 +89,28 @@ def test_a_process_that_is_too_far_behind_cannot_go_on(journal: Journal, followe
     follower.committed = 10
     with pytest.raises(Compacted):
         follower.tail.catch_up()
+
+
+async def test_process_that_writes_waits_for_its_feed_only_if_others_can_have_seen_more(
+    journal: Journal, follower: Follower, autojump_clock: object
+) -> None:
+    own = OwnCommits(journal, follower.feed, lambda: follower.committed)
+    assert own.wait() is None
+    follower.committed = 1  # right before the commit
+    assert own.wait() is None
+    journal.append([event(1)])  # by a thread: its event is not published yet
+    later = own.wait()
+    assert later is not None
+    waited = False
+
+    async def wait() -> None:
+        nonlocal waited
+        await later
+        waited = True
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.sleep(10)
+        assert not waited
+        follower.feed.publish([event(1)])
+    assert own.wait() is None

@@ -76,7 +76,7 @@ class Process:
 
     def extensions(self, workers: int = 2) -> Extensions:
         calls = AuditCalls(self.write, self.send, workers)
-        shared = Shared(lambda _: None, self.own_numbers, self.condition, lambda _: None, self.levels, calls)
+        shared = Shared(lambda _: None, self.own_numbers, self.condition, self.levels, calls)
         return Extensions(shared=shared)
 
     async def levels(self, own: LevelRows) -> list[LevelRows]:

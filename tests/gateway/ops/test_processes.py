@@ -208,6 +208,23 @@ async def test_counters_of_others_stay_while_the_process_that_writes_is_away() -
     assert "head" not in found
 
 
+async def test_workers_keep_what_the_process_that_writes_collected_for_itself() -> None:
+    members = new_members(commits=5)
+    one, other = Worker(members, 3), Worker(members, 4)
+    parts, kept = await members.collect_own(encode(snapshot({("200", "GET"): 10})))
+    assert shown(parts)["requests_total 200 GET"] == 17
+    for worker in (one, other):
+        worker.of_all.keep(kept)
+        worker.members = None
+        worker.served += 100
+    assert (await one.scrape())["requests_total 200 GET"] == 117
+    second = new_members()
+    second.join(one, one.numbers)
+    second.inherit(one.of_all.inheritance() or b"")
+    one.members = second
+    assert (await one.scrape())["requests_total 200 GET"] == 117
+
+
 async def test_process_that_never_scraped_has_its_own_numbers_alone(members: Members) -> None:
     alone = Worker(members, 3)
     alone.members = None
@@ -266,17 +283,17 @@ async def test_metrics_of_a_process_are_the_numbers_that_it_sends() -> None:
         read.append("journal")
         return 1
 
-    metrics = Metrics(RequestSeries(lambda _: True, lambda _: None))
-    metrics.gauge("of_the_writer", "", journal, across="writer")
-    metrics.counter("of_all", "", lambda: 3)
-    names = [family.name for family, _ in decode(await metrics.numbers(of_writer=False)).values]
-    assert "of_all" in names and "of_the_writer" not in names and read == []
+    writer = Metrics(RequestSeries(lambda _: True, lambda _: None))
+    writer.gauge("of_the_writer", "", lambda: 2, across="writer")
+    writer.counter("of_all", "", lambda: 3)
 
     async def collect(own: bytes) -> list[bytes]:
-        return [await metrics.numbers(of_writer=True), own]
+        return [await writer.numbers(), own]
 
-    worker = Metrics(metrics.requests, collect)
-    worker.gauge("of_the_writer", "", lambda: 2, across="writer")
+    worker = Metrics(writer.requests, collect, of_writer=False)
+    worker.gauge("of_the_writer", "", journal, across="writer")
     worker.counter("of_all", "", lambda: 4)
+    names = [family.name for family, _ in decode(await worker.numbers()).values]
+    assert "of_all" in names and "of_the_writer" not in names
     text = await worker.scrape()
-    assert b"of_all 7\n" in text and b"of_the_writer 1\n" in text
+    assert b"of_all 7\n" in text and b"of_the_writer 2\n" in text and read == []

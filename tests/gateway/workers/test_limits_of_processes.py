@@ -1,4 +1,4 @@
-"""Limits of a server with two workers: requests of both together, and what a killed worker held."""
+"""Limits of a server with two processes: requests of both together, and what a killed worker held."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class SilentWebhook:
 
 @asynccontextmanager
 async def clients_of(server: Server, number: int) -> AsyncIterator[dict[str, list[PlainClient]]]:
-    """For each worker so many clients with a connection to it."""
-    found: dict[str, list[PlainClient]] = {"worker 0": [], "worker 1": []}
+    """For each process so many clients with a connection to it."""
+    found: dict[str, list[PlainClient]] = {"writer": [], "worker 1": []}
     with ExitStack() as opened:
         while any(len(some) < number for some in found.values()):
             before, client = connections(server), PlainClient("127.0.0.1", server.port)
@@ -117,15 +117,15 @@ async def test_limit_of_requests_in_flight_holds_for_all_workers(tmp_path: Path)
                 await trio.sleep(0.05)
 
         async with clients_of(server, LIMIT + 1) as clients, trio.open_nursery() as creating:
-            for client in clients["worker 0"]:
-                creating.start_soon(create, "worker 0", client)
-            await until(lambda: hook.accepted == LIMIT)  # also the seats of the other worker
             for client in clients["worker 1"]:
                 creating.start_soon(create, "worker 1", client)
-            await until(lambda: min(refused["worker 0"], refused["worker 1"]) >= 10)
+            await until(lambda: hook.accepted == LIMIT)  # also the seats of the writer process
+            for client in clients["writer"]:
+                creating.start_soon(create, "writer", client)
+            await until(lambda: min(refused["worker 1"], refused["writer"]) >= 10)
             assert hook.accepted == LIMIT
 
-            os.kill(children(server)["worker 0"], signal.SIGKILL)
+            os.kill(children(server)["worker 1"], signal.SIGKILL)
             await until(lambda: hook.accepted == 2 * LIMIT)
             creating.cancel_scope.cancel()
         nursery.cancel_scope.cancel()

@@ -12,7 +12,7 @@ import trio
 from rewound.actors.flowcontrol.configuration import LevelSettings
 from rewound.actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
 from rewound.gateway.workers.channel import Channel
-from rewound.gateway.workers.quotas import QuotasOfWorker, QuotasOfWriter
+from rewound.gateway.workers.quotas import QuotasOfWorker, QuotasOfWriter, connect_locally
 
 LEVEL = "level"
 
@@ -148,4 +148,34 @@ async def test_writer_process_that_stops_grants_nothing_more() -> None:
         await worker.channel.drained()
         await trio.sleep(0.05)
         assert worker.lease.held == 0
+        nursery.cancel_scope.cancel()
+
+
+async def test_writer_process_holds_a_part_like_workers() -> None:
+    limits = {LEVEL: 8, f"{LEVEL}/queue": 500}
+    async with other_process() as process, trio.open_nursery() as nursery:
+        writer = QuotasOfWriter(lambda: limits, ())
+        own, other = Worker(os.getpid()), Worker(process.pid)
+        nursery.start_soon(writer.run)
+        nursery.start_soon(connect_locally(own.quotas, writer).run)
+        for worker in (own, other):
+            nursery.start_soon(worker.quotas.run)
+            nursery.start_soon(worker.seats.run)
+        await own.quotas.ordered()
+        assert own.level.seats == 8
+        await other.connect(writer, nursery)
+        nursery.start_soon(other.request)
+        await until(lambda: other.level.running == 1)
+        for _ in range(20):
+            nursery.start_soon(own.request)
+        await until(lambda: own.level.running == 7)
+        assert sorted(own.others) == sorted([os.getppid(), process.pid])
+        own.release.set()
+        for _ in range(20):
+            nursery.start_soon(other.request)
+        await until(lambda: (other.level.running, own.lease.held) == (7, 1))
+        drain = trio.Event()
+        nursery.start_soon(own.quotas.leave_with, drain)
+        drain.set()
+        await until(lambda: (other.level.running, own.lease.held) == (8, 0))
         nursery.cancel_scope.cancel()

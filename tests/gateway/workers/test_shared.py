@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 import trio
 
-from rewound.gateway.composition.data_folder import CreatedPaths
-from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from rewound.gateway.composition.open_store import open_store
-from rewound.gateway.settings.settings import AuditSettings, Settings
+from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.settings.settings import AuditSettings
 from rewound.gateway.store import Store
 from rewound.gateway.workers.channel import Channel
 from rewound.gateway.workers.shared import SharedOfWorker, SharedOfWriter
-from tests.actors.object_store import ManualClock
 from tests.gateway.api import Api, config_map, served, settings
 from tests.gateway.audit.auditing import PATH, rules
 from tests.gateway.workers.test_channel import streams
@@ -25,13 +23,17 @@ from tests.settling import settled
 
 
 class Writer:
-    """A writer process: a store, and what it shares."""
+    """A writer process: a server, and what it shares."""
 
-    def __init__(self, store: Store, given: Settings, nursery: trio.Nursery) -> None:
-        self.store = store
-        self.shared = SharedOfWriter(given, store)
+    def __init__(self, api: Api, shared: SharedOfWriter, nursery: trio.Nursery) -> None:
+        self.api = api
+        self.shared = shared
         self.nursery = nursery
-        nursery.start_soon(self.shared.run)
+
+    @property
+    def store(self) -> Store:
+        assert self.api.store is not None
+        return self.api.store
 
     def accept(self, stream: trio.SocketStream) -> Channel:
         channel = Channel(stream)
@@ -53,7 +55,7 @@ class Worker:
         self.nursery = nursery
         self.current: Channel | None = None
         self.arrived = trio.Event()
-        self.shared = SharedOfWorker(self, workers=2)
+        self.shared = SharedOfWorker(self, workers=3)
 
     async def channel(self) -> Channel:
         while self.current is None:
@@ -77,12 +79,13 @@ class Worker:
 
 
 @asynccontextmanager
-async def writing(folder: Path, **changed: object) -> AsyncIterator[Writer]:
+async def writing(folder: Path, **changed: Any) -> AsyncIterator[Writer]:
     folder.mkdir()
-    given = settings(folder, **changed)
-    opened = open_store(given, ManualClock(), CreatedPaths(given), NO_EXTENSIONS)
-    async with opened as store, trio.open_nursery() as nursery:
-        yield Writer(store, given, nursery)
+    async with trio.open_nursery() as nursery:
+        shared = SharedOfWriter(settings(folder, **changed).audit, workers=3)
+        nursery.start_soon(shared.run)
+        async with served(folder, Extensions(shared=shared.shared), **changed) as api:
+            yield Writer(api, shared, nursery)
         nursery.cancel_scope.cancel()
 
 
@@ -109,17 +112,29 @@ async def scraped(api: Api) -> dict[str, float]:
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
 
-async def test_scrape_of_any_worker_shows_all_processes(tmp_path: Path) -> None:
+async def test_scrape_of_any_process_shows_all(tmp_path: Path) -> None:
     async with writing(tmp_path / "writer") as writer, working(writer, 2) as workers:
-        for api, _ in workers:
+        apis = [writer.api, *(api for api, _ in workers)]
+        for api in apis:
             await api.ask("GET", f"{PATH}/missing")
-        for api, _ in workers:
+        for api in apis:
             found = await scraped(api)
-            assert found["rewound_workers"] == 2
+            assert found["rewound_workers"] == 3
             assert found["rewound_journal_head"] == writer.store.journal.head
-            assert found["rewound_connections"] == 2
+            assert found["rewound_connections"] == 3
             [missing] = [number for name, number in found.items() if _is_missing(name)]
-            assert missing == 2
+            assert missing == 3
+
+
+async def test_levels_of_any_process_are_those_of_all(tmp_path: Path) -> None:
+    path = "/debug/api_priority_and_fairness/dump_priority_levels"
+    async with writing(tmp_path / "writer") as writer, working(writer, 2) as workers:
+        dispatched = []
+        for api in [writer.api, *(api for api, _ in workers)]:
+            rows = [row.split(",") for row in (await api.ask("GET", path)).text.splitlines()]
+            column = [one.strip() for one in rows[0]].index("DispatchedRequests")
+            dispatched += [int(row[column]) for row in rows if row[0] == "exempt"]
+        assert dispatched == [dispatched[0], dispatched[0] + 1, dispatched[0] + 2]
 
 
 def _is_missing(name: str) -> bool:
@@ -132,14 +147,19 @@ async def test_worker_that_ends_leaves_its_counts(tmp_path: Path) -> None:
         await worker.shared.leave()
         await worker.disconnect()
         found = await scraped(other)
-        assert (found["rewound_workers"], found["rewound_workers_ended_total"]) == (1, 1)
+        assert (found["rewound_workers"], found["rewound_workers_ended_total"]) == (2, 1)
         assert sum(number for name, number in found.items() if _is_missing(name)) == 1
         assert found["rewound_connections"] == 1
 
 
-async def test_next_writer_process_inherits_what_the_last_one_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scrapes", ["worker", "writer", "nobody, it leaves in good order"])
+async def test_next_writer_process_inherits_what_the_last_one_counted(tmp_path: Path, scrapes: str) -> None:
     async with writing(tmp_path / "first") as first, working(first, 1) as [(api, worker)]:
-        before = await scraped(api)
+        await first.api.ask("GET", f"{PATH}/missing")
+        before = await scraped(first.api if scrapes == "writer" else api)
+        if scrapes.startswith("nobody"):
+            await first.shared.leave()
+        await settled()
         await worker.disconnect()
         away = await scraped(api)
         assert (
@@ -154,7 +174,8 @@ async def test_next_writer_process_inherits_what_the_last_one_counted(tmp_path: 
                 if name.endswith("_total") and not name.startswith("process_") and after.get(name, 0) < number
             }
             assert counters == set()
-            assert after["rewound_workers"] == 1
+            assert sum(number for name, number in away.items() if _is_missing(name)) == 1
+            assert after["rewound_workers"] == 2
             await worker.disconnect()
 
 
@@ -178,7 +199,7 @@ async def test_health_of_a_worker_is_that_of_the_writer_process(
         assert (await api.ask("GET", "/readyz")).status == 200
 
 
-async def test_workers_write_one_audit_log(tmp_path: Path) -> None:
+async def test_all_processes_write_one_audit_log(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(rules("level: Metadata, verbs: [create]"))
     audit = AuditSettings(
         audit_policy_file=tmp_path / "policy.yaml",
@@ -188,8 +209,8 @@ async def test_workers_write_one_audit_log(tmp_path: Path) -> None:
     process = writing(tmp_path / "writer", audit=audit)
     async with process as writer, working(writer, 2, audit=audit) as [(one, first), (other, _)]:
         for name in "ab":
-            await one.create("configmaps", config_map(name))
-            await other.create("configmaps", config_map(name))
+            for api in (writer.api, one, other):
+                await api.create("configmaps", config_map(name))
         await first.disconnect()
         await one.create("configmaps", config_map("c"))
         first.connect(writer)
@@ -199,4 +220,4 @@ async def test_workers_write_one_audit_log(tmp_path: Path) -> None:
         stages = found.setdefault(event["auditID"], [])
         if event["stage"] not in stages:  # what was on its way when the channel closed is written again
             stages.append(event["stage"])
-    assert list(found.values()) == [["RequestReceived", "ResponseComplete"]] * 5
+    assert list(found.values()) == [["RequestReceived", "ResponseComplete"]] * 7

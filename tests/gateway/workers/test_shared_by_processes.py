@@ -1,4 +1,4 @@
-"""`rewound serve --workers 2` is one server: what a client begins with one worker goes on with the other."""
+"""`rewound serve --workers 2` is one server: what a client begins with one process goes on with the other."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def created(metrics: dict[str, float]) -> float:
 
 
 async def complete(client: httpx.AsyncClient) -> dict[str, float]:
-    """A scrape in which both workers and the writer process answered in time: a busy machine may need several."""
+    """A scrape in which both processes answered in time: a busy machine may need several."""
     with trio.fail_after(60):
         while True:
             before = (await scraped(client)).get("rewound_workers_unanswered_scrapes_total")
@@ -86,16 +86,17 @@ async def test_metrics_health_and_audit_log_are_of_all_processes(tmp_path: Path)
                 ]
                 assert journal["conditions"][0]["status"] == "True"
             before = children(server)
+            other = some[1]  # of the worker
             os.kill(before["writer"], signal.SIGSTOP)
-            assert (await some[0].get("/readyz")).status_code == 500
-            assert (await some[1].get("/livez")).status_code == 200
+            assert (await other.get("/readyz")).status_code == 500
+            assert (await other.get("/livez")).status_code == 200
             os.kill(before["writer"], signal.SIGKILL)
-            assert (await some[1].get("/livez")).status_code == 200
-            assert (await some[0].get(f"{MAPS}/a1")).status_code == 200
-            found = await scraped(some[0])
+            assert (await other.get("/livez")).status_code == 200
+            assert (await other.get(f"{MAPS}/a1")).status_code == 200
+            found = await scraped(other)
             assert created(found) == 4
-            await ready(some[0])
-            assert created(await scraped(some[0])) == 4
+            await ready(other)
+            assert created(await scraped(other)) == 4
             os.kill(before["worker 1"], signal.SIGTERM)
             with trio.fail_after(60):
                 while children(server).get("worker 1") in (None, before["worker 1"]):

@@ -29,6 +29,17 @@ def test_the_worker_with_fewer_connections_should_accept(tmp_path: Path) -> None
     assert not first.is_ahead() and not second.is_ahead()
 
 
+def test_the_writer_process_has_fewer_connections_the_more_others_there_are(tmp_path: Path) -> None:
+    SharedPage.create(tmp_path / "page")
+    shares = [SharedPage(tmp_path / "page").accept_share(index, 4) for index in range(4)]
+    connections = [0] * 4
+    for _ in range(40):
+        index = next(index for index, share in enumerate(shares) if not share.is_ahead())
+        connections[index] += 1
+        shares[index].record(connections[index])
+    assert connections == [4, 12, 12, 12]
+
+
 def test_with_many_connections_a_small_difference_does_not_count(tmp_path: Path) -> None:
     one, other = pages(tmp_path)
     first, second = one.accept_share(0, 2), other.accept_share(1, 2)
