@@ -33,11 +33,15 @@ def check_values(raw: bytes, limit: int = MAX_VALUES) -> int:
     if count > limit:
         count = _separators_outside_strings(raw, limit)
     if count > limit:
-        raise TooLarge(
-            f"Request entity too large: the object has {count} values (members of objects and items of lists), at "
-            f"most {limit} are allowed: divide it into several objects"
-        )
+        raise too_many_values(str(count), limit)
     return count
+
+
+def too_many_values(count: str, limit: int) -> TooLarge:
+    return TooLarge(
+        f"Request entity too large: the object has {count} values (members of objects and items of lists), at "
+        f"most {limit} are allowed: divide it into several objects"
+    )
 
 
 def _separators(raw: bytes) -> int:

@@ -209,7 +209,7 @@ class Bodies:
 
     def _decode_yaml(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
         raw = context.request.body
-        loaded = _load_yaml(raw)
+        loaded = _load_yaml(raw, _most_values(context))
         try:
             definition.schema.require_type(loaded.value)
         except NotDecodable as error:
@@ -270,7 +270,7 @@ class Bodies:
                     return DecodedPatch(value, problems, in_thread)
             except MalformedPatch:
                 pass
-        loaded = _load_yaml(raw)
+        loaded = _load_yaml(raw, _most_values(context))
         if _is_shown(context):
             _show(context, loaded.value)
         large = in_thread and self._check_tree(context, loaded.value)
@@ -306,8 +306,7 @@ class Bodies:
 
     def _check(self, context: RequestContext, raw: bytes) -> int:
         """The number of values in a large JSON text; takes the memory that it needs. Only in a worker thread."""
-        limit = MAX_STORED_VALUES if context.request.method == "PUT" else MAX_VALUES
-        values = check_values(raw, limit)
+        values = check_values(raw, _most_values(context))
         needed = len(raw) * _COPIES + values * _BYTES_PER_VALUE
         trio.from_thread.run_sync(self._memory.take, context.request, needed)
         return values
@@ -342,9 +341,13 @@ def _is_large_yaml(raw: bytes) -> bool:
     return len(raw) > _SMALL or _has_aliases(raw)
 
 
-def _load_yaml(raw: bytes) -> yaml.Loaded:
+def _most_values(context: RequestContext) -> int:
+    return MAX_STORED_VALUES if context.request.method == "PUT" else MAX_VALUES
+
+
+def _load_yaml(raw: bytes, most_values: int) -> yaml.Loaded:
     try:
-        return yaml.load(raw)
+        return yaml.load(raw, most_values)
     except yaml.YamlError as error:
         raise BadRequest(str(error)) from None
 

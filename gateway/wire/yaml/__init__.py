@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rewound.actors.runtime.value_count import MAX_STORED_VALUES
 from rewound.gateway.wire.yaml.loaded import Loaded, YamlError, merge_problems
 
 __all__ = [
@@ -24,10 +25,11 @@ __all__ = [
 ]
 
 
-def load(raw: bytes) -> Loaded:
+def load(raw: bytes, most_values: int = MAX_STORED_VALUES) -> Loaded:
+    """YamlError if the body is not accepted; TooLarge as soon as it has more values than `most_values`."""
     from rewound.gateway.wire.yaml import reader
 
-    return reader.load(raw)
+    return reader.load(raw, most_values)
 
 
 def dump(value: Any) -> bytes:

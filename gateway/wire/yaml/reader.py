@@ -27,15 +27,16 @@ from rewound.actors.golang.json import DEEPEST
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.schema.exact_decoder import Problems
 from rewound.actors.runtime.time_limit import check_time
+from rewound.actors.runtime.value_count import too_many_values
 from rewound.gateway.wire.yaml.loaded import Loaded, YamlError, fail_at
 from rewound.gateway.wire.yaml.scalars import NULLS, Scalar, is_timestamp, resolve
 
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def load(raw: bytes) -> Loaded:
+def load(raw: bytes, most_values: int) -> Loaded:
     check(raw)
-    parser, builder = _Parser(raw), Builder()
+    parser, builder = _Parser(raw), Builder(most_values)
     try:
         builder.build(parser.get_event)
     except yaml.MarkedYAMLError as error:
@@ -117,7 +118,8 @@ class _Container:
 class Builder:
     """Builds one JSON value from parser events, with an explicit stack instead of recursion.
 
-    A few bytes of YAML can cause much work, so nesting is limited and what aliases add counts against a budget.
+    A few bytes of YAML can cause much work, so nesting is limited, what aliases add counts against a budget, and a
+    document ends at the first value too many: the parser takes some microseconds for each.
     Duplicate keys are reported with the line of their value, as Go does, and the last one wins. Explicit keys
     take precedence over merged ones (`<<`), and an earlier merge source over a later one. Keys are sorted, so
     that warnings and errors about fields of a body have that order.
@@ -126,15 +128,16 @@ class Builder:
     from Go.
     """
 
-    __slots__ = ("_anchors", "_budget", "_open", "_weight", "problems", "value")
+    __slots__ = ("_anchors", "_budget", "_most_values", "_open", "_values", "_weight", "problems", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, most_values: int) -> None:
         self.value: Any = None
         self.problems = Problems()
         self._open: list[_Container] = []
         self._anchors: dict[str, _Anchored | None] = {}  # None while the anchored node is open
         self._weight = 0
         self._budget = ALIAS_BUDGET
+        self._values, self._most_values = 0, most_values
 
     def build(self, next_event: Callable[[], Any]) -> None:
         """Consume all events; more than one document is an error."""
@@ -222,8 +225,10 @@ class Builder:
             container.height = height + 1
         into = container.value
         if isinstance(into, list):
+            self._count_value()
             into.append(value)
         elif container.key is not None:
+            self._count_value()
             if container.key in into:
                 self._report_duplicate(container.key, _line(event) if line is None else line)
             into[container.key] = value
@@ -233,6 +238,12 @@ class Builder:
             container.merge = None
         else:
             container.key = self._key(event, value)
+
+    def _count_value(self) -> None:
+        """What aliases add is not counted: it has a budget of its own."""
+        self._values += 1
+        if self._values > self._most_values:
+            raise too_many_values(f"more than {self._most_values}", self._most_values)
 
     def _key(self, event: Any, value: Any) -> str:
         if isinstance(value, str):

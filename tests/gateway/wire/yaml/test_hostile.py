@@ -1,10 +1,14 @@
 """Small documents that would cause much work, and bytes that are no text, are refused with the reason."""
 
-import pytest
+from typing import Any
 
+import pytest
+import yaml
+
+from rewound.actors.errors import TooLarge
 from rewound.actors.golang.json import DEEPEST
 from rewound.gateway.wire.yaml import YamlError, load
-from rewound.gateway.wire.yaml.reader import ALIAS_BUDGET
+from rewound.gateway.wire.yaml.reader import ALIAS_BUDGET, Builder
 
 LAUGHS = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
     b"%c: &%c [%s]\n" % (letter, letter, b",".join([b"*%c" % (letter - 1)] * 9)) for letter in b"bcdefghi"
@@ -53,6 +57,27 @@ def test_hostile_document_is_refused(raw: bytes, problem: str) -> None:
         load(raw)
     assert problem in caught.value.message
     assert len(caught.value.message) < 300
+
+
+@pytest.mark.parametrize(
+    "raw", [b"- a\n" * 1000, b"[" + b"a," * 1000 + b"]", b"a: b\n" * 1000, b"[" + b"a: b, " * 1000 + b"]"]
+)
+def test_parser_stops_at_the_first_value_too_many(raw: bytes) -> None:
+    parser, events = yaml.SafeLoader(raw), 0
+
+    def next_event() -> Any:
+        nonlocal events
+        events += 1
+        return parser.get_event()
+
+    with pytest.raises(TooLarge, match=r"the object has more than 20 values .*, at most 20 are allowed"):
+        Builder(20).build(next_event)
+    assert events < 100
+
+
+def test_as_many_values_as_allowed_are_read() -> None:
+    assert load(b"[" + b"a," * 20 + b"]", 20).value == ["a"] * 20
+    assert load(b"a: b\nc: {d: e}", 3).value == {"a": "b", "c": {"d": "e"}}
 
 
 def test_nesting_up_to_the_limit_is_read() -> None:
