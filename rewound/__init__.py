@@ -1,6 +1,7 @@
 """Rewound, an event-sourced cluster API server: what programs import.
 
     from rewound import Rewound, RequestFailed      the type of the fixture, and what its requests raise
+    with rewound.start() as server:                 the same server without pytest
     rewound.asgi:application                        the server as an ASGI application
     python -m rewound serve                         the command
 
@@ -14,14 +15,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rewound.gateway.cli.fixture.control_client import RequestFailed
+    from rewound.gateway.cli.fixture.errors import NotStarted, RequestFailed, ServerEnded
+    from rewound.gateway.cli.fixture.pool import start
     from rewound.gateway.cli.fixture.rewound import Rewound
 
-__all__ = ["RequestFailed", "Rewound"]
+__all__ = ["NotStarted", "RequestFailed", "Rewound", "ServerEnded", "start"]
 
 _MODULES = {
-    "RequestFailed": "rewound.gateway.cli.fixture.control_client",
-    "Rewound": "rewound.gateway.cli.fixture.rewound",
+    "NotStarted": "errors",
+    "RequestFailed": "errors",
+    "Rewound": "rewound",
+    "ServerEnded": "errors",
+    "start": "pool",
 }
 
 
@@ -30,7 +35,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'rewound' has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(_MODULES[name]), name)
+    found = getattr(import_module(f"rewound.gateway.cli.fixture.{_MODULES[name]}"), name)
     globals()[name] = found
     return found
 

@@ -104,9 +104,9 @@ def _faults(path: Path | None, seed: int | None) -> dict[str, Any] | None:
 
 
 def _run(options: argparse.Namespace, command: list[str], faults: dict[str, Any] | None) -> int:
+    from rewound.gateway.cli.fixture.errors import NotStarted
     from rewound.gateway.cli.fixture.processes import ProcessServers
     from rewound.gateway.cli.fixture.rewound import Rewound, ended
-    from rewound.gateway.cli.fixture.running import NotStarted
     from rewound.gateway.cli.fixture.templates import scratch_folder
 
     try:
