@@ -22,6 +22,7 @@ usage: rewound <command> [flags]
   rewound undelete      create a deleted object again
   rewound replay        serve a journal as it was, and play it
   rewound dev           run a command with a server of its own; prints the story when it fails
+  rewound envtest       print a folder for KUBEBUILDER_ASSETS: controller-runtime's envtest starts Rewound
   rewound kubeconfig    write a kubeconfig file for a user, a service account or a token
   rewound token         a token of a service account; `rewound token bootstrap` for a node that joins
   rewound certificate   approve or deny requests for certificates
@@ -45,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from rewound.gateway.cli.dev import dev
 
         return dev(rest)
+    if command == "envtest":
+        from rewound.gateway.cli.envtest.command import envtest
+
+        return envtest(rest)
     if command == "backup":
         from rewound.gateway.cli.backup import backup
 

@@ -6,6 +6,7 @@ import logging
 import os
 import resource
 import signal
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -21,11 +22,21 @@ logger = logging.getLogger(__name__)
 
 async def serve_until_signal(settings: Settings, announce: Announce, clock: Clock | None = None) -> None:
     """Serve until SIGTERM or SIGINT; a second signal ends the process at once."""
+    await serve_until(settings, announce, clock, _stop_on_signal)
+
+
+async def serve_until(
+    settings: Settings,
+    announce: Announce,
+    clock: Clock | None,
+    asked: Callable[[trio.Event], Awaitable[None]],
+) -> None:
+    """Serve until `asked`, which runs beside the server, sets the event that it gets."""
     raise_file_limit()
     stop = trio.Event()
     with pydantic_decoder.postponed():
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_on_signal, stop)
+            nursery.start_soon(asked, stop)
 
             def ready(addresses: Addresses) -> None:
                 announce(addresses)

@@ -384,10 +384,13 @@ def listening_addresses(
     main = secure or insecure
     if not listeners:  # another program listens, where the flags say
         main = settings.secure or settings.insecure
+    reached = () if main is None else reachable_addresses(main[0])
+    if main is not None and settings.advertise_address:
+        reached = (settings.advertise_address, *reached)
     return Addresses(
         secure,
         insecure,
-        () if main is None else reachable_addresses(main[0]),
+        tuple(dict.fromkeys(reached)),
         tuple(one.url for one in listeners if one.address is None or one.address not in (secure, insecure)),
         quic,
     )

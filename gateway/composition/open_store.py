@@ -106,7 +106,7 @@ async def _journal_store(
 ) -> AsyncIterator[Store]:
     """The store of the journal in the data folder; `joined` if etcd orders it."""
     with ExitStack() as closing:
-        durable = joined is None or not joined.unsynced.is_possible
+        durable = not settings.unsafe_no_fsync if joined is None else not joined.unsynced.is_possible
         if joined is not None and not durable:
             joined.unsynced.begin()
             closing.callback(joined.unsynced.end)

@@ -43,7 +43,9 @@ class Tls:
 def prepare_certificates(settings: Settings, names: Names) -> Certificates:
     """The certificates of the data folder; may start a process that makes them."""
     service_address = first_address(settings.service_ranges)
-    wanted = serving_names(names, settings.secure_hosts, service_address)
+    advertised = (settings.advertise_address,) if settings.advertise_address else ()
+    hosts = (*settings.secure_hosts, *advertised)
+    wanted = serving_names(names, hosts, service_address)
     return prepare(settings.pki, wanted, time.time())
 
 

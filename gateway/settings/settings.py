@@ -21,6 +21,7 @@ from rewound.actors.allocation.ranges import (
     parse_networks,
     parse_ports,
 )
+from rewound.actors.certificates.names import address_of
 from rewound.actors.kinds.enablement import Enablement, parse_enablement
 from rewound.actors.kinds.features import parse_features
 from rewound.actors.names import NAMES, REWIND_GROUP
@@ -376,6 +377,7 @@ class Settings:
     profile: str = ""  # empty: that of the dialect
     rule: str = ""  # rules that differ from the profile: name=value,...
     bind_address: str = LOOPBACK
+    advertise_address: str = ""  # empty: that of the listener, or of the default route
     secure_port: int = 6443  # 0: off
     insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
     http2_max_streams_per_connection: int = _DEFAULT_STREAMS  # 0: the default
@@ -405,6 +407,7 @@ class Settings:
     enable_journal_page: bool = True
     livez_grace_period: float = 0.0
     shutdown_delay_duration: float = 0.0
+    unsafe_no_fsync: bool = False
     enable_test_controls: bool = False
     faults: Path | None = None  # fault rules for controllers under test
     # Groups of settings, each in a module of its own; their fields have the names of their flags.
@@ -531,6 +534,11 @@ class Settings:
             raise SettingsError(
                 "--bind-address", "is empty; give an address of this machine, or 0.0.0.0 for all"
             )
+        if self.advertise_address and address_of(self.advertise_address) is None:
+            raise SettingsError(
+                "--advertise-address",
+                f"{self.advertise_address!r} is not an IP address; give one, like 192.0.2.7",
+            )
         if self.data_dir.exists() and not self.data_dir.is_dir():
             raise SettingsError(
                 "--data-dir", f"{self.data_dir} is not a folder; name one, or a place to make one"
@@ -606,12 +614,15 @@ class Settings:
         for flag, given, why in (
             ("--enable-test-controls", self.enable_test_controls, "they set the whole state of one journal"),
             ("--workers", self.workers > 1, "a node is one process; start more nodes"),
+            ("--unsafe-no-fsync", self.unsafe_no_fsync, "etcd decides what is durable"),
             ("--follow", bool(self.standby.follow), "every node has all changes already"),
         ):
             if given:
                 raise SettingsError(flag, f"does not go with --journal: {why}; leave one of them out")
 
     def _check_resources(self) -> None:
+        if self.unsafe_no_fsync and self.standby.follow:
+            raise SettingsError("--unsafe-no-fsync", "does not go with --follow; leave one of them out")
         if self.max_connections < 0:
             raise SettingsError(
                 "--max-connections",

@@ -58,6 +58,14 @@ class _Parser(argparse.ArgumentParser):
             )
         raise SettingsError("rewound serve", message)
 
+    def help_texts(self) -> dict[str, str]:
+        """What --help says of each flag, by its name."""
+        return {
+            option.removeprefix("--"): action.help or ""
+            for action in self._actions
+            for option in action.option_strings
+        }
+
     def unknown(self, flag: str) -> SettingsError:
         known = [option for action in self._actions for option in action.option_strings]
         name = flag.partition("=")[0]

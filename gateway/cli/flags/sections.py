@@ -39,6 +39,14 @@ def add_serving(group: Any) -> None:
         group, "--rule", "NAME=VALUE", "one rule, whatever the profile; docs/profiles.md has all of them"
     )
     add(group, "--bind-address", str, "ADDRESS", "address to listen on; 0.0.0.0 or :: for all addresses")
+    add(
+        group,
+        "--advertise-address",
+        str,
+        "ADDRESS",
+        "IP address at which others reach this server, in its Service and its certificate (default that of the "
+        "listener, or of the default route)",
+    )
     add(group, "--secure-port", port, "PORT", "HTTPS; 0 is off")
     add(group, "--insecure-port", port, "PORT", "plain HTTP on loopback; callers still sign in (default off)")
     add(
@@ -236,6 +244,12 @@ def add_operation(group: Any) -> None:
         duration,
         "TIME",
         "serve for this long after /readyz begins to fail (default 0)",
+    )
+    add_switch(
+        group,
+        "--unsafe-no-fsync",
+        "do not wait for the disk: after a crash of the machine (not of the server) the data folder may be damaged; "
+        "for tests",
     )
     add_switch(
         group,

@@ -55,6 +55,13 @@ async def test_endpoints_of_the_api_service_have_the_form_of_a_reference_server(
         assert slice_["ports"] == [{"name": "https", "port": port, "protocol": "TCP"}]
 
 
+async def test_advertised_address_is_where_others_reach_the_server() -> None:
+    async with served(advertise_address="192.0.2.7") as api:
+        endpoints = await api.get("endpoints", "kubernetes")
+        assert endpoints["subsets"][0]["addresses"] == [{"ip": "192.0.2.7"}]
+        assert api.addresses.hosts == ("192.0.2.7", "127.0.0.1")
+
+
 async def test_restart_writes_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as api:
         before, head = await everything(api), await api.head()

@@ -52,6 +52,7 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         "--data-dir=somewhere",
         "--dialect=kubernetes",
         "--bind-address=0.0.0.0",
+        "--advertise-address=192.0.2.7",
         "--secure-port=7443",
         "--insecure-port=8080",
         "--http2-max-streams-per-connection=1000",
@@ -68,10 +69,12 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         "--journal-retention=1h30m",
         "--livez-grace-period=30s",
         "--shutdown-delay-duration=500ms",
+        "--unsafe-no-fsync",
     ) == Settings(
         data_dir=Path("somewhere"),
         dialect="kubernetes",
         bind_address="0.0.0.0",
+        advertise_address="192.0.2.7",
         secure_port=7443,
         insecure_port=8080,
         http2_max_streams_per_connection=1000,
@@ -88,7 +91,18 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         journal_retention=5400.0,
         livez_grace_period=30.0,
         shutdown_delay_duration=0.5,
+        unsafe_no_fsync=True,
     )
+
+
+def test_advertised_address_is_an_ip_address() -> None:
+    assert refusal("--advertise-address=host").startswith("--advertise-address: 'host' is not an IP address")
+
+
+def test_nothing_but_the_server_decides_what_is_durable(file: str) -> None:
+    follow = ("--follow=https://127.0.0.1:1", f"--follow-token-file={file}")
+    assert "does not go with --follow" in refusal("--unsafe-no-fsync", *follow)
+    assert "does not go with --journal" in refusal("--unsafe-no-fsync", "--journal=etcd://127.0.0.1:1")
 
 
 def test_value_may_be_a_separate_argument() -> None:

@@ -1,0 +1,135 @@
+"""A process that has imported the server, and forks one for each test environment of one process that runs tests.
+
+The first `etcd` of the process that runs the tests starts it (`programs`), with a listening socket, and with a lock
+that says that it is there. It ends with that process. It runs no event loop and no thread, so that forking is safe.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from importlib import import_module
+from typing import Any, Final, NoReturn
+
+from rewound.gateway.cli.envtest.programs import DESCRIPTORS, LENGTH, end_of
+
+_AT_START: Final = ("rewound.actors.access.authorization.chain", "rewound.gateway.cli.envtest.server")
+_SECOND: Final = 1.0
+
+
+def main(arguments: list[str]) -> int:
+    listener, _lock, path, parent = arguments
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()
+    with socket.socket(fileno=int(listener)) as control:
+        try:
+            _serve(control, int(parent))
+        finally:
+            os.unlink(path)
+            os.unlink(f"{path}.lock")
+    return 0
+
+
+def _serve(listener: socket.socket, parent: int) -> None:
+    """Until the tests have ended. What first requests need is imported while nobody waits for a server."""
+    ended = end_of(parent)
+    watched: list[Any] = [listener] if ended is None else [listener, ended]
+    for name in _AT_START:
+        import_module(name)
+    _prepare()
+    from rewound.gateway.composition.background_imports import USED_LATER
+
+    later = list(USED_LATER)
+    while _is_alive(parent):
+        ready, _, _ = select.select(watched, [], [], 0 if later else _SECOND)
+        if ended is not None and ended in ready:
+            return
+        if ready:
+            _accept(listener)
+        elif later:
+            import_module(later.pop(0))
+
+
+def _prepare() -> None:
+    """What every server computes at its start."""
+    from rewound.actors.bootstrap.objects import default_roles
+    from rewound.actors.names import NAMES
+
+    default_roles(NAMES["kubernetes"])
+    gc.freeze()
+    if sys.platform == "linux" and len(os.listdir("/proc/self/task")) != 1:
+        raise SystemExit("an import has started a thread: forking is not safe")
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _accept(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.settimeout(_SECOND)
+        try:
+            request, descriptors = _receive(connection)
+        except (OSError, ValueError):
+            return  # its sender has ended
+        try:
+            if os.fork() == 0:
+                listener.close()
+                connection.close()
+                _run_child(request, descriptors)
+            connection.sendall(b"f")
+        except OSError:
+            pass  # no further process is allowed; the caller starts one by itself, or reports that
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """A request, and the file descriptors with it. OSError, ValueError."""
+    head, descriptors, _, _ = socket.recv_fds(connection, LENGTH, DESCRIPTORS)
+    try:
+        if len(head) != LENGTH or len(descriptors) != DESCRIPTORS:
+            raise ValueError("not a request")
+        size, body = int.from_bytes(head, "big"), b""
+        while len(body) < size:
+            if not (more := connection.recv(size - len(body))):
+                raise ValueError("half of a request")
+            body += more
+        return json.loads(body), descriptors
+    except BaseException:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise
+
+
+def _run_child(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """With the standard input, output and error, the folder and the environment of the program that asked."""
+    status = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        line, *standard = descriptors
+        for number, descriptor in enumerate(standard):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.chdir(request["folder"])
+        from rewound.gateway.cli.envtest.server import run_server
+
+        status = run_server(request["arguments"], request["assets"], socket.socket(fileno=line))
+    finally:
+        os._exit(status)
