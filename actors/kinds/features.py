@@ -1,9 +1,10 @@
 """Feature gates: their names, and the parser of `--feature-gates Name=true|false,...`.
 
 Kinds import the names of the features that their fields depend on; the catalog is built with the set of features that
-are on. Features in ALPHA and BETA are off by default, and their fields are dropped from requests; those in
-ON_BY_DEFAULT are on unless switched off. Those in LOCKED are always on: switching one on has no effect, and switching
-one off is refused, because the server would not obey.
+are on. Features in ALPHA and BETA are off by default, and their fields are dropped from requests; those in LATER, which
+v1.25 does not have, are off too, and AllAlpha does not switch them on; those in ON_BY_DEFAULT are on unless switched
+off. Those in LOCKED are always on: switching one on has no effect, and switching one off is refused, because the server
+would not obey.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SPREAD_INCLUSION: Final = "NodeInclusionPolicyInPodTopologySpread"
 SPREAD_LABEL_KEYS: Final = "MatchLabelKeysInPodTopologySpread"
 MIN_DOMAINS: Final = "MinDomainsInPodTopologySpread"
 LIST_CHUNKING: Final = "APIListChunking"  # lists honour limit and continue
+WATCH_LIST: Final = "WatchList"  # watches honour sendInitialEvents
 
 ALPHA: Final = frozenset(
     {
@@ -51,6 +53,7 @@ ALPHA: Final = frozenset(
     }
 )
 BETA: Final = frozenset({MIN_DOMAINS})
+LATER: Final = frozenset({WATCH_LIST})
 ON_BY_DEFAULT: Final = frozenset({LIST_CHUNKING})
 LOCKED: Final = frozenset(
     {
@@ -89,6 +92,7 @@ def parse_features(text: str) -> frozenset[str]:
     _refuse_locked(given)
     gates = dict.fromkeys(ALPHA, given.get(ALL_ALPHA, False))
     gates |= dict.fromkeys(BETA, given.get(ALL_BETA, False))
+    gates |= dict.fromkeys(LATER, False)
     gates |= dict.fromkeys(ON_BY_DEFAULT, True)
     return frozenset(name for name, on in gates.items() if given.get(name, on))
 
@@ -97,7 +101,7 @@ def _gate(entry: str) -> tuple[str, bool]:
     name, equals, value = entry.partition("=")
     if not equals:
         raise ValueError(f"{entry!r} has no value; write {entry}=true or {entry}=false")
-    if name not in ALPHA | BETA | ON_BY_DEFAULT | LOCKED | {ALL_ALPHA, ALL_BETA}:
+    if name not in ALPHA | BETA | LATER | ON_BY_DEFAULT | LOCKED | {ALL_ALPHA, ALL_BETA}:
         raise ValueError(f"there is no feature {name!r} here; {_suggestion(name)}")
     if value.lower() not in ("true", "false"):
         raise ValueError(f"{entry!r} is neither true nor false")
@@ -113,7 +117,7 @@ def _refuse_locked(given: Mapping[str, bool]) -> None:
 def _suggestion(name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, ALPHA | BETA | ON_BY_DEFAULT | LOCKED, n=1)
+    near = difflib.get_close_matches(name, ALPHA | BETA | LATER | ON_BY_DEFAULT | LOCKED, n=1)
     if near:
         return f"did you mean {near[0]}?"
-    return f"these are off until asked for: {', '.join(sorted(ALPHA | BETA))}"
+    return f"these are off until asked for: {', '.join(sorted(ALPHA | BETA | LATER))}"

@@ -20,7 +20,7 @@ from rewound.actors.flowcontrol.leases import Holder
 from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
-from rewound.actors.kinds.features import LIST_CHUNKING
+from rewound.actors.kinds.features import LIST_CHUNKING, WATCH_LIST
 from rewound.actors.runtime.background_import import OnDemand
 from rewound.gateway.composition.extensions import AddControls, Extensions, Offered
 from rewound.gateway.composition.secure_port import prepare_tls, write_admin_kubeconfig
@@ -36,6 +36,7 @@ from rewound.gateway.handlers.dispatch import Dispatch
 from rewound.gateway.handlers.encoders import Encoders
 from rewound.gateway.handlers.lists import ListHandler
 from rewound.gateway.handlers.paths import Paths, Serve, level_rows
+from rewound.gateway.handlers.watches import WatchOpener
 from rewound.gateway.message import Response
 from rewound.gateway.ops.checks import CHECK_NAMES, FLOW_CONTROL_TASK, Checks
 from rewound.gateway.ops.health import Health
@@ -149,8 +150,14 @@ class ApiServer:
         faults = self._fault_switch(past_reads)
         rewind = RewindHandler(store, past_reads, encoders, enabled=settings.serves_past)
         computed = {"componentstatuses": self._checks.component_statuses}
-        opened = None if faults is None else faults.watch_opened
-        dispatch = Dispatch(store, self.hub, lists, rewind, computed, self._connect, opened)
+        watches = WatchOpener(
+            store,
+            self.hub,
+            encoders.converted,
+            watch_list=WATCH_LIST in settings.features,
+            opened=None if faults is None else faults.watch_opened,
+        )
+        dispatch = Dispatch(store, watches, lists, rewind, computed, self._connect)
         discovery = Discovery(
             store.registry,
             store.api_services,

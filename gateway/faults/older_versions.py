@@ -44,6 +44,8 @@ def names_version(verb: str, parameters: Parameters) -> bool:
         return False
     if verb == "list" and parameters.first("continue"):
         return True
+    if verb == "watch" and parameters.first("resourceVersionMatch"):
+        return False  # it starts with the objects of any newer version (sendInitialEvents)
     return version.isdecimal() and int(version) > 0
 
 

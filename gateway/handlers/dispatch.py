@@ -27,7 +27,7 @@ from rewound.gateway.handlers.patches import PatchDecoder
 from rewound.gateway.handlers.reviews import ReviewHandler
 from rewound.gateway.handlers.selectors import parse_selectors
 from rewound.gateway.handlers.subresources import SubresourceHandler, checked_view, not_found_at
-from rewound.gateway.handlers.watches import WatchOpened, WatchOpener
+from rewound.gateway.handlers.watches import WatchOpener
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import options, render
 from rewound.gateway.pipeline.context import RequestContext, Rewind, new_write_context
@@ -35,7 +35,6 @@ from rewound.gateway.pipeline.parameters import EMPTY
 from rewound.gateway.pipeline.remembered import Served
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.store import Store
-from rewound.gateway.watch.hub import Hub
 from rewound.gateway.wire.encoders import list_metadata, object_encoder
 from rewound.gateway.wire.negotiate import NotAcceptable, streamed_media
 
@@ -47,12 +46,11 @@ class Dispatch:
     def __init__(
         self,
         store: Store,
-        hub: Hub,
+        watches: WatchOpener,
         lists: ListHandler,
         rewind: Rewind,
         computed: Mapping[str, Source],
         connect: Connect,
-        watch_opened: WatchOpened | None = None,
     ) -> None:
         access, directory = store.access, store.directory
         self._names, self._rules = store.names, store.rules
@@ -63,7 +61,7 @@ class Dispatch:
         self._bodies = bodies = Bodies(store.names, directory.large_work, store.memory)
         self._may_create = partial(may_create, access.authorizer)
         self._patches = PatchDecoder(store, bodies, self._may_create)
-        self._watches = WatchOpener(store, hub, lists.encoders.converted, watch_opened)
+        self._watches = watches
         self._connect = connect
         self._computed = ComputedObjects(computed)
         self._encoders = lists.encoders
@@ -227,6 +225,8 @@ class Dispatch:
         warnings = [(b"warning", text) for text in render.warning_headers(context.warnings)]
         if context.request.method == "HEAD":  # of a custom kind: no client would read the events
             return Response(200, b"", representation.content_type, warnings)
+        if self._watches.watch_list and context.parameters.boolean("sendInitialEvents"):
+            await self._reads.wait_for_version(list_options.resource_version)
         stream = self._watches.open(context, definition, list_options, self._encoders.maker(context))
         return Response(200, b"", representation.content_type, warnings, stream)
 
@@ -370,7 +370,13 @@ class Dispatch:
         limit, token = self._lists.page(context)
         if parameters:
             options.list_options(
-                self._names, version, match, limit, token, watch=context.route.verb == "watch"
+                self._names,
+                version,
+                match,
+                token,
+                watch=context.route.verb == "watch",
+                initial_events=parameters.optional_boolean("sendInitialEvents"),
+                watch_list=self._watches.watch_list,
             )
         if version == "0" and not token and self._rules.zero_version_limit == "whole":
             # v1.25 has no watch cache for Events.

@@ -41,9 +41,16 @@ class WatchOpener:
     """Opens watches of one server."""
 
     def __init__(
-        self, store: Store, hub: Hub, converted: ConvertedObjects, opened: WatchOpened | None = None
+        self,
+        store: Store,
+        hub: Hub,
+        converted: ConvertedObjects,
+        *,
+        watch_list: bool = False,
+        opened: WatchOpened | None = None,
     ) -> None:
-        """`opened` gets every new watch before it starts."""
+        """`watch_list`: the feature WatchList is on. `opened` gets every new watch before it starts."""
+        self.watch_list = watch_list
         self._opened = opened
         self._conversions = RecentConversions(converted)
         self._names, self._rules = store.names, store.rules
@@ -58,11 +65,7 @@ class WatchOpener:
         namespace = context.route.namespace if definition.namespaced and context.route.namespace else None
         if context.route.name:
             options = replace(options, fields=_with_name(context.route.name, options.fields))
-        start: int | InitialEvents
-        if options.resource_version in ("", "0"):
-            start = InitialEvents(self._reads, definition, namespace, options)
-        else:
-            start = parse_version(options.resource_version)
+        start = self._start(context, definition, namespace, options)
         seconds = context.seconds("timeoutSeconds") or random.uniform(*DEFAULT_TIMEOUT)
         interest = self._interest(context, definition, options, namespace, make_encoder)
         self._hub.check_room(interest)
@@ -70,6 +73,24 @@ class WatchOpener:
         if self._opened is not None:
             self._opened(context, watch)
         return watch
+
+    def _start(
+        self, context: RequestContext, definition: Definition, namespace: str | None, options: ListOptions
+    ) -> int | InitialEvents:
+        """The version to start from, or the existing objects; with sendInitialEvents, of a version that is not older
+        than requested, and of the newest one if none was.
+        """
+        version = options.resource_version
+        sent = context.parameters.optional_boolean("sendInitialEvents") if self.watch_list else None
+        if sent is None:
+            if version not in ("", "0"):
+                return parse_version(version)
+            return InitialEvents(self._reads, definition, namespace, options)
+        newest = self._hub.newest()
+        if not sent:
+            return parse_version(version) if version not in ("", "0") else newest
+        oldest = parse_version(version) if version else newest
+        return InitialEvents(self._reads, definition, namespace, options, not_older_than=oldest)
 
     def _interest(
         self,
@@ -109,6 +130,7 @@ class WatchOpener:
                 representation.as_kind or definition.kind,
                 meta if representation.as_kind else definition.api_version,
             )
+            parts = self._bookmark(definition, prefix, representation.as_kind)
             return Interest(
                 key,
                 self._journal.type_id(definition.type_name),
@@ -123,8 +145,9 @@ class WatchOpener:
                 or encoder(wrap, partial(shown.item, columns=False) if tabular else shown.item),
                 encoder(wrap, shown.item) if tabular else None,
                 wrap,
-                bookmarker(wrap, self._bookmark(definition, prefix, representation.as_kind))
-                if bookmarks
+                bookmarker(wrap, parts) if bookmarks else None,
+                bookmarker(wrap, self._end_of_initial_events(parts))
+                if bookmarks and self.watch_list
                 else None,
                 binary=context.protobuf is not None,
                 definition=definition,
@@ -143,6 +166,10 @@ class WatchOpener:
         rest = definition.schema.decode_object({}, defaults=False).object if not as_kind else {}
         fields = unescaped({name: value for name, value in rest.items() if name != "metadata"})[1:-1]
         return BookmarkParts(prefix, b',"creationTimestamp":null', b"," + fields if fields else b"")
+
+    def _end_of_initial_events(self, parts: BookmarkParts) -> BookmarkParts:
+        annotation = b',"annotations":{"%b/initial-events-end":"true"}' % self._names.group_domain.encode()
+        return parts._replace(metadata=parts.metadata + annotation)
 
 
 class FollowingEncoder:

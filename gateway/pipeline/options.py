@@ -32,7 +32,8 @@ from rewound.actors.profile import DOCUMENTED, Rules
 
 MANAGER_BYTES = 128  # of the name of a field manager
 
-_MATCHES = ("Exact", "NotOlderThan", "")
+_NOT_OLDER_THAN = "NotOlderThan"
+_MATCHES = ("Exact", _NOT_OLDER_THAN, "")
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS = ("Foreground", "Background", "Orphan")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
@@ -67,17 +68,46 @@ def boolean(text: str) -> bool:
 
 
 def list_options(
-    names: Names, resource_version: str, match: str, limit: int, token: str, *, watch: bool = False
+    names: Names,
+    resource_version: str,
+    match: str,
+    token: str,
+    *,
+    watch: bool = False,
+    initial_events: bool | None = None,
+    watch_list: bool = False,
 ) -> None:
-    """Raise if resourceVersion, resourceVersionMatch and continue token do not fit together.
+    """Raise if resourceVersion, resourceVersionMatch, sendInitialEvents and continue token do not fit together.
 
-    A limit fits every combination. A watch has no pages: it ignores limit and token.
+    A limit fits every combination. A watch has no pages: it ignores limit and token. Without the feature WatchList
+    nobody knows sendInitialEvents.
     """
-    if match:
-        errors = collect(_validate_match, resource_version, match, token, watch)
+    if watch and watch_list and (match or initial_events is not None):
+        errors = collect(_validate_initial_events, match, token, initial_events)
         _raise_invalid(names, "ListOptions", errors)
+        return
+    errors = collect(_validate_match, resource_version, match, token, watch) if match else []
+    if watch_list and not watch and initial_events is not None:
+        errors = [*errors, forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")]
+    _raise_invalid(names, "ListOptions", errors)
     if token and not watch and resource_version not in ("", "0"):
         raise BadRequest("specifying resource version is not allowed when using continue")
+
+
+def _validate_initial_events(
+    errors: FieldErrors, match: str, token: str, initial_events: bool | None
+) -> None:
+    name = "resourceVersionMatch"
+    if initial_events is not None and match != _NOT_OLDER_THAN:
+        errors.add(forbidden(name, f"sendInitialEvents requires setting {name} to {_NOT_OLDER_THAN}"))
+    if not match:
+        return
+    if initial_events is None:
+        errors.add(forbidden(name, f"{name} is forbidden for watch unless sendInitialEvents is provided"))
+    if match != _NOT_OLDER_THAN:
+        errors.add(not_supported(name, match, (_NOT_OLDER_THAN,)))
+    if token:
+        errors.add(forbidden(name, f"{name} is forbidden when continue is provided"))
 
 
 def _validate_match(errors: FieldErrors, resource_version: str, match: str, token: str, watch: bool) -> None:

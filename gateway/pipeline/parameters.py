@@ -53,6 +53,11 @@ class Parameters:
         text = self.first(name)
         return text is not None and boolean(text)
 
+    def optional_boolean(self, name: str) -> bool | None:
+        """The same; None if the request does not have the parameter."""
+        text = self.first(name)
+        return None if text is None else boolean(text)
+
     def timeout(self) -> float:
         """The seconds that a client allows; infinite if it does not say, or if they are not positive."""
         text = self.first("timeout")

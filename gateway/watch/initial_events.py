@@ -35,8 +35,16 @@ class WatchEnded(Exception):
 
 class InitialEvents:
     def __init__(
-        self, reads: Reads, definition: Definition, namespace: str | None, options: ListOptions
+        self,
+        reads: Reads,
+        definition: Definition,
+        namespace: str | None,
+        options: ListOptions,
+        not_older_than: int = 0,
     ) -> None:
+        """`not_older_than`: a version that was committed already; a fault may have the watch begin at an older one
+        than the newest.
+        """
         self._reads = reads
         self._definition = definition
         self._namespace = namespace
@@ -47,10 +55,12 @@ class InitialEvents:
         self._complete = False  # the last page has been read
         self._rest = b""  # of the frame sent in part
         self.sent = SentEvents()  # counts what is sent
+        self.not_older_than = not_older_than
+        self.end: Callable[[int], bytes] | None = None  # version -> the frame that follows the last object
 
     def begin_at(self, version: int) -> None:
-        """Send the objects as they were at an older version of the watch history."""
-        self._options = replace(self._options, at=version)
+        """Send the objects as they were at an older version of the watch history, if that is not too old."""
+        self._options = replace(self._options, at=max(version, self.not_older_than))
 
     async def send_first(self, member: Member, frame: Frame, convert: Convert | None = None) -> int | None:
         """Send the first page; return its version, or None if there is more to send. Waits for no client."""
@@ -84,6 +94,9 @@ class InitialEvents:
             last = listing.bodies[-1]
         if last is None:
             self._complete = True
+            if self.end is not None:
+                end = self.end(self._version)
+                rest = end[abs(member.pipe.transmit(end)) :]
         else:
             self._last = _identity(last)
         return rest

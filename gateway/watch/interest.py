@@ -53,6 +53,8 @@ class Interest:
     encode_first: Encode | None  # for the first event of a stream, where it differs (a Table with columns)
     wrap: Wrap
     bookmark: Callable[[int], bytes] | None  # offset -> BOOKMARK event; None: not requested
+    # The one that follows the existing objects; None: bookmarks were not requested, or the server does not send it.
+    initial_events_end: Callable[[int], bytes] | None = None
     binary: bool = False  # events are protobuf, not text
     definition: object = None  # of the watched kind: the watch ends when that is no longer served
     account: Account = field(default_factory=Account)

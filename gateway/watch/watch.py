@@ -237,6 +237,9 @@ class Watch:
         """Send the existing objects, and notice meanwhile when the client disconnects."""
         interest, disconnected = self._interest, False
         initial.sent = interest.sent
+        end_of = interest.initial_events_end
+        if end_of is not None:
+            initial.end = lambda version: framing(end_of(version))
 
         def frame(body: bytes, first: bool) -> bytes:
             encode = interest.encode_first if first and interest.encode_first else interest.encode

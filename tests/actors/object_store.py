@@ -292,7 +292,7 @@ def _list_options(query: Document) -> ListOptions:
     version, match = str(query.get("resourceVersion", "")), query.get("resourceVersionMatch", "")
     limit, token = query.get("limit", 0), query.get("continue", "")
     labels, fields = query.get("labelSelector"), query.get("fieldSelector")
-    options.list_options(CLUSTER, version, match, limit, token)
+    options.list_options(CLUSTER, version, match, token)
     return ListOptions(
         version,
         match,

@@ -30,6 +30,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "generation": (7, "int64"),
         "creationTimestamp": (8, "Time"),
         "labels": (11, "=string"),
+        "annotations": (12, "=string"),
         "finalizers": (14, "+string"),
     },
     "ListMeta": {

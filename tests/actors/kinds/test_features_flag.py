@@ -19,6 +19,8 @@ from tests.cases import cases
         ("AllBeta=true", {"MinDomainsInPodTopologySpread"}),
         ("AllBeta=true,MinDomainsInPodTopologySpread=false", set()),
         ("AllAlpha=false", set()),
+        ("WatchList=true", {"WatchList"}),
+        ("WatchList=true,WatchList=false", set()),
     ],
 )
 def test_flag_enables_features(text: str, on: set[str]) -> None:

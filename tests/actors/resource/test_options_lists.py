@@ -31,7 +31,7 @@ def unsupported(word: str) -> str:
     ],
 )
 def test_valid_combination_is_accepted(version: str, match: str, token: str) -> None:
-    list_options(CLUSTER, version, match, 2, token)
+    list_options(CLUSTER, version, match, token)
 
 
 @cases(
@@ -50,14 +50,14 @@ def test_valid_combination_is_accepted(version: str, match: str, token: str) -> 
 )
 def test_invalid_combination_is_refused(version: str, match: str, token: str, texts: list[str]) -> None:
     with pytest.raises(Invalid) as caught:
-        list_options(CLUSTER, version, match, 0, token)
+        list_options(CLUSTER, version, match, token)
     assert [cause.message for cause in caught.value.causes] == texts
     assert {cause.field for cause in caught.value.causes} == {"resourceVersionMatch"}
 
 
 def test_message_names_the_group_of_the_dialect() -> None:
     with pytest.raises(Invalid) as caught:
-        list_options(KUBERNETES, "", "Exact", 0, "")
+        list_options(KUBERNETES, "", "Exact", "")
     assert str(caught.value) == (
         f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: {UNLESS}'
     )
@@ -66,16 +66,16 @@ def test_message_names_the_group_of_the_dialect() -> None:
 
 def test_token_with_a_resource_version_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"^specifying resource version is not allowed when using continue$"):
-        list_options(CLUSTER, "7", "", 1, "token")
+        list_options(CLUSTER, "7", "", "token")
 
 
 def test_watch_ignores_a_token() -> None:
-    list_options(CLUSTER, "5", "", 0, "token", watch=True)
+    list_options(CLUSTER, "5", "", "token", watch=True)
 
 
 def test_watch_with_a_version_match_is_refused() -> None:
     with pytest.raises(Invalid) as caught:
-        list_options(CLUSTER, "0", "Exact", 0, "", watch=True)
+        list_options(CLUSTER, "0", "Exact", "", watch=True)
     assert [cause.message for cause in caught.value.causes] == [
         f"Forbidden: {WATCH}",
         f"Forbidden: {EXACT_ZERO}",

@@ -78,7 +78,9 @@ def _inodes(pid: int) -> set[str]:
 
 
 async def watch(server: Server, version: str, take: Callable[[dict[str, Any]], bool]) -> None:
-    """Call `take` with each event of a watch, until its connection ends or `take` returns True."""
+    """Call `take` with each event of a watch from a version, which further options may follow, until its connection
+    ends or `take` returns True.
+    """
     head = h11.Request(
         method="GET",
         target=f"{MAPS}?watch=1&resourceVersion={version}",
@@ -112,7 +114,8 @@ async def until(condition: Any) -> None:
 
 async def test_any_worker_knows_of_every_acknowledged_write(tmp_path: Path) -> None:
     """Objects, rights and kinds: written over one connection, used at once over another."""
-    async with process(tmp_path, "--workers", "2") as server, clients(server) as some:
+    flags = "--workers", "2", "--feature-gates", "WatchList=true"
+    async with process(tmp_path, *flags) as server, clients(server) as some:
         for number in range(40):
             writer, reader = some[number % 4], some[(number + 1 + number % 3) % 4]
             name = f"c{number}"
@@ -127,6 +130,26 @@ async def test_any_worker_knows_of_every_acknowledged_write(tmp_path: Path) -> N
         await _rights_hold_at_once(some)
         await _kinds_are_served_at_once(some)
         await _watches_get_every_event(server, some)
+        await _informers_begin_without_a_list(server, some)
+
+
+async def _informers_begin_without_a_list(server: Server, some: list[httpx.AsyncClient]) -> None:
+    """sendInitialEvents brings every object that was acknowledged before, then the bookmark that ends them."""
+    query = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    for number in range(4):
+        made = await some[number].post(MAPS, json=config_map(f"informed-{number}"))
+        found: list[dict[str, Any]] = []
+
+        def take(event: dict[str, Any], found: list[dict[str, Any]] = found) -> bool:
+            found.append(event)
+            return bool(event["type"] == "BOOKMARK")
+
+        await watch(server, query, take)
+        *objects, end = found
+        assert f"informed-{number}" in [one["object"]["metadata"]["name"] for one in objects]
+        assert end["object"]["metadata"]["annotations"] == {"cluster.io/initial-events-end": "true"}
+        version = int(made.json()["metadata"]["resourceVersion"])
+        assert int(end["object"]["metadata"]["resourceVersion"]) >= version
 
 
 async def _rights_hold_at_once(some: list[httpx.AsyncClient]) -> None:
