@@ -147,7 +147,7 @@ class Undone:
         return extended
 
     def count(self, reading: ReadTransaction, scope: bytes) -> int:
-        return state.count(reading.txn, reading.databases.counts, scope) - self._changes.get(scope, 0)
+        return state.checked_count(reading.txn, reading.databases, scope) - self._changes.get(scope, 0)
 
     def entries(
         self, reading: ReadTransaction, scope: bytes, start: bytes, wanted: int | None

@@ -5,6 +5,10 @@ reading (0.8 us a kB), so a bounded cache holds copies of checked rows that list
 bytes of the stored row (its checksum and offset). A returned row was either checked now or is a copy made after
 its check: bytes that change in the file later are never returned.
 
+LMDB does not notice when two of its pages were exchanged in the file: each row then is what was written, at another
+place. So every chunk must have its keys in order, and a search for its first and last key must find them (`_in_place`);
+a list that continues must find the row after which it continues, and a scope without a count has no rows.
+
 A list that is read again while nothing of its type was written needs no lookups of rows: the cache also holds
 runs of rows, with a mark of their type's state. Writes need not invalidate either, so neither can be stale.
 Rejected: a cache of whole responses, which would hold every body twice.
@@ -15,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from rewound.journal import keys
@@ -31,6 +36,7 @@ from rewound.journal.records import (
 )
 
 Match = Callable[[bytes], bool]
+Find = Callable[[bytes], Any]  # the row at a key, searched for from the root of its tree
 Stop = Callable[[], bool]  # whether a scan has taken its share of time and should stop
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
 # The offset of a type's newest event, and how many objects it has. Retention keeps the events of live objects, so
@@ -86,13 +92,13 @@ class CheckedRows:
         self._starts.add(start)
         return known
 
-    def load(self, cursor: Any, start: bytes, count: int, mark: Mark) -> list[Entry]:
+    def load(self, cursor: Any, find: Find, start: bytes, count: int, mark: Mark) -> list[Entry]:
         """Up to `count` entries from `start` on; only rows that are not cached are checked and copied."""
         runs = self._runs
         run = runs.get((start, count))
         if run is not None and run[0] == mark:
             return run[1]
-        entries = self._rows(cursor, start, count)
+        entries = _in_place(self._rows(cursor, start, count), find, start)
         # Only when all rows are in the younger generation, or runs would hold rows that no generation does.
         if self._runs is runs:
             if len(runs) >= RUNS:
@@ -117,8 +123,9 @@ class CheckedRows:
         size = 0
         for position, entry in enumerate(entries):
             if entry is None:
-                cursor.set_key(entries[position - 1][0])
-                cursor.next()
+                before = entries[position - 1][0]
+                if not (cursor.set_key(before) and cursor.next()):
+                    raise misplaced(before)
                 value = cursor.value()
                 entries[position] = self._entry(cursor.key(), value)
                 size += len(value)
@@ -146,9 +153,38 @@ class CheckedRows:
         return {"checked_rows": rows, "checked_bytes": self._bytes, "checked_runs": len(self._runs)}
 
 
-def load_uncached(cursor: Any, start: bytes, count: int, _mark: Mark) -> list[Entry]:
+def load_uncached(cursor: Any, find: Find, start: bytes, count: int, _mark: Mark) -> list[Entry]:
     """Up to `count` entries from `start` on, each checked now."""
-    return _bounded(cursor, count, _checked_entry) if cursor.set_range(start) else []
+    if not cursor.set_range(start):
+        return []
+    return _in_place(_bounded(cursor, count, _checked_entry), find, start)
+
+
+_key_of: Callable[[Entry], bytes] = itemgetter(0)
+
+
+def _in_place(entries: list[Entry], find: Find, start: bytes) -> list[Entry]:
+    """Damaged when rows are not where their keys belong."""
+    if entries:
+        order = list(map(_key_of, entries))
+        if order[0] < start or order != sorted(order):  # quicker than comparing neighbours here
+            raise misplaced(order[0])
+        for key in (order[0], order[-1]):
+            if find(key) is None:
+                raise misplaced(key)
+    return entries
+
+
+def misplaced(key: bytes) -> Damaged:
+    return Damaged(f"the rows around {printable(key)} are not in their places")
+
+
+def check_continued(txn: Any, databases: Databases, cursor: Any, last: bytes) -> None:
+    """Damaged when the row after which a list continues is not before the cursor, unless it was removed since."""
+    if (cursor.prev() if cursor.key() else cursor.last()) and bytes(cursor.key()) == last:
+        return
+    if get_checked(txn, databases, last) is not None:
+        raise misplaced(last)
 
 
 def _checked_entry(view_of_key: Any, value: Any) -> Entry:
@@ -211,6 +247,17 @@ def count(txn: Any, database: Any, scope: bytes) -> int:
     return 0 if value is None else decode_count(scope, value)
 
 
+def checked_count(txn: Any, databases: Databases, scope: bytes) -> int:
+    """Damaged when there is no count of a scope that has rows."""
+    value = txn.get(scope, None, databases.counts)
+    if value is not None:
+        return decode_count(scope, value)
+    cursor = txn.cursor(databases.state)
+    if cursor.set_range(scope) and bytes(cursor.key()).startswith(scope):
+        raise Damaged(f"the count of {printable(scope)} is missing")
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
     """The keys from `start` on that begin with `scope`; `known` of them if not None."""
@@ -221,7 +268,9 @@ class Scan:
     mark: Mark
 
 
-def chunks(cursor: Any, checked: CheckedRows, scan: Scan, wanted: int | None) -> Iterator[list[Entry]]:
+def chunks(
+    cursor: Any, find: Find, checked: CheckedRows, scan: Scan, wanted: int | None
+) -> Iterator[list[Entry]]:
     """The rows of a scan; the first chunk has room for `wanted` rows and one more, to know whether more follow."""
     size = FIRST_CHUNK if wanted is None else wanted + 1
     if wanted is None and scan.known is not None:
@@ -230,7 +279,7 @@ def chunks(cursor: Any, checked: CheckedRows, scan: Scan, wanted: int | None) ->
     start, left, read = scan.start, scan.known, 0
     while left != 0:
         size = min(size, LAST_CHUNK if left is None else left)
-        entries = load(cursor, start, size, scan.mark)
+        entries = load(cursor, find, start, size, scan.mark)
         inside = _in_scope(entries, scan.scope)
         read += len(inside)
         if inside:
@@ -391,5 +440,7 @@ def references(cursor: Any, scope: bytes, start: bytes, count: int) -> list[tupl
             if key[: len(scope)] != scope:
                 break
             copied = key.tobytes()
+            if found and copied <= found[-1][0]:
+                raise misplaced(copied)
             found.append((copied, row_offset(copied, value)))
     return found

@@ -10,6 +10,7 @@ grow. What its methods return are copies that stay valid after it ends.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -102,14 +103,18 @@ class ReadTransaction:
 
     def entries(self, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[state.Entry]]:
         """Rows of a scope from the key `start` on, in chunks; `wanted` sizes the first chunk."""
-        cursor = self.txn.cursor(self.databases.state)
+        txn, databases = self.txn, self.databases
+        cursor = txn.cursor(databases.state)
         known = None
         if start == scope:
-            known = state.count(self.txn, self.databases.counts, scope)
-        elif not (cursor.set_range(start) and cursor.key()[: len(scope)] == scope):
-            return iter(())  # a chunk would read and check rows of other scopes in vain
+            known = state.checked_count(txn, databases, scope)
+        else:
+            follows = cursor.set_range(start) and cursor.key()[: len(scope)] == scope
+            state.check_continued(txn, databases, cursor, start[:-1])  # see keys.after
+            if not follows:
+                return iter(())  # a chunk would read and check rows of other scopes in vain
         scan = state.Scan(scope, start, known, self._mark(scope[:2]))
-        return state.chunks(cursor, self._checked, scan, wanted)
+        return state.chunks(cursor, partial(txn.get, db=databases.state), self._checked, scan, wanted)
 
     def _mark(self, packed_type: bytes) -> state.Mark:
         """A value that changes whenever the state of a type changes."""

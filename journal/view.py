@@ -51,7 +51,7 @@ class View(ReadTransaction, state.ScopedReads):
 
     def count(self, type_id: int, namespace: str | None = None) -> int:
         scope = keys.scope(type_id, namespace)
-        return 0 if scope is None else state.count(self.txn, self.databases.counts, scope)
+        return 0 if scope is None else state.checked_count(self.txn, self.databases, scope)
 
     def at(self, offset: int) -> View | PastView:
         """The state at an offset: Compacted below the floor, FutureVersion ahead of the head."""
