@@ -6,6 +6,10 @@ a stream opens again when what arrived has been read, which bounds the memory of
 
 We never use the dynamic table of HPACK for what we send, so a head is a constant. Heads that arrive with indexed fields
 only, as nearly all do, are decoded once for each state of etcd's table.
+
+etcd's server sends a ping with every request that it receives, to find out how large its window should be, unless it
+waits for the reply to one. We reply a moment later: with every call one ping, one reply and a wake-up of both processes
+less, which is a fifth of the CPU of a small call.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ _LAST_STREAM: Final = (1 << 31) - 1
 STREAM_WINDOW: Final = 4 << 20  # so much of a watch waits to be read, and one message more
 _CONNECTION_WINDOW: Final = 1 << 30
 _MAX_HEAD: Final = 64 << 10
+PING_SECONDS: Final = 0.5  # until pings get their replies; etcd gives a connection up after 20 s without
+_MOST_PINGS: Final = 16  # that wait; etcd has two under way at most
 # A range is read whole: pages of thousands of keys are far below.
 MAX_MESSAGE: Final = 128 << 20
 
@@ -183,6 +189,8 @@ class Connection:
         self._decoder.max_header_list_size = _MAX_HEAD
         self._decoded: dict[bytes, dict[bytes, bytes]] = {}
         self._head: tuple[int, int, bytes] | None = None  # stream, flags, and the beginning of a block
+        self._pings: list[bytes] = []  # whose replies are due
+        self._has_pings = trio.Event()
 
     @property
     def usable(self) -> bool:
@@ -195,6 +203,7 @@ class Connection:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._write)
+                nursery.start_soon(self._reply_to_pings)
                 try:
                     await self._read()
                 except TooSlow:
@@ -265,6 +274,17 @@ class Connection:
         except (OSError, TooSlow):
             pass  # the task that reads says why, perhaps after replies that have arrived
 
+    async def _reply_to_pings(self) -> None:
+        while True:
+            await self._has_pings.wait()
+            await trio.sleep(PING_SECONDS)
+            self._send_ping_replies()
+
+    def _send_ping_replies(self) -> None:
+        pings, self._pings, self._has_pings = self._pings, [], trio.Event()
+        for body in pings:
+            self._queue(_frame(_PING, _ACK, 0, body))
+
     def _send_blocked(self) -> None:
         """As much of the requests that wait as the windows allow, the first one first."""
         for _ in range(len(self._blocked)):
@@ -310,7 +330,10 @@ class Connection:
         elif kind == _SETTINGS and not flags & _ACK:
             self._settings(body)
         elif kind == _PING and not flags & _ACK:
-            self._queue(_frame(_PING, _ACK, 0, body))
+            self._pings.append(body)
+            self._has_pings.set()
+            if len(self._pings) > _MOST_PINGS:
+                self._send_ping_replies()
         elif kind == _RESET:
             reason = int.from_bytes(body)
             kind_of = NotDone if reason == _REFUSED else Lost

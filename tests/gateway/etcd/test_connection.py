@@ -10,9 +10,10 @@ from math import inf
 import hpack
 import pytest
 import trio
+from trio.testing import MockClock
 
 from rewound.actors.etcd.api import EtcdRefused
-from rewound.gateway.etcd.connection import STREAM_WINDOW, Connection, header_block
+from rewound.gateway.etcd.connection import PING_SECONDS, STREAM_WINDOW, Connection, header_block
 from rewound.gateway.etcd.replies import Lost, NotDone
 from tests.cases import cases
 
@@ -83,8 +84,8 @@ def message(data: bytes) -> bytes:
     return b"\0" + len(data).to_bytes(4) + data
 
 
-async def test_call() -> None:
-    """Its head in parts and padded, its reply in two frames, a ping in between."""
+async def test_call(autojump_clock: MockClock) -> None:
+    """Its head in parts and padded, its reply in two frames, a ping in between, which gets its reply later."""
     async with connected() as (peer, connection):
         exchange = connection.start(HEAD, b"question", ends=True)
         settings, window, head, data = await peer.written()
@@ -104,7 +105,9 @@ async def test_call() -> None:
             (HEADERS, 4 | 1, 1, peer.head(DONE)),
         )
         assert await exchange.reply() == b"answer"
-        assert await peer.written() == [(SETTINGS, 1, 0, b""), (PING, 1, 0, b"12345678")]
+        assert await peer.written() == [(SETTINGS, 1, 0, b"")]
+        await trio.sleep(PING_SECONDS * 1.5)
+        assert await peer.written() == [(PING, 1, 0, b"12345678")]
         for number in (3, 5):  # heads that refer to the table
             again = connection.start(HEAD, b"", ends=True)
             peer.write(
@@ -113,6 +116,13 @@ async def test_call() -> None:
                 (HEADERS, 4 | 1, number, peer.head(DONE)),
             )
             assert await again.reply() == b"%d" % number
+
+
+async def test_many_pings_get_their_replies_at_once() -> None:
+    async with connected() as (peer, _):
+        await peer.written()
+        peer.write(*((PING, 0, 0, b"%08d" % number) for number in range(20)))
+        assert await peer.written() == [(PING, 1, 0, b"%08d" % number) for number in range(17)]
 
 
 @cases(
