@@ -7,10 +7,13 @@ Costs are CPU per operation, as `python -m benchmarks.scale` measured them on on
 The model adds what a single run cannot show: queues at the cores of each machine, the order that etcd gives to all
 writes, the copy of every event on every machine, and the clients of a failed machine that come back to the others.
 
-    a write      network, the worker of its client (`write`), network, etcd's queue and commit, twice network back
+    a read       network, the newest version (`fresh`), the worker of its client (`get`), network back
+    fresh        network, etcd's read, network back, until the machine has stored that version; one is under way for
+                 each machine, and all requests that come meanwhile wait for the next one
+    a write      network, fresh, the worker (`write`), network, etcd's queue and commit; then network, the follower of
+                 its machine has stored its event, network back
     its event    network to every machine; its follower stores it (`commit` for all that wait, `apply` for each);
                  the workers send it to their watchers
-    a read       network, the worker of its client (`get`), network back
 
 Many clients of equal and independent periods are together a Poisson process, so arrivals are one per kind of request. A
 connection stays with one worker, as the kernel does it: each worker has its own queue. Rejected: a queueing network in
@@ -192,6 +195,7 @@ class Layout:
     workers: int = 2  # cores that serve requests; one more follows etcd, unless there is only one
     rtt_ms: float = 1.0
     commit_ms: float = 5.0  # of etcd, without its queue
+    read_ms: float = 0.5  # of etcd: that a majority confirms which version is the newest
     etcd_limit: float = 20_000.0  # writes per second that it commits
     journal: str = "etcd"  # or "disk": one machine with one worker orders and stores its own journal
 
@@ -202,6 +206,10 @@ class Machine:
     follower: Station
     pending: list[Action] = field(default_factory=list)  # what its next commit includes
     up: bool = True
+    stored: int = 0  # events
+    asks: bool = False  # etcd for the newest version
+    asking: list[Action] = field(default_factory=list)  # requests that wait for the next question
+    behind: list[tuple[int, Action]] = field(default_factory=list)  # until so many events are stored
 
 
 @dataclass(slots=True)
@@ -225,6 +233,7 @@ class Cluster:
         self._half_rtt = layout.rtt_ms / 2e3
         self._disk = Station(self.clock) if costs.commit_us > SLOW_COMMIT_US else None
         self.commits = 0
+        self._ordered = 0  # events that etcd has committed
         self.lost = 0  # requests to a machine that has just failed
 
     def _machine(self) -> Machine:
@@ -254,12 +263,49 @@ class Cluster:
         return machine, machine.workers[choose.randrange(len(machine.workers))]
 
     def _read(self) -> None:
-        begun, (_, worker) = self.clock.now, self._worker()
+        begun, (machine, worker) = self.clock.now, self._worker()
 
         def served() -> None:
             self.latencies.reads.append(self.clock.now + self._half_rtt - begun)
 
-        self.clock.after(self._half_rtt, lambda: worker.submit(self._costs.get_us / 1e6, served))
+        def fresh() -> None:
+            worker.submit(self._costs.get_us / 1e6, served)
+
+        self.clock.after(self._half_rtt, lambda: self._make_fresh(machine, fresh))
+
+    def _make_fresh(self, machine: Machine, then: Action) -> None:
+        """Go on when the machine has everything that was written before."""
+        if self._layout.journal == "disk":
+            then()
+            return
+        machine.asking.append(then)
+        if not machine.asks:
+            self._ask(machine)
+
+    def _ask(self, machine: Machine) -> None:
+        asked, machine.asking = machine.asking, []
+        machine.asks = bool(asked)
+        if not asked:
+            return
+        newest = 0
+
+        def read() -> None:
+            nonlocal newest
+            newest = self._ordered
+            self.clock.after(self._half_rtt, answered)
+
+        def answered() -> None:
+            machine.behind += [(newest, each) for each in asked]
+            self._release(machine)
+            self._ask(machine)
+
+        self.clock.after(self._half_rtt + self._layout.read_ms / 1e3, read)
+
+    def _release(self, machine: Machine) -> None:
+        ready = [each for version, each in machine.behind if version <= machine.stored]
+        machine.behind = [one for one in machine.behind if one[0] > machine.stored]
+        for each in ready:
+            each()
 
     def _write_pod(self) -> None:
         """A kubelet and all controllers watch it."""
@@ -285,20 +331,20 @@ class Cluster:
             clock.after(0.8 * commit + clock.random.expovariate(5 / commit), committed)
 
         def committed() -> None:
-            clock.after(self._half_rtt, responded)
-            clock.after(self._half_rtt, lambda: self._follow(begun, groups))
+            self._ordered += 1
+            clock.after(self._half_rtt, lambda: self._follow(begun, groups, machine, responded))
 
         def stored() -> None:
             responded()
             self._sweep(begun, _at(self.machines[0], groups, 0))
 
         def responded() -> None:
-            if machine.up:
-                self.latencies.writes.append(clock.now + self._half_rtt - begun)
-            else:
-                self.lost += 1
+            self.latencies.writes.append(clock.now + self._half_rtt - begun)
 
-        clock.after(self._half_rtt, lambda: worker.submit(self._costs.write_us / 1e6, decided))
+        def fresh() -> None:
+            worker.submit(self._costs.write_us / 1e6, decided)
+
+        clock.after(self._half_rtt, lambda: self._make_fresh(machine, fresh))
 
     def _commit(self, station: Station, machine: Machine, stored: Action) -> None:
         """Commit to the machine's disk with everything that waits for it when the commit begins."""
@@ -315,8 +361,10 @@ class Cluster:
             return (self._costs.commit_us + len(batch) * self._costs.apply_us) / 1e6
 
         def end() -> None:
+            machine.stored += len(batch)
             for each in batch:
                 each()
+            self._release(machine)
 
         station.submit(begin, end)
 
@@ -335,12 +383,21 @@ class Cluster:
         each = math.ceil(self._load.nodes / len(self._serving) / layout.workers)
         return {(m, w): each for m in range(layout.machines) for w in range(layout.workers)}
 
-    def _follow(self, begun: float, groups: dict[tuple[int, int], int]) -> None:
-        """Every machine stores the event; those with watchers send it to them."""
+    def _follow(
+        self, begun: float, groups: dict[tuple[int, int], int], writer: Machine, responded: Action
+    ) -> None:
+        """Every machine stores the event; those with watchers send it to them, and the writer responds."""
+        self.lost += not writer.up
         for number, machine in enumerate(self.machines):
             if machine.up:
                 own = _at(machine, groups, number)
-                self._commit(machine.follower, machine, partial(self._sweep, begun, own))
+                respond = responded if machine is writer else None
+                self._commit(machine.follower, machine, partial(self._stored, begun, own, respond))
+
+    def _stored(self, begun: float, watched: Sequence[tuple[Station, int]], respond: Action | None) -> None:
+        if respond is not None:
+            respond()
+        self._sweep(begun, watched)
 
     def _sweep(self, begun: float, watched: Sequence[tuple[Station, int]]) -> None:
         for worker, count in watched:

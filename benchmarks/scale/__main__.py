@@ -61,7 +61,7 @@ def _model(options: argparse.Namespace) -> dict[str, Any]:
 def _nodes(options: argparse.Namespace) -> dict[str, Any]:
     if ETCD is None:
         raise SystemExit(INSTALL)
-    return nodes.measure(options.seconds, _log)
+    return nodes.measure(options.scratch, options.seconds, options.rounds, _log)
 
 
 TOOLS = {
@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--workers", type=int, action="append", help="repeatable (default 1; of workers 2)")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="of workers, each with both servers (default 5)"
+        "--rounds", type=int, default=5, help="of workers and nodes, each with both servers (default 5)"
     )
     parser.add_argument("--checks", type=int, default=100_000, help="of consistency (default 100,000)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one round (default 2)")

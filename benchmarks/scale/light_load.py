@@ -140,6 +140,8 @@ class Creates:
         ]
         self._made = 0
         self._buffer = bytearray(BUFFER)
+        self._begun: dict[Http1Connection, float] = {}
+        self.latencies: list[float] = []  # seconds, of all rounds
 
     def round(self, seconds: float) -> Round:
         return measured(self._pids, lambda: self._drive(time.perf_counter() + seconds))
@@ -160,7 +162,9 @@ class Creates:
                     continue
                 if connections[fd].exchanges[0].response.status != 201:
                     raise Stalled(f"a create got {connections[fd].exchanges[0].response.status}")
-                if time.perf_counter() < deadline:
+                now = time.perf_counter()
+                self.latencies.append(now - self._begun[connections[fd]])
+                if now < deadline:
                     self._create(connections[fd])
                 else:
                     waiting -= 1
@@ -170,6 +174,7 @@ class Creates:
     def _create(self, connection: Http1Connection) -> None:
         self._made += 1
         body = b'{"metadata":{"name":"c-%d"},"data":{"payload":"%s"}}' % (self._made, b"x" * 900)
+        self._begun[connection] = time.perf_counter()
         connection.start(connection.exchanges[0], Request("POST", self._path, body))
 
     def close(self) -> None:

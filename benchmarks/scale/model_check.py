@@ -12,7 +12,7 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,15 +45,28 @@ class Waiting:
 
 
 class OpenLoad:
-    """Sends requests when they are due, over whatever connection is idle; reads and counts the events of watchers."""
+    """Sends requests when they are due, over whatever connection is idle; reads and counts the events of watchers.
 
-    def __init__(self, endpoint: Endpoint, get: str, collection: str) -> None:
-        self._endpoint, self._collection = endpoint, collection
+    Connections and watchers are spread over the endpoints. `writes`: which share of the requests creates an object.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        get: str,
+        collection: str,
+        watchers: int = WATCHERS,
+        writes: float = WRITES,
+    ) -> None:
+        self._endpoints, self._collection, self._share = endpoints, collection, writes
         self._get = Request("GET", get)
-        self._idle = [Http1Connection(0, endpoint, None, keep_body=False) for _ in range(POOL)]
+        self._idle = [
+            Http1Connection(0, endpoints[number % len(endpoints)], None, keep_body=False)
+            for number in range(POOL)
+        ]
         self._connections = {each.fileno(): each for each in self._idle}
         self._sent: dict[int, Waiting] = {}
-        self._watchers = {sock.fileno(): sock for sock in self._watch(collection)}
+        self._watchers = {sock.fileno(): sock for sock in self._watch(collection, watchers)}
         self._first = next(iter(self._watchers))  # whose events are timed
         self._poll = select.epoll()
         for fd in (*self._connections, *self._watchers):
@@ -65,11 +78,12 @@ class OpenLoad:
         self.deliveries: list[float] = []
         self._due_writes: deque[float] = deque()
 
-    def _watch(self, collection: str) -> list[socket.socket]:
-        request = RequestEncoder(self._endpoint.token).encode(Request("GET", f"{collection}?watch=1"))
+    def _watch(self, collection: str, watchers: int) -> list[socket.socket]:
         found = []
-        for _ in range(WATCHERS):
-            sock = connect(self._endpoint, None)
+        for number in range(watchers):
+            endpoint = self._endpoints[number % len(self._endpoints)]
+            request = RequestEncoder(endpoint.token).encode(Request("GET", f"{collection}?watch=1"))
+            sock = connect(endpoint, None)
             sock.sendall(request)
             found.append(sock)
         return found
@@ -81,7 +95,7 @@ class OpenLoad:
         while due < end or self._sent or waiting or self._due_writes:
             now = time.perf_counter()
             while due <= now and due < end:
-                waiting.append(self._next(due, choose.random() < WRITES))
+                waiting.append(self._next(due, choose.random() < self._share))
                 due += choose.expovariate(rate)
             while waiting and self._idle:
                 self._send(waiting.popleft())
@@ -173,7 +187,7 @@ DELIVERY_US = (
 def _compare(
     endpoint: Endpoint, get: str, collection: str, costs: Figures, rate: float, seconds: float
 ) -> Figures:
-    load = OpenLoad(endpoint, get, collection)
+    load = OpenLoad((endpoint,), get, collection)
     try:
         load.run(rate, 1.0, seed=0)
         for values in (load.reads, load.writes, load.deliveries):

@@ -91,12 +91,30 @@ def test_utilizations_are_rates_times_costs() -> None:
 def test_latency_without_queues_is_the_sum_of_its_parts() -> None:
     load = Load(nodes=10, reads=0.5, broadcasts=0)
     report = Cluster(load, Layout(1, rtt_ms=4.0, commit_ms=5.0), COSTS).run(200.0)
-    assert report.latency_ms["reads"]["p50"] == pytest.approx(4.0 + 0.1, abs=0.01)
-    # Eight tenths of a commit are constant, the rest is exponential; to and from etcd is another round trip.
+    fresh = 4.0 + 0.5  # to etcd and back, and its read
+    assert report.latency_ms["reads"]["p50"] == pytest.approx(4.0 + fresh + 0.1, abs=0.01)
+    # Eight tenths of a commit are constant, the rest is exponential; then the machine stores the event itself.
     assert report.latency_ms["writes"]["p50"] == pytest.approx(
-        4.0 + 4.0 + 0.2 + 0.05 + 4.0 + math.log(2), abs=0.5
+        4.0 + fresh + 0.2 + 4.0 + 0.05 + 4.0 + math.log(2) + 1.0 + 0.04, abs=0.5
     )
     assert report.latency_ms["deliveries"]["p50"] > report.latency_ms["reads"]["p50"]
+
+
+def test_reads_share_a_question_for_the_newest_version() -> None:
+    """Those that come while one is under way wait for the next: one and a half of them on average."""
+    load = Load(nodes=1_000, reads=10.0, lease_interval=1e9, status_interval=1e9, pod_changes=0, broadcasts=0)
+    report = Cluster(load, Layout(1, rtt_ms=4.0), replace(COSTS, get_us=1.0)).run(5.0)
+    assert report.latency_ms["reads"]["p50"] == pytest.approx(4.0 + 1.5 * 4.5, rel=0.1)
+    assert report.latency_ms["reads"]["p99"] < 4.0 + 2 * 4.5 + 1.0
+
+
+def test_a_read_waits_until_its_machine_has_stored_what_was_written_before() -> None:
+    load = Load(nodes=1_000, reads=1.0, controllers=0)
+    quick, slow = (
+        Cluster(load, Layout(2), replace(COSTS, commit_us=commit)).run(20.0).latency_ms["reads"]["p99"]
+        for commit in (0.0, 20_000.0)
+    )
+    assert slow > quick + 10
 
 
 def test_commits_to_a_disk_take_all_writes_that_wait() -> None:
