@@ -30,9 +30,20 @@ def go_watches() -> str:
 
 
 @pytest.fixture
-def javascript_informer() -> list[str]:
+def go() -> str:
+    toolchain = FOLDER / "toolchain" / "go" / "bin" / "go"
+    found = str(toolchain) if toolchain.exists() else shutil.which("go")
+    return found or _skip("Go is not installed")
+
+
+@pytest.fixture
+def node() -> str:
+    return _program("node") or _skip("Node.js is not installed")
+
+
+@pytest.fixture
+def javascript_informer(node: str) -> list[str]:
     """The command that runs `javascript/informer.js` with the installed packages; it lacks its last arguments."""
-    node = _program("node") or _skip("Node.js is not installed")
     packages = FOLDER / "javascript"
     if not (packages / ".installed").exists():
         _skip("the JavaScript client is not installed")

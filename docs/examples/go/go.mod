@@ -1,0 +1,3 @@
+module example.com/rewoundtest
+
+go 1.21
