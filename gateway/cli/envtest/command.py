@@ -117,9 +117,9 @@ def _make_programs(folder: Path) -> None:
 
 def _script(folder: Path, name: str, version: str) -> str:
     """--help and --version without a start of Python: envtest asks before every start."""
-    python, program, text = (
-        shlex.quote(str(one)) for one in (sys.executable, programs.__file__, folder / f"{name}.help")
-    )
+    where, module = str(Path(programs.__file__).parent), programs.__name__.rpartition(".")[2]
+    code = f"import sys; sys.path.append({where!r}); import {module}; sys.exit({module}.main(sys.argv[1:]))"
+    python, text, quoted = (shlex.quote(str(one)) for one in (sys.executable, folder / f"{name}.help", code))
     return (
         "#!/bin/sh\n"
         f"# Made by `rewound envtest`, Rewound {RELEASE}.\n"
@@ -129,7 +129,7 @@ def _script(folder: Path, name: str, version: str) -> str:
         f"    -version | --version | --version=true) echo {shlex.quote(version)}; exit ;;\n"
         "  esac\n"
         "done\n"
-        f'exec {python} -I -S {program} {name} {shlex.quote(str(folder))} "$@"\n'
+        f'exec {python} -I -S -c {quoted} {name} {shlex.quote(str(folder))} "$@"\n'
     )
 
 

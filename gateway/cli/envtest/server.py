@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import gc
 import http.client
-import json
 import logging
 import os
 import shutil
@@ -30,7 +29,7 @@ from urllib.parse import quote, urlsplit
 import trio
 
 from rewound.gateway.cli.envtest.flags import FlagError, Given, parse, translate
-from rewound.gateway.cli.envtest.programs import DESCRIPTION, LENGTH, TEMPLATE
+from rewound.gateway.cli.envtest.programs import DESCRIPTION, LENGTH, TEMPLATE, decoded
 from rewound.gateway.cli.flags.parser import parse_flags
 from rewound.gateway.cli.process import serve_until
 from rewound.gateway.cli.serve import run_configured
@@ -71,9 +70,9 @@ def main(arguments: list[str]) -> int:
     """As a process of its own: the request comes over the line, whose number is the argument."""
     line = socket.socket(fileno=int(arguments[0]))
     size = int.from_bytes(_exactly(line, LENGTH), "big")
-    request = json.loads(_exactly(line, size))
+    (assets, _), given, _ = decoded(_exactly(line, size))
     gc.disable()
-    return run_server(request["arguments"], request["assets"], line)
+    return run_server(given, assets, line)
 
 
 def _exactly(line: socket.socket, size: int) -> bytes:
@@ -216,13 +215,12 @@ def _described(server: str) -> Place | None:
     try:
         connection.request("GET", DESCRIPTION)
         response = connection.getresponse()
-        body = response.read()
-        found = json.loads(body)
-        return Place(Path(found["folder"]), bool(found["unsafeNoFsync"]))
-    except (ValueError, KeyError, TypeError):
-        return None
+        unsafe, space, folder = response.read().partition(b" ")
     finally:
         connection.close()
+    if response.status != 200 or unsafe not in (b"0", b"1") or not space:
+        return None
+    return Place(Path(os.fsdecode(folder)), unsafe == b"1")
 
 
 class _Lifeline:

@@ -7,36 +7,37 @@ that says that it is there. It ends with that process. It runs no event loop and
 from __future__ import annotations
 
 import gc
-import json
 import os
 import select
 import signal
 import socket
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from rewound.gateway.cli.envtest.programs import DESCRIPTORS, LENGTH, end_of
+from rewound.gateway.cli.envtest.programs import DESCRIPTORS, LENGTH, decoded, end_of
 
 _AT_START: Final = ("rewound.actors.access.authorization.chain", "rewound.gateway.cli.envtest.server")
 _SECOND: Final = 1.0
 
 
 def main(arguments: list[str]) -> int:
-    listener, _lock, path, parent = arguments
+    listener, lock, path, parent = arguments
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
     with socket.socket(fileno=int(listener)) as control:
         try:
-            _serve(control, int(parent))
+            _serve(control, int(lock), int(parent))
         finally:
-            os.unlink(path)
-            os.unlink(f"{path}.lock")
+            for name in (path, f"{path}.lock"):
+                with suppress(FileNotFoundError):
+                    os.unlink(name)
     return 0
 
 
-def _serve(listener: socket.socket, parent: int) -> None:
+def _serve(listener: socket.socket, lock: int, parent: int) -> None:
     """Until the tests have ended. What first requests need is imported while nobody waits for a server."""
     ended = end_of(parent)
     watched: list[Any] = [listener] if ended is None else [listener, ended]
@@ -51,7 +52,7 @@ def _serve(listener: socket.socket, parent: int) -> None:
         if ended is not None and ended in ready:
             return
         if ready:
-            _accept(listener)
+            _accept(listener, lock)
         elif later:
             import_module(later.pop(0))
 
@@ -77,7 +78,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _accept(listener: socket.socket) -> None:
+def _accept(listener: socket.socket, lock: int) -> None:
     connection, _ = listener.accept()
     with connection:
         connection.settimeout(_SECOND)
@@ -89,6 +90,7 @@ def _accept(listener: socket.socket) -> None:
             if os.fork() == 0:
                 listener.close()
                 connection.close()
+                os.close(lock)
                 _run_child(request, descriptors)
             connection.sendall(b"f")
         except OSError:
@@ -98,7 +100,7 @@ def _accept(listener: socket.socket) -> None:
                 os.close(descriptor)
 
 
-def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def _receive(connection: socket.socket) -> tuple[list[list[str]], list[int]]:
     """A request, and the file descriptors with it. OSError, ValueError."""
     head, descriptors, _, _ = socket.recv_fds(connection, LENGTH, DESCRIPTORS)
     try:
@@ -109,14 +111,14 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
             if not (more := connection.recv(size - len(body))):
                 raise ValueError("half of a request")
             body += more
-        return json.loads(body), descriptors
+        return decoded(body), descriptors
     except BaseException:
         for descriptor in descriptors:
             os.close(descriptor)
         raise
 
 
-def _run_child(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
+def _run_child(request: list[list[str]], descriptors: list[int]) -> NoReturn:
     """With the standard input, output and error, the folder and the environment of the program that asked."""
     status = 1
     try:
@@ -125,11 +127,12 @@ def _run_child(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         for number, descriptor in enumerate(standard):
             os.dup2(descriptor, number)
             os.close(descriptor)
+        (assets, folder), arguments, environment = request
         os.environ.clear()
-        os.environ.update(request["environment"])
-        os.chdir(request["folder"])
+        os.environ.update((name, value) for name, _, value in (one.partition("=") for one in environment))
+        os.chdir(folder)
         from rewound.gateway.cli.envtest.server import run_server
 
-        status = run_server(request["arguments"], request["assets"], socket.socket(fileno=line))
+        status = run_server(arguments, assets, socket.socket(fileno=line))
     finally:
         os._exit(status)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rewound.gateway.cli.envtest.flags import FLAGS, FlagError, Given, Use, api_server_help, translate
-from rewound.gateway.cli.envtest.programs import Etcd, UsageError, etcd_help, parse_etcd
+from rewound.gateway.cli.envtest.programs import EtcdFlags, UsageError, decoded, encoded, etcd_help
 from rewound.gateway.cli.envtest.server import same_initial_objects, serve_flags, template_flags
 from rewound.gateway.cli.flags.parser import make_parser
 from tests.cases import cases
@@ -232,7 +232,7 @@ def test_controllers_run_only_if_a_flag_says_so(tmp_path: Path) -> None:
 
 
 def test_flags_of_etcd() -> None:
-    found = parse_etcd(
+    found = EtcdFlags(
         [
             "--data-dir=d",
             "-listen-client-urls",
@@ -241,8 +241,9 @@ def test_flags_of_etcd() -> None:
             "--name=x",
         ]
     )
-    assert found == Etcd("d", (("127.0.0.1", 1), ("::1", 2)), True, ("--name",))
-    assert parse_etcd(["--unsafe-no-fsync=false"]).unsafe_no_fsync is False
+    assert (found.folder, found.listen) == ("d", [("127.0.0.1", 1), ("::1", 2)])
+    assert (found.unsafe_no_fsync, found.unused) == (True, ["--name"])
+    assert EtcdFlags(["--unsafe-no-fsync=false"]).unsafe_no_fsync is False
     assert re.search(r"(?m)^\s*--unsafe-no-fsync\b", etcd_help())
 
 
@@ -257,5 +258,13 @@ def test_flags_of_etcd() -> None:
 )
 def test_wrong_flags_of_etcd_are_named(flag: str, text: str) -> None:
     with pytest.raises(UsageError) as refused:
-        parse_etcd([flag])
+        EtcdFlags([flag])
     assert text in str(refused.value)
+
+
+def test_requests_for_servers_are_read_as_they_were_sent() -> None:
+    lists = [["/assets", "/"], ["--flag=", "", "\udcff\n"], ["A=1", "B="]]
+    sent = encoded(*lists)
+    assert int.from_bytes(sent[:4], "big") == len(sent) - 4
+    assert decoded(sent[4:]) == lists
+    assert decoded(encoded(["a"], [], ["b"])[4:]) == [["a"], [], ["b"]]
