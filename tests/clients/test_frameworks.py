@@ -1,0 +1,60 @@
+"""The fixture beside other frameworks: kopf's KopfRunner, pytest-asyncio, anyio and pytest-trio."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rewound.gateway.cli.fixture.processes import module_environment
+from tests.clients.program import TIMEOUT
+from tests.gateway.cli.fixture.test_examples import indented
+
+OPERATOR = """
+import kopf
+
+@kopf.on.create("configmaps")
+def paint(patch, name, **_):
+    if name == "web":
+        patch["data"] = {"color": "red"}
+"""
+# Imported before there is a server, as by other modules of a suite: it reads KUBECONFIG now.
+BEFORE = "import pytest\nimport kubernetes.config\n"
+# With a second server: what kopf and the library have read for the first one is still in their modules.
+AGAIN = """
+@pytest.mark.rewound(fresh=True)
+def test_operator_paints_maps_of_another_server(rewound):
+    test_operator_paints_new_maps(rewound)
+"""
+
+
+def test_kopf_and_asynchronous_frameworks(python_clients: dict[str, str], tmp_path: Path) -> None:
+    if not (Path(python_clients["PYTHONPATH"]) / "pytest_asyncio").exists():
+        pytest.skip("pytest-asyncio is not installed: run make clients")
+    (tmp_path / "painter.py").write_text(OPERATOR)
+    (tmp_path / "test_kopf.py").write_text(BEFORE + example("KopfRunner") + AGAIN)
+    asynchronous = example("async def test_")
+    for name in ("trio", "anyio", "asyncio"):
+        marked = asynchronous.replace("async def", f"import pytest\n\n@pytest.mark.{name}\nasync def")
+        (tmp_path / f"test_{name}.py").write_text(marked)
+    off = [f"-pno:{name}" for name in ("cacheprovider", "xdist", "hypothesispytest")]
+    ours = module_environment()
+    path = f"{python_clients['PYTHONPATH']}{os.pathsep}{ours['PYTHONPATH']}"
+    run = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", "-v", *off, f"--basetemp={tmp_path / 'temporary'}", "."],
+        cwd=tmp_path,
+        env={**ours, **python_clients, "PYTHONPATH": path, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT + 60,
+    )
+    assert "6 passed" in run.stdout, run.stdout + run.stderr  # anyio's on asyncio and on trio
+
+
+def example(word: str) -> str:
+    """That of docs/testing.md."""
+    (found,) = (text for text in indented() if word in text and "def test_" in text)
+    return found
