@@ -64,8 +64,11 @@ def envtest(arguments: Sequence[str]) -> int:
 
 
 def default_folder() -> Path:
-    """One for each installation, so that several releases do not take turns with it."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    """One for each installation, so that several releases do not take turns with it. Failure."""
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        raise Failure("envtest: this user has no home folder; give a folder with --folder") from None
     installation = hashlib.blake2b(f"{sys.executable}\0{_PACKAGE}".encode(), digest_size=4).hexdigest()
     return cache / "rewound" / f"envtest-{RELEASE}-{installation}"
 
@@ -162,6 +165,7 @@ def _make_template(template: Path) -> None:
 def _link_kubectl(link: Path) -> None:
     """To the one that is installed, now; envtest needs none to start."""
     found = shutil.which("kubectl")
+    found = found and os.path.abspath(found)
     if link.is_symlink() and (found is None or os.readlink(link) != found):
         link.unlink()
     if found is not None and not link.is_symlink() and Path(found) != link:

@@ -84,6 +84,13 @@ _ETCD_VALUES: Final = _words(
 )
 
 
+# What would change what a test proves, and what to do instead.
+_ETCD_REFUSED: Final = {
+    "auto-compaction-retention": "give --etcd-compaction-interval to the API server instead",
+    "quota-backend-bytes": "nothing but the disk limits the state: leave it out",
+}
+
+
 class UsageError(Exception):
     """A flag that the stand-in refuses."""
 
@@ -106,6 +113,7 @@ class EtcdFlags:
         self.folder = "default.etcd"
         self.listen = [("localhost", 2379)]
         self.unsafe_no_fsync = False
+        self.max_request_bytes = 0  # that of the API server
         self.unused: list[str] = []
         rest = list(arguments)
         while rest:
@@ -116,6 +124,10 @@ class EtcdFlags:
                 self.listen = [_address(url) for url in value.split(",")]
             elif name == "unsafe-no-fsync":
                 self.unsafe_no_fsync = value in ("true", "1", "t", "T", "TRUE", "True")
+            elif name == "max-request-bytes" and value.isdecimal():
+                self.max_request_bytes = int(value)
+            elif name in _ETCD_REFUSED and value not in ("", "0"):
+                raise UsageError(f"--{name}={value} is refused by rewound envtest: {_ETCD_REFUSED[name]}")
             elif name not in ("advertise-client-urls", "listen-peer-urls"):
                 self.unused.append(f"--{name}")
 
@@ -163,7 +175,8 @@ def run_etcd(assets: str, arguments: list[str]) -> int:
     parent = os.getppid()
     _start_zygote(parent)
     folder = os.path.abspath(etcd.folder)
-    description = f"{int(etcd.unsafe_no_fsync)} {folder}".encode(errors="surrogateescape")
+    numbers = f"{int(etcd.unsafe_no_fsync)} {etcd.max_request_bytes} "
+    description = numbers.encode() + os.fsencode(folder)
     _until_ended(parent, {one: partial(_respond, one, description) for one in listeners})
     _remove_temporary(folder)
     return 1

@@ -63,7 +63,7 @@ class Place(NamedTuple):
     """Where the state of an etcd is."""
 
     folder: Path
-    unsafe_no_fsync: bool
+    flags: tuple[str, ...] = ()  # what the flags of etcd mean to `rewound serve`
 
 
 def main(arguments: list[str]) -> int:
@@ -106,7 +106,7 @@ def _run(arguments: Sequence[str], assets: Path, lifeline: _Lifeline) -> int:
     place = _place(given.etcd_servers)
     folder = place.folder / "rewound" / (quote(given.prefix, safe="") or "-")
     _copy_template(assets / TEMPLATE, folder, given.serve)
-    settings, warnings = parse_flags(serve_flags(given, folder, unsafe_no_fsync=place.unsafe_no_fsync))
+    settings, warnings = parse_flags([*place.flags, *serve_flags(given, folder)])
 
     def run() -> int:
         for warning in warnings:
@@ -119,13 +119,11 @@ def _run(arguments: Sequence[str], assets: Path, lifeline: _Lifeline) -> int:
     return run_configured(settings, run)
 
 
-def serve_flags(given: Given, folder: Path, *, unsafe_no_fsync: bool) -> list[str]:
+def serve_flags(given: Given, folder: Path) -> list[str]:
     """The flags of `rewound serve`."""
     flags = [*ALWAYS, _NO_CONTROLLERS, *given.serve, f"--data-dir={folder}"]
     if any(one.startswith("--controllers=") for one in given.serve):
         flags.remove(_NO_CONTROLLERS)
-    if unsafe_no_fsync:
-        flags.append("--unsafe-no-fsync")
     if not any(one.startswith("--tls-cert-file=") for one in given.serve) and given.certificates:
         certificate, key = (Path(given.certificates, name) for name in (_CERTIFICATE, _KEY))
         if certificate.exists() and key.exists():
@@ -215,12 +213,15 @@ def _described(server: str) -> Place | None:
     try:
         connection.request("GET", DESCRIPTION)
         response = connection.getresponse()
-        unsafe, space, folder = response.read().partition(b" ")
+        unsafe, size, folder = [*response.read().split(b" ", 2), b"", b""][:3]
     finally:
         connection.close()
-    if response.status != 200 or unsafe not in (b"0", b"1") or not space:
+    if response.status != 200 or unsafe not in (b"0", b"1") or not size.isdigit():
         return None
-    return Place(Path(os.fsdecode(folder)), unsafe == b"1")
+    flags = ["--unsafe-no-fsync"] if unsafe == b"1" else []
+    if int(size):
+        flags.append(f"--max-object-size={int(size)}")
+    return Place(Path(os.fsdecode(folder)), tuple(flags))
 
 
 class _Lifeline:

@@ -50,7 +50,7 @@ class Environment:
     def etcd_url(self) -> str:
         return f"http://127.0.0.1:{self.etcd_port}"
 
-    async def start_etcd(self) -> None:
+    async def start_etcd(self, *more: str) -> None:
         flags = {
             "listen-peer-urls": f"http://127.0.0.1:{reserve_port()}",
             "data-dir": str(self._etcd_folder),
@@ -59,7 +59,7 @@ class Environment:
         }
         if await self._has_flag("etcd", "unsafe-no-fsync"):
             flags["unsafe-no-fsync"] = "true"
-        command = [str(self._assets / "etcd"), *(f"--{name}={value}" for name, value in flags.items())]
+        command = [str(self._assets / "etcd"), *(f"--{name}={value}" for name, value in flags.items()), *more]
         self.etcd = await trio.lowlevel.open_process(command)
         await _healthy(f"{self.etcd_url}/health", self.etcd)
 
@@ -152,10 +152,10 @@ async def started(assets: Path, *more: str, without: Sequence[str] = ()) -> Asyn
 
 
 @asynccontextmanager
-async def with_etcd(assets: Path) -> AsyncIterator[Environment]:
+async def with_etcd(assets: Path, *more: str) -> AsyncIterator[Environment]:
     environment = Environment(assets)
     try:
-        await environment.start_etcd()
+        await environment.start_etcd(*more)
         yield environment
     finally:
         await environment.end()

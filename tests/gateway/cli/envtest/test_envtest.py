@@ -116,8 +116,8 @@ async def test_template_has_what_a_new_server_creates(assets: Path) -> None:
             assert sorted(await names(copied, path)) == sorted(await names(new, path)), path
 
 
-async def test_missing_serving_certificate_is_created(assets: Path) -> None:
-    async with with_etcd(assets) as environment:
+async def test_missing_serving_certificate_is_created_and_etcd_limits_sizes(assets: Path) -> None:
+    async with with_etcd(assets, "--max-request-bytes=200000") as environment:
         folder = environment.certificates / "new"
         own = [
             f"--cert-dir={folder}",
@@ -125,7 +125,9 @@ async def test_missing_serving_certificate_is_created(assets: Path) -> None:
         ]
         await environment.start_api_server(*own)
         async with environment.client(environment.user(*MASTERS), folder / "apiserver.crt") as client:
-            assert (await client.get("/livez")).text == "ok"
+            body = {"metadata": {"name": "large"}, "data": {"text": "x" * 300_000}}
+            refused = await client.post("/api/v1/namespaces/default/configmaps", json=body)
+            assert "request is too large" in refused.text
         assert stat.S_IMODE((folder / "apiserver.key").stat().st_mode) == 0o600
         made = (folder / "apiserver.crt").read_bytes()
         await environment.stop_api_server()

@@ -225,10 +225,9 @@ def test_template_is_for_the_flags_that_lead_to_its_objects() -> None:
 
 
 def test_controllers_run_only_if_a_flag_says_so(tmp_path: Path) -> None:
-    assert "--controllers=" in serve_flags(given(), tmp_path, unsafe_no_fsync=False)
-    some = serve_flags(given("--controllers=namespace"), tmp_path, unsafe_no_fsync=True)
+    assert "--controllers=" in serve_flags(given(), tmp_path)
+    some = serve_flags(given("--controllers=namespace"), tmp_path)
     assert [flag for flag in some if flag.startswith("--controllers")] == ["--controllers=namespace"]
-    assert "--unsafe-no-fsync" in some
 
 
 def test_flags_of_etcd() -> None:
@@ -243,6 +242,7 @@ def test_flags_of_etcd() -> None:
     )
     assert (found.folder, found.listen) == ("d", [("127.0.0.1", 1), ("::1", 2)])
     assert (found.unsafe_no_fsync, found.unused) == (True, ["--name"])
+    assert EtcdFlags(["--max-request-bytes=5000000"]).max_request_bytes == 5_000_000
     assert EtcdFlags(["--unsafe-no-fsync=false"]).unsafe_no_fsync is False
     assert re.search(r"(?m)^\s*--unsafe-no-fsync\b", etcd_help())
 
@@ -254,6 +254,7 @@ def test_flags_of_etcd() -> None:
         ("--data-dir", "flag needs an argument: -data-dir"),
         ("word", "'word' is not a valid flag"),
         ("--listen-client-urls=https://a:1", "has no TLS"),
+        ("--quota-backend-bytes=1", "--quota-backend-bytes=1 is refused by rewound envtest: "),
     ],
 )
 def test_wrong_flags_of_etcd_are_named(flag: str, text: str) -> None:
