@@ -1,9 +1,9 @@
 """Commands and their replies as msgpack, for a caller in another process than the actors.
 
-A message is a map: `kind`, the name of its class, and `fields` by name. A reader ignores fields that it does not know
-and takes the default for those that are missing, so that processes of two releases understand each other while one of
-them is restarted; an unknown kind, or a missing field without a default, is refused (`BadMessage`).
-`tests/actors/test_message_encoding.py` has the bytes of one of each kind.
+A message is a map: `kind`, the name of its class, and `fields` by name, without those that have their default, which
+therefore stays what it is. A reader ignores fields that it does not know, so that processes of two releases understand
+each other while one of them is restarted; an unknown kind, or a missing field without a default, is refused
+(`BadMessage`). `tests/actors/test_message_encoding.py` has the bytes of one of each kind.
 
 Documents (the object or patch of a command) are JSON inside of the message: msgpack stops at 511 levels, and orjson
 takes half of its time.
@@ -21,10 +21,10 @@ Rejected: pickle, which runs what it reads; arrays without names, which a new fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields as fields_of
-from dataclasses import is_dataclass
-from math import inf
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from inspect import Parameter, signature
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, cast
 
 import msgpack
@@ -67,8 +67,10 @@ def encode_command(command: Command, now: float) -> bytes:
     """`now` is the time of trio's clock in this process."""
     fields = _fields(command)
     context = fields["context"] = _fields(command.context)
-    deadline = context.pop("deadline")
-    context["remaining_seconds"] = None if deadline == inf else deadline - now
+    if (deadline := context.pop("deadline", None)) is not None:
+        context["remaining_seconds"] = deadline - now
+    if (caller := command.context.caller) is not None:
+        context["caller"] = _user_fields(caller)
     for name in _DOCUMENTS:
         if name in fields:
             fields[name] = unescaped(fields[name])
@@ -82,9 +84,8 @@ def decode_command(message: bytes, now: float) -> Command:
     if made is None:
         raise BadMessage(f"no command is called {kind!r}")
     context = fields.get("context")
-    if isinstance(context, dict):
-        remaining = context.pop("remaining_seconds", None)
-        context["deadline"] = inf if remaining is None else now + remaining
+    if isinstance(context, dict) and (remaining := context.pop("remaining_seconds", None)) is not None:
+        context["deadline"] = now + remaining
     return cast(Command, made.of(fields))
 
 
@@ -149,11 +150,13 @@ def _journal_error(error: Damaged | CannotRead) -> type[Exception]:
 
 
 class _Form(NamedTuple):
-    """How a class is made of the fields of a message."""
+    """How a class becomes the fields of a message, and is made of them."""
 
     make: Callable[..., Any]
     names: tuple[str, ...]
     known: frozenset[str]  # the names
+    defaults: tuple[Any, ...]  # for each name; _REQUIRED, which equals nothing, if there is none
+    values: Callable[[Any], Iterable[Any]]  # of a message, for each name
     restored: tuple[tuple[str, Restore], ...]  # fields that are not what msgpack returns
 
     def of(self, fields: Map) -> Any:
@@ -169,15 +172,23 @@ class _Form(NamedTuple):
             raise BadMessage(f"{self.make.__name__}: {error}") from None
 
 
-def _names_of(message: type) -> tuple[str, ...]:
-    if is_dataclass(message):
-        return tuple(field.name for field in fields_of(message))
-    return cast(tuple[str, ...], message._fields)  # type: ignore[attr-defined]  # a NamedTuple
+_REQUIRED: Final = object()
 
 
 def _form(made: type, **restored: Restore) -> _Form:
-    names = _names_of(made)
-    return _Form(made, names, frozenset(names), tuple(restored.items()))
+    parameters = signature(made).parameters
+    names = tuple(parameters)
+    defaults = tuple(
+        _REQUIRED if one.default is Parameter.empty else one.default for one in parameters.values()
+    )
+    values: Callable[[Any], Iterable[Any]] = attrgetter(*names) if len(names) > 1 else _only(names[0])
+    if issubclass(made, tuple):
+        values = iter
+    return _Form(made, names, frozenset(names), defaults, values, tuple(restored.items()))
+
+
+def _only(name: str) -> Callable[[Any], Iterable[Any]]:
+    return lambda message: (getattr(message, name),)
 
 
 def _optional(restore: Restore) -> Restore:
@@ -221,14 +232,27 @@ _JOURNAL_ERRORS: Final[Mapping[str, type[Damaged] | type[CannotRead]]] = {
     "Damaged": Damaged,
     "CannotRead": CannotRead,
 }
-_FORMS: Final = {
-    form.make: form.names
+_FORMS: Final[Mapping[Any, _Form]] = {
+    form.make: form
     for form in (_USER, _CONTEXT, _OPTIONS, _RESOURCE, _CAUSE, *_COMMANDS.values(), *_OUTCOMES.values())
 }
 
 
 def _fields(message: Any) -> Map:
-    return {name: getattr(message, name) for name in _FORMS[type(message)]}
+    """Without those that have their default."""
+    form = _FORMS[type(message)]
+    return {
+        name: value
+        for name, value, default in zip(form.names, form.values(message), form.defaults)  # noqa: B905
+        if value != default
+    }
+
+
+@lru_cache(maxsize=256)
+def _user_fields(user: User) -> Map:
+    """Most writes are of a few users."""
+    fields = _fields(user)
+    return {name: list(value) if type(value) is tuple else value for name, value in fields.items()}
 
 
 def _plain(value: Any) -> Any:
