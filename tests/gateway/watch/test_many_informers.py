@@ -39,8 +39,9 @@ class Informer:
 
     async def sync(self) -> None:
         """Until the bookmark that ends the initial events."""
-        while not await self.next():
-            pass
+        while True:
+            if await self.next():
+                return
 
     async def next(self) -> bool:
         """One event; True if it was that bookmark."""
