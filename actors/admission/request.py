@@ -45,6 +45,7 @@ class AdmissionRequest:
     # Submits further writes that belong into the commit of this one; only of requests with callbacks. The actor calls
     # it once for all requests of a batch that have the same, right after it has submitted the batch.
     companion: Callable[[], None] | None = None
+    sent_empty: frozenset[str] = frozenset()  # lists that the client sent empty, and the object does not have
     counted_at: int = 0  # the version of the state in which quotas allowed it
     written: int | Proposal = 0  # the event that wrote `old`
     # Of a custom kind: the version that `old` is in, if it may not be that of the definition.

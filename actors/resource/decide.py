@@ -121,6 +121,7 @@ class Attempt:
     chain: Chain = EMPTY  # with a request, that of the request
     written: int | Proposal = 0  # the event that wrote the object on which the command is decided
     warnings: tuple[str, ...] = ()  # for the client, besides those of admission
+    sent_empty: frozenset[str] = frozenset()  # for the request
     # Of a chain with a plugin that annotates while it validates: the object before preparation, to prepare it again.
     _admitted: Object | None = None
     _prepare: Callable[[Object], Object] | None = None
@@ -259,6 +260,8 @@ class Decider:
     async def _create(self, attempt: Attempt, command: Create, verb: str = "create") -> Decided:
         definition, new, context = attempt.definition, working_copy(command.object), command.context
         metadata = new["metadata"]
+        if definition.schema.told_lists:
+            attempt.sent_empty = definition.schema.take_told(new)
         if definition.create_refusal:
             raise Forbidden(definition.resource, metadata.get("name", ""), definition.create_refusal)
         if "ownerReferences" in metadata:
@@ -362,6 +365,8 @@ class Decider:
     ) -> Decided:
         """`owners`: managedFields after an apply of the scale, which found them."""
         definition, new = attempt.definition, working_copy(command.object)
+        if definition.schema.told_lists:
+            attempt.sent_empty = definition.schema.take_told(new)
         if attempt.is_stale:
             check_unchanged_version(definition, current, command)
         viewed = definition.definition_at(command.subresource)
@@ -470,6 +475,8 @@ class Decider:
             if isinstance(command, Delete):
                 request.delete_options, request.evicts = command.options, command.evicts
                 request.in_collection = command.verb == COLLECTION
+        if attempt.sent_empty:
+            request.sent_empty = attempt.sent_empty
         request.warnings = attempt.warned
         request.in_thread = self.in_thread
         return request

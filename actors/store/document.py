@@ -38,7 +38,8 @@ _USUAL_ORDER = (
 
 
 def null_empty_lists(schema: Schema, decoded: Object) -> None:
-    """Replace an empty list by null where the wire format always contains the list."""
+    """Replace an empty list by null where the wire format always contains the list; remove those of `told_lists`."""
+    schema.take_told(decoded)
     for path in schema.shown_lists:
         if member_at(decoded, path) == []:
             put_at(decoded, path, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 from rewound.actors.admission.plugin import Plugin, rule
@@ -29,15 +29,15 @@ class SecurityContextDeny(Plugin):
     def validate(self, request: AdmissionRequest) -> None:
         pod = request.object
         assert pod is not None
-        field = next(_denied(pod["spec"]), "")
+        field = next(_denied(pod["spec"], request.sent_empty), "")
         if field:
             raise Forbidden(PODS, pod["metadata"].get("name", ""), f"{field} is forbidden")
 
 
-def _denied(spec: Object) -> Iterator[str]:
+def _denied(spec: Object, sent_empty: Set[str]) -> Iterator[str]:
     context = spec.get("securityContext") or {}
     for field, shown in OF_PODS.items():
-        if context.get(field) is not None:
+        if context.get(field) is not None or f"spec.securityContext.{field}" in sent_empty:
             yield f"pod.Spec.SecurityContext.{shown}"
     for part in ("initContainers", "containers"):
         for container in spec.get(part) or ():

@@ -220,7 +220,7 @@ POD_SECURITY_CONTEXT = Struct(
     Field("runAsUser", INT64, 2, pointer=True),
     Field("runAsGroup", INT64, 6, pointer=True),
     Field("runAsNonRoot", BOOL, 3, pointer=True),
-    Field("supplementalGroups", ListOf(INT64), 4),
+    Field("supplementalGroups", ListOf(INT64), 4, told_empty=True),
     Field("fsGroup", INT64, 5, pointer=True),
     Field("sysctls", ListOf(SYSCTL), 7),
     Field("fsGroupChangePolicy", STRING, 9, pointer=True),

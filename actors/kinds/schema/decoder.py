@@ -116,14 +116,27 @@ class Schema:
     @cached_property
     def shown_lists(self) -> tuple[tuple[str, ...], ...]:
         """Paths of lists that objects have even when empty, other than inside lists and maps."""
-        return tuple(_shown_lists(self._struct, ()))
+        return tuple(_lists(self._struct, lambda field: field.always))
+
+    @cached_property
+    def told_lists(self) -> tuple[tuple[str, ...], ...]:
+        """Paths of lists of which admission learns that a client sent them empty, as for `shown_lists`."""
+        return tuple(_lists(self._struct, lambda field: field.told_empty))
+
+    def take_told(self, decoded: Object) -> frozenset[str]:
+        """Remove empty lists of which admission learns; returns the paths of those that there were."""
+        found = [path for path in self.told_lists if member_at(decoded, path) == []]
+        for *around, last in found:
+            left = {name: value for name, value in member_at(decoded, tuple(around)).items() if name != last}
+            put_at(decoded, tuple(around), left)
+        return frozenset(map(".".join, found))
 
     def _keep_empty_lists(self, found: Object, document: Any) -> None:
         """An empty list is stored as null, but a manager that sends one owns the field, unlike one that omits it.
 
         An empty list of managedFields may reset them.
         """
-        for path in self.shown_lists:
+        for path in (*self.shown_lists, *self.told_lists):
             if member_at(document, path) == []:
                 put_at(found, path, [])
         if "metadata" in found and member_at(document, MANAGED_FIELDS) == []:
@@ -168,12 +181,14 @@ class Schema:
         return f'{self._kind} in version "{version}" cannot be handled as a {self._kind}: {why}'
 
 
-def _shown_lists(struct: Struct, around: tuple[Struct, ...]) -> Iterator[tuple[str, ...]]:
+def _lists(
+    struct: Struct, wanted: Callable[[Field], bool], around: tuple[Struct, ...] = ()
+) -> Iterator[tuple[str, ...]]:
     for field in struct.fields:
-        if isinstance(field.type, ListOf) and field.always:
+        if isinstance(field.type, ListOf) and wanted(field):
             yield (field.name,)
         elif isinstance(field.type, Struct) and field.type not in around:
-            for path in _shown_lists(field.type, (*around, struct)):
+            for path in _lists(field.type, wanted, (*around, struct)):
                 yield (field.name, *path)
 
 

@@ -87,6 +87,9 @@ class Field:
     list_keys: tuple[str, ...] = ()
     map_type: str = ""  # "atomic", "granular"
     often_null: bool = False  # clients send null for absent
+    told_empty: bool = (
+        False  # of a list: no object has it when it is empty, but admission learns that a client sent it
+    )
 
     @property
     def may_be_absent(self) -> bool:

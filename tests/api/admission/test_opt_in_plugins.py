@@ -155,3 +155,29 @@ async def test_volumes_on_disks_are_refused_without_a_region() -> None:
     async with served(enable_admission_plugins="PersistentVolumeLabel") as api:
         with pytest.raises(Refused, match='"a" is forbidden: error querying AWS EBS volume v: '):
             await _volume(api, volume("a", "awsElasticBlockStore"))
+
+
+async def test_an_empty_list_of_groups_is_denied_and_otherwise_not_stored() -> None:
+    """Kubernetes distinguishes an empty list from none here only: no stored object has it."""
+    pods = "/api/v1/namespaces/default/pods"
+    new = {
+        "metadata": {"name": "web"},
+        "spec": {
+            "containers": [{"name": "c", "image": "app:1"}],
+            "securityContext": {"supplementalGroups": [], "runAsGroup": 1},
+        },
+    }
+    async with served() as api:
+        created = (await api.ask("POST", pods, new)).expect(201)
+        assert created["spec"]["securityContext"] == {"runAsGroup": 1}
+        [entry] = created["metadata"]["managedFields"]
+        assert "f:supplementalGroups" not in entry["fieldsV1"]["f:spec"]["f:securityContext"]
+        await api.restart(enable_admission_plugins="SecurityContextDeny")
+        refused = (await api.ask("POST", pods, {**new, "metadata": {"name": "other"}})).expect(403)
+        assert "pod.Spec.SecurityContext.SupplementalGroups is forbidden" in refused["message"]
+        for patch, status in (
+            ({"spec": {"securityContext": {"supplementalGroups": []}}}, 403),
+            ({"metadata": {"labels": {"a": "b"}}}, 200),
+        ):
+            headers = {"content-type": "application/merge-patch+json"}
+            (await api.ask("PATCH", f"{pods}/web", patch, headers=headers)).expect(status)
