@@ -129,6 +129,15 @@ def test_project_with_packages_of_the_same_names_runs_with_rewound_dev(
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+def test_type_checkers_find_the_types(installed: Path, project: Path) -> None:
+    pytest.importorskip("mypy", reason="make check installs it")
+    program = "import rewound\n\nwith rewound.start() as server:\n    reveal_type(server.version)\n"
+    write(project / "typed.py", program)
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed), "typed.py"]
+    run = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=150)
+    assert 'typed.py:4: note: Revealed type is "int"' in run.stdout, run.stdout + run.stderr
+
+
 def take_compiled_modules(package: Path) -> None:
     """Those of this clone: to compile all modules again would take most of the time of these tests."""
     for folder in FOLDERS:

@@ -1,4 +1,4 @@
-"""The fixture beside other frameworks: kopf's KopfRunner, pytest-asyncio, anyio and pytest-trio."""
+"""The fixture beside the official library, kopf's KopfRunner, pytest-asyncio, anyio and pytest-trio."""
 
 from __future__ import annotations
 
@@ -30,12 +30,23 @@ def test_operator_paints_maps_of_another_server(rewound):
     test_operator_paints_new_maps(rewound)
 """
 
+LIBRARY = """
+import kubernetes
 
-def test_kopf_and_asynchronous_frameworks(python_clients: dict[str, str], tmp_path: Path) -> None:
+def test_users_have_clients_of_the_library(rewound):
+    api = kubernetes.client.CoreV1Api(rewound.client(user="alice", groups=["system:masters"]))
+    api.create_namespaced_config_map("default", {"metadata": {"name": "web"}})
+    assert "  alice (" in rewound.story()
+    assert kubernetes.client.CoreV1Api(rewound.client()).read_namespaced_config_map("web", "default")
+"""
+
+
+def test_kopf_the_library_and_asynchronous_frameworks(python_clients: dict[str, str], tmp_path: Path) -> None:
     if not (Path(python_clients["PYTHONPATH"]) / "pytest_asyncio").exists():
         pytest.skip("pytest-asyncio is not installed: run make clients")
     (tmp_path / "painter.py").write_text(OPERATOR)
     (tmp_path / "test_kopf.py").write_text(BEFORE + example("KopfRunner") + AGAIN)
+    (tmp_path / "test_library.py").write_text(LIBRARY)
     asynchronous = example("async def test_")
     for name in ("trio", "anyio", "asyncio"):
         marked = asynchronous.replace("async def", f"import pytest\n\n@pytest.mark.{name}\nasync def")
@@ -51,7 +62,7 @@ def test_kopf_and_asynchronous_frameworks(python_clients: dict[str, str], tmp_pa
         text=True,
         timeout=TIMEOUT + 60,
     )
-    assert "6 passed" in run.stdout, run.stdout + run.stderr  # anyio's on asyncio and on trio
+    assert "7 passed" in run.stdout, run.stdout + run.stderr  # anyio's on asyncio and on trio
 
 
 def example(word: str) -> str:
