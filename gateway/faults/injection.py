@@ -116,7 +116,9 @@ class FaultInjection:
             request = fault_request(context)
             definition = dispatch.find(context.route)
             found = self._held.list_version(request, definition.type_name) if request.may_be_stale else None
-            if found is not None and definition.is_stored and definition.is_loaded:
+            if found is not None and definition.is_stored:
+                if not definition.is_loaded:
+                    await trio.to_thread.run_sync(definition.load)
                 hold, oldest = found
                 asked = int(context.parameters.first("resourceVersion") or "0")
                 version = self._older.bounded(max(oldest, asked))

@@ -149,6 +149,7 @@ class Group:
     def set_limit(self, member: Member, version: int | None) -> None:
         """Send a member no event after a version; None: all again. What it may get is sent at once."""
         if version is None:
+            self.update_head()  # the member may be ahead of an idle group
             member.limit = None
         elif member.limit is None:
             member.limit = Limit(version)
@@ -173,10 +174,16 @@ class Group:
         self._start_catching_up(member)
 
     def _bound(self, member: Member) -> int:
-        """The offset up to which a member may be sent events: the head, or less if it is held. TooOld."""
-        limit, head = member.limit, self.head
-        if limit is None or limit.version >= head:
+        """The offset up to which a member may be sent events: the head, or as its limit says, before the sweep gets
+        there and after. TooOld.
+        """
+        limit = member.limit
+        if limit is None:
+            return self.head
+        head = self._hub.newest()
+        if limit.version >= head:
             return head
+        limit.pass_over(member.cursor)
         if not limit.held and limit.clear < head:
             events, reached = self._changes.after(limit.clear, head)
             selected = (
@@ -234,11 +241,12 @@ class Group:
             self._pass_over(self._hub.newest())
 
     def _pass_over(self, offset: int) -> None:
-        """Move an idle group, and those of its members that wait at its head, over commits that do not affect it."""
-        for member in self.lagging:
-            if member.limit is not None and member.cursor == self.head:
-                member.cursor = offset
-                member.limit.pass_over(offset)
+        """Move an idle group, and the held members that wait at its head, over commits that do not affect it."""
+        if self.lagging:
+            for member in self.lagging:
+                if member.limit is not None and self.head <= member.cursor < offset:
+                    member.cursor = offset
+                    member.limit.pass_over(offset)
         self.head = self.swept = offset
 
     def mark_dirty(self, before: int) -> None:
@@ -393,11 +401,11 @@ class Group:
                 if member.cursor == self.head and member.limit is None and not member.first_pending:
                     self.sweeping[member.pipe] = member
                     return
-                if bound == self.head or (member.limit is not None and member.limit.held):
+                if member.limit is not None and not member.limit.held and bound < self._hub.newest():
+                    await trio.lowlevel.checkpoint()  # there is more to look through
+                else:
                     # Its start is ahead of the current sweep, its first event is encoded for it alone, or it is held.
                     await self._progress.park()
-                else:
-                    await trio.lowlevel.checkpoint()
             elif self._converts():
                 await self._send_converted(member, bound)
             else:

@@ -67,9 +67,9 @@ class Limit:
         self.version = version
 
     def pass_over(self, offset: int) -> None:
-        """No event of the watch is up to there, after those that are known."""
-        if not self.held:
-            self.clear = max(self.clear, offset)
+        """The watch has been sent everything up to there."""
+        if offset > self.clear:
+            self.clear, self.held = offset, False
 
 
 class Member:
