@@ -2,7 +2,8 @@
 
 Nothing here holds the event loop: objects are read and encoded in turns, large ones are encoded in a worker thread.
 What a client does not read is bounded: `MemoryBudget` counts every body and part, and without room in it parts are
-small. A list in protobuf has to be held whole, and is refused without room.
+small. A list in protobuf has to be held whole, and is refused without room. What objects become counts, not only what
+is stored: Tables, indented JSON and defaults of custom kinds may be many times as long.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ WHOLE = 4 << 20
 _COPIES = 3
 # Bytes of objects in a part, and in a part for which the budget has no room: then it is not counted.
 PART, SMALL_PART = 512 << 10, SMALL
+# How many times as long as what is stored a part may become; it has fewer objects otherwise.
+_GROWTH = 4
 _TIMED_OUT = "Timeout: the request did not finish within the time it allowed (timeoutSeconds)"
 
 Show = Callable[[list[bytes]], Awaitable[list[bytes]]]  # converts stored objects, where a webhook has to
@@ -104,13 +107,16 @@ class ListHandler:
         if converts(definition):
             return await self._respond_converted(context, definition, encoder, found, bodies)
         if isinstance(found, Listing):
-            response = await _whole(context, encoder, found)
-            self._count(context, response)
-            return response
+            return await self._respond_counted(context, encoder, found)
         if not found.complete:
             long = self._in_parts if context.protobuf is None else self._whole_protobuf
             return await long(context, encoder, found, bodies)
-        response = await _whole(context, encoder, found.listing(bodies))
+        layout, element = _form(context, encoder)
+        elements = await encode_elements(element, bodies, layout.in_thread, _GROWTH * WHOLE)
+        if len(elements) < len(bodies):
+            long = self._in_parts if context.protobuf is None else self._whole_protobuf
+            return await long(context, encoder, found, bodies)
+        response = await _whole(context, encoder, found.listing(bodies), layout, element, elements)
         if context.protobuf is not None:
             self._count(context, response)
         elif len(response.body) > SMALL and not self._memory.try_take(context.request, len(response.body)):
@@ -133,9 +139,7 @@ class ListHandler:
         if isinstance(found, ListReader) and not found.complete:
             return await self._in_parts(context, encoder, found, shown, show)
         listing = found if isinstance(found, Listing) else found.listing(bodies)
-        response = await _whole(context, encoder, replace(listing, bodies=shown))
-        self._count(context, response)
-        return response
+        return await self._respond_counted(context, encoder, replace(listing, bodies=shown))
 
     async def _show(
         self, context: RequestContext, definition: Definition, bodies: Sequence[bytes]
@@ -157,7 +161,22 @@ class ListHandler:
         encoder = self.encoders.of(context, definition)
         if converts(definition):
             listing = replace(listing, bodies=await self._show(context, definition, listing.bodies))
-        response = await _whole(context, encoder, listing)
+        return await self._respond_counted(context, encoder, listing)
+
+    async def _respond_counted(self, context: RequestContext, encoder: Encoder, listing: Listing) -> Response:
+        """The list in one body; what it becomes is counted while it is encoded. TooManyRequests."""
+        layout, element = _form(context, encoder)
+        elements: list[bytes] = []
+        held = 0
+        while len(elements) < len(listing.bodies):
+            left = listing.bodies[len(elements) :]
+            fresh = await encode_elements(element, left, layout.in_thread, WHOLE)
+            elements += fresh
+            if len(fresh) < len(left):
+                self._memory.take(context.request, size := sum(map(len, fresh)))
+                held += size
+        response = await _whole(context, encoder, listing, layout, element, elements)
+        self._memory.release(context.request, held)
         self._count(context, response)
         return response
 
@@ -182,9 +201,8 @@ class ListHandler:
     ) -> Response:
         """`bodies` are the first objects; None without room for large parts. `show` converts those of other parts."""
         context.request.body = b""  # not held while the client reads: its memory is used for the parts
-        layout = _layout(context, encoder)
+        layout, element = _form(context, encoder)
         assert not isinstance(layout, ProtobufLayout)
-        element = combined(encoder.element, layout.element)
         seconds = context.seconds("timeoutSeconds")
         parts = ListParts(context.request, self._memory, reader, layout, element, seconds, show)
         headers = render.warnings_of(context)
@@ -198,15 +216,17 @@ class ListHandler:
         self, context: RequestContext, encoder: Encoder, reader: ListReader, bodies: list[bytes]
     ) -> Response:
         """Read and encode all of it, as far as there is room: TooManyRequests."""
-        layout = _layout(context, encoder)
+        layout, element = _form(context, encoder)
         assert isinstance(layout, ProtobufLayout)
-        element = combined(encoder.element, layout.element)
         elements: list[bytes] = []
         while True:
-            fresh = await encode_elements(element, bodies, layout.in_thread)
+            fresh = await encode_elements(element, bodies, layout.in_thread, WHOLE)
             # Twice, because joining copies them.
             self._memory.take(context.request, 2 * sum(map(len, fresh)))
             elements += fresh
+            bodies = bodies[len(fresh) :]
+            if bodies:
+                continue
             if reader.complete:
                 break
             with Deadline(context):
@@ -232,13 +252,23 @@ def _ratio(reader: ListReader, read: int) -> float:
     return 1 if reader.expected is None else max(1, reader.expected / read)
 
 
-async def _whole(context: RequestContext, encoder: Encoder, listing: Listing) -> Response:
-    """The list in one body."""
+def _form(context: RequestContext, encoder: Encoder) -> tuple[Layout | ProtobufLayout, Element | None]:
+    """How the list is laid out, and what converts its objects; None if they stay as they are."""
     layout = _layout(context, encoder)
-    element = combined(encoder.element, layout.element)
-    if element is None or not listing.bodies:
+    return layout, combined(encoder.element, layout.element)
+
+
+async def _whole(
+    context: RequestContext,
+    encoder: Encoder,
+    listing: Listing,
+    layout: Layout | ProtobufLayout,
+    element: Element | None,
+    elements: list[bytes],
+) -> Response:
+    """The list in one body."""
+    if element is None or not elements:
         return await render.respond(context, encoder.listing(listing))
-    elements = await encode_elements(element, listing.bodies, layout.in_thread)
     metadata = list_metadata(listing)
     exchange = context.exchange
     if exchange is not None and exchange.keeps_response and encoder.element is None:
@@ -292,6 +322,7 @@ class ListParts:
         self._compressor: Compressor | None = None
         self._size = PART
         self._first: bytes | None = None
+        self._left: list[bytes] = []  # objects that were read and did not fit into the part before
         self._began = self._ended = False
 
     async def begin(self, bodies: list[bytes], *, compress: bool) -> bool:
@@ -306,7 +337,7 @@ class ListParts:
     async def begin_small(self) -> None:
         """Read again from the start, in parts that need no room."""
         self._memory.release(self._request)
-        self._compressor, self._first = None, None
+        self._compressor, self._first, self._left = None, None, []
         self._began = self._ended = False
         self._size = SMALL_PART
         self._reader.rewind()
@@ -321,7 +352,7 @@ class ListParts:
             return part
         if self._ended:
             raise StopAsyncIteration
-        part = await self._encode(await self._read())
+        part = await self._encode(self._left or await self._read())
         if not self._count(len(part)):
             self._size = SMALL_PART  # from now on
         return part
@@ -341,8 +372,10 @@ class ListParts:
         raise TimedOut(_TIMED_OUT)
 
     async def _encode(self, bodies: list[bytes]) -> bytes:
-        layout, complete = self._layout, self._reader.complete
-        elements = await encode_elements(self._element, bodies, layout.in_thread)
+        layout = self._layout
+        elements = await encode_elements(self._element, bodies, layout.in_thread, _GROWTH * self._size)
+        self._left = bodies[len(elements) :]
+        complete = self._reader.complete and not self._left
         pieces = [layout.separator.join(elements)]
         if not self._began:
             pieces.insert(0, layout.head(self._metadata_ahead()))

@@ -46,21 +46,32 @@ class ListType:
         return {"kind": self.kind, "apiVersion": self.api_version, **stated, **self.fields}
 
 
-async def encode_elements(element: Element | None, bodies: list[bytes], in_thread: int) -> list[bytes]:
-    """Convert objects in turns; those of more than `in_thread` bytes in a worker thread."""
+async def encode_elements(
+    element: Element | None, bodies: list[bytes], in_thread: int, most: int
+) -> list[bytes]:
+    """Convert objects in turns, up to the one with which the elements have `most` bytes.
+
+    Those of more than `in_thread` bytes are converted in a worker thread; and those after one that became so large:
+    the defaults of a custom kind may make a large object of any small one.
+    """
     if element is None:
         return bodies
     elements: list[bytes] = []
+    size = last = 0
     turn = Turn()
     for body in bodies:
-        if len(body) > in_thread:
-            elements.append(await encode_in_thread(element, body))
+        if len(body) > in_thread or last > in_thread:
+            converted = await encode_in_thread(element, body)
         else:
-            elements.append(element(body))
-            if not turn.over():
-                continue
+            converted = element(body)
+        elements.append(converted)
+        last = len(converted)
+        size += last
+        if size >= most:
+            break
+        if turn.over():
             await trio.lowlevel.checkpoint()
-        turn = Turn()
+            turn = Turn()
     return elements
 
 

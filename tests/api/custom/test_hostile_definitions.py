@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from rewound.gateway.handlers import lists
+from rewound.gateway.handlers.lists import ListParts
 from tests.api.custom.kinds import (
     DEFINITIONS,
+    GROUP,
     WIDGETS,
     define,
     definition,
@@ -19,6 +22,7 @@ from tests.api.custom.loop_steps import FEW_CALLS
 from tests.api.custom.meanwhile import meanwhile
 from tests.gateway.api import served
 
+TABLE = "application/json;as=Table;v=v1;g=meta.cluster.io"
 TEXT = {"type": "string"}
 WHOLE = {"type": "integer"}
 OPEN = {"x-cluster-preserve-unknown-fields": True}
@@ -186,6 +190,46 @@ async def test_definitions_without_bounds_are_refused(
             refused = await api.ask("POST", DEFINITIONS, definition(version(spec=schema)))
         assert (refused.status, wrong in refused.text) == (status, True), refused.text[:500]
         assert others.steps.most < FEW_CALLS
+
+
+@pytest.mark.parametrize("accept", ["application/json", "application/yaml", TABLE])
+async def test_a_default_that_multiplies_what_is_stored_does_not_multiply_memory(
+    accept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many small objects, then a large default: the list has both, in parts."""
+    monkeypatch.setattr(lists, "WHOLE", 100_000)
+    monkeypatch.setattr(lists, "PART", 10_000)
+    longest = 0
+    encode = ListParts._encode
+
+    async def measured(self: ListParts, bodies: list[bytes]) -> bytes:
+        nonlocal longest
+        part = await encode(self, bodies)
+        longest = max(longest, len(part))
+        return part
+
+    monkeypatch.setattr(ListParts, "_encode", measured)
+    names = [f"w{number:02d}" for number in range(40)]
+    async with served() as api:
+        await define(api, definition(version(spec=record(size=WHOLE))))
+        for name in names:
+            (await api.ask("POST", WIDGETS, widget(name))).expect(201)
+        schema = version(spec=record(size=WHOLE, text={**TEXT, "default": "x" * 20_000}))
+        path = f"{DEFINITIONS}/widgets.{GROUP}"
+        changed = (await api.ask("GET", path)).expect(200)
+        changed["spec"]["versions"] = [schema]
+        (await api.ask("PUT", path, changed)).expect(200)
+
+        async def defaulted() -> bool:
+            return "text" in (await api.ask("GET", f"{WIDGETS}/w00")).expect(200)["spec"]
+
+        await until(api, defaulted)
+        listed = await api.ask("GET", WIDGETS, headers={"accept": accept})
+        assert listed.status == 200
+        assert [name for name in names if f"{name}" not in listed.text] == []
+        if accept != TABLE:
+            assert listed.text.count("x" * 20_000) == len(names)
+            assert 0 < longest < 100_000
 
 
 async def test_definitions_named_like_built_in_kinds_change_none_of_them() -> None:

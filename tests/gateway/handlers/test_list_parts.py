@@ -67,6 +67,32 @@ async def test_parts_without_room_are_small() -> None:
         assert max(map(len, parts)) < 4 * SIZE
 
 
+async def test_objects_that_become_large_are_divided_among_more_parts() -> None:
+    """Defaults may make ten times as much of each object as is stored."""
+    converted = 0
+
+    def grow(body: bytes) -> bytes:
+        nonlocal converted
+        converted += 1
+        return orjson.dumps({**orjson.loads(body), "default": "x" * 10 * SIZE})
+
+    async with open_store() as store:
+        await fill(store)
+        reader = await store.reads.open(store.definition("configmaps"), "default", ListOptions())
+        assert isinstance(reader, ListReader)
+        request = Request("GET", "/", "", {}, b"", Peer(), user="me")
+        layout = JsonLayout(ListType("L", "v1"))
+        parts = ListParts(request, MemoryBudget(1 << 20), reader, layout, grow)
+        await parts.begin(reader.step(), compress=False)
+        received = []
+        async for part in parts:
+            received.append(part)
+            assert len(part) < 4 * PART + 12 * SIZE
+        items = orjson.loads(b"".join(received))["items"]
+        assert [one["metadata"]["name"] for one in items] == [f"c{number:02d}" for number in range(COUNT)]
+        assert converted == COUNT and len(received) > 12
+
+
 async def test_reading_ends_after_the_time_that_the_client_allowed(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
