@@ -6,11 +6,14 @@ from typing import Any
 
 import orjson
 import pytest
+import trio
 
 from tests.actors.object_store import Document
 from tests.gateway.api import Api, config_map, labelled, names
 from tests.gateway.faults.injecting import PATH, injecting, set_faults
+from tests.gateway.watch.test_protobuf_streams import first_events
 from tests.gateway.watch.watching import type_and_name, watching
+from tests.settling import settled
 
 HOLDS = "/debug/rewound/holds"
 OPERATOR = {"user-agent": "operator/1"}
@@ -281,6 +284,25 @@ async def test_tables_have_their_columns_in_the_first_event() -> None:
             assert await release(api, name, 1) == 1
             (event,) = await watch.take(1)
             assert bool(event["object"].get("columnDefinitions")) is (number == 0)
+
+
+async def test_protobuf_is_held_too() -> None:
+    async with injecting() as api:
+        version = await created(api)
+        await hold(api, resources=["configmaps"])
+        await write(api, "1", "2")
+        found: list[str] = []
+
+        async def watch() -> None:
+            for _, shown in await first_events(api, 2, resourceVersion=version):
+                found.append(shown.data["text"])
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch)
+            await settled()
+            assert (await state(api, "hold-1"))["pending"] == 2
+            assert await release(api, "hold-1", 2) == 2
+        assert found == ["1", "2"]
 
 
 async def test_held_point_below_the_watch_history_is_expired() -> None:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from math import inf
+from pathlib import Path
+
+import orjson
 import pytest
 import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
 
+from rewound.gateway.faults.held_watches import HeldWatches
+from rewound.gateway.faults.older_versions import OlderVersions
+from rewound.gateway.faults.rules import FaultRequest, LagWatch
 from rewound.gateway.testing.clock import AdvancingClock
+from rewound.gateway.watch.framing import as_it_is
+from rewound.gateway.watch.watch import Watch
 from tests.actors.object_store import Document
 from tests.gateway.api import Api
+from tests.gateway.api import served as running
 from tests.gateway.faults.injecting import PATH, injecting, on_config_maps, set_faults
 from tests.gateway.faults.test_held_watches import created, texts, write
 from tests.gateway.testing.advancing import CLOCK, served
+from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 from tests.gateway.watch.watching import watching
 
 transports = pytest.mark.parametrize("transport", ["plain", "ws", "h2"])
@@ -145,6 +157,48 @@ async def test_lag_by_seconds_of_initial_events(clock: AdvancingClock, deadlines
             assert texts(await watch.take(1)) == ["0"]
             await advance(api, 51)
             assert [(one["type"], *texts([one])) for one in await watch.take(1)] == [("MODIFIED", "1")]
+
+
+async def test_rules_of_the_flag_lag_watches_without_test_controls(tmp_path: Path) -> None:
+    rules = tmp_path / "faults.json"
+    rules.write_bytes(orjson.dumps({"rules": [by_events(1)]}))
+    async with running(faults=rules) as api:
+        assert (await api.ask("GET", "/debug/rewound/holds")).status == 404
+        async with watching(api, PATH, resourceVersion=await created(api)) as watch:
+            await write(api, "1", "2")
+            assert texts(await watch.take(1)) == ["1"]
+
+
+async def test_late_events_are_sent_in_the_order_of_commits(mock_clock: MockClock) -> None:
+    """To each watch that gets one, in the order in which the watches began; then the next."""
+    order: list[tuple[str, bytes]] = []
+    now = 0
+
+    class Recorded(FakePipe):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def transmit(self, data: bytes | memoryview) -> int:
+            order.extend((self.name, line) for line in bytes(data).splitlines())
+            return super().transmit(data)
+
+    async with memory_hub() as base:
+        older = OlderVersions(base.journal, lambda: 0, lambda: now)
+        held = HeldWatches(base.hub, base.journal, base.feed, older, lambda: now)
+        for name in ("first", "second", "third"):
+            watch = Watch(base.hub, base.interest(), base.feed.head, inf)
+            held.follow(FaultRequest("u", name, "watch", "", "things", "", "", ""), watch)
+            held.lag(watch, LagWatch(seconds=100))
+            await watch.start(Recorded(name), as_it_is)
+        versions = [base.put(name) for name in "abc"]
+        await wait_all_tasks_blocked()
+        assert not order
+        now = (versions[-1] + 100) * 1_000_000
+        mock_clock.jump(200)
+        await wait_all_tasks_blocked()
+        found = [(name, orjson.loads(line)["object"]["metadata"]["name"]) for name, line in order]
+        assert found == [(name, one) for one in "abc" for name in ("first", "second", "third")]
 
 
 async def test_wrong_lags_are_refused() -> None:
