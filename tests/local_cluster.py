@@ -45,11 +45,17 @@ sys.exit(main(sys.argv[1:]))
 class NodeProcess:
     """One server with its data folder; it may be started again after its end."""
 
-    def __init__(self, name: str, folder: Path, journal: str, flags: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, folder: Path, journal: str, flags: Sequence[str], *, steps_clock: bool
+    ) -> None:
+        """`steps_clock`: its wall clock is one that `set_clock` steps, and slower to read."""
         self.name = name
         self.data = folder / name
+        self._command = ["-m", "rewound"]
         self._clock = folder / f"{name}.clock"
-        self._clock.write_bytes(bytes(8))
+        if steps_clock:
+            self._command = ["-c", _PROGRAM, str(self._clock)]
+            self._clock.write_bytes(bytes(8))
         self.log = folder / f"{name}.log"
         self.secure_port, self.port = reserve_port(), reserve_port()
         self._flags = [
@@ -77,7 +83,7 @@ class NodeProcess:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(self._clock), "serve", *self._flags],
+                [sys.executable, *self._command, "serve", *self._flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -136,11 +142,11 @@ class LocalCluster:
         flags: Sequence[str] = (),
         token: str = TOKEN,
         *,
-        relayed: bool = False,
+        faults: bool = False,
     ) -> None:
-        """`relayed`: nodes and members connect through `self.network`, which can cut them off."""
+        """`faults`: nodes and members connect through `self.network`, which can cut them off; clocks can be stepped."""
         self.folder = folder
-        self.members = EtcdMembers(size, folder, relayed=relayed)
+        self.members = EtcdMembers(size, folder, relayed=faults)
         tokens = folder / "tokens.csv"
         tokens.write_text(f'{token},admin,1,"system:masters"\n')
         common = ("--token-auth-file", str(tokens), *flags)
@@ -149,15 +155,16 @@ class LocalCluster:
         for name in (f"node-{number}" for number in range(1, size + 1)):
             own = [Link(name, one.name, reserve_port(), one.port) for one in self.members.members]
             links += own
-            ports = [link.port if relayed else link.to for link in own]
+            ports = [link.port if faults else link.to for link in own]
             endpoints = ",".join(f"127.0.0.1:{port}" for port in ports)
-            self.nodes.append(NodeProcess(name, folder, f"etcd://{endpoints}/registry", common))
-        self._links = links if relayed else []
+            journal = f"etcd://{endpoints}/registry"
+            self.nodes.append(NodeProcess(name, folder, journal, common, steps_clock=faults))
+        self._links = links if faults else []
         self._network: Network | None = None
 
     @property
     def network(self) -> Network:
-        """Between `start` and `stop`, if the cluster is relayed."""
+        """Between `start` and `stop`, of a cluster for faults."""
         assert self._network is not None
         return self._network
 
@@ -198,10 +205,10 @@ class LocalCluster:
 
 @contextmanager
 def local_cluster(
-    size: int = 3, flags: Sequence[str] = (), token: str = TOKEN, *, relayed: bool = False
+    size: int = 3, flags: Sequence[str] = (), token: str = TOKEN, *, faults: bool = False
 ) -> Iterator[LocalCluster]:
     with tempfile.TemporaryDirectory(prefix="rewound-cluster-") as folder:
-        cluster = LocalCluster(Path(folder), size, flags, token, relayed=relayed)
+        cluster = LocalCluster(Path(folder), size, flags, token, faults=faults)
         try:
             cluster.start()
             yield cluster

@@ -382,7 +382,7 @@ def _events(node: NodeProcess) -> list[object]:
 
 @contextmanager
 def etcd_trial(seed: str) -> Iterator[EtcdTrial]:
-    with local_cluster(flags=("--journal-retention", "0"), token=one_server.TOKEN, relayed=True) as cluster:
+    with local_cluster(flags=("--journal-retention", "0"), token=one_server.TOKEN, faults=True) as cluster:
         try:
             with EtcdTrial(cluster, seed) as trial:
                 yield trial

@@ -7,6 +7,8 @@ nothing.
 
 from __future__ import annotations
 
+from typing import Final
+
 import trio
 
 from rewound.actors.errors import Unreachable
@@ -16,8 +18,7 @@ from rewound.actors.store.etcd.epoch import version_of
 from rewound.actors.store.etcd.records import Keys
 from rewound.actors.store.feed import Feed
 
-# How long a read waits, as long as clients of v1.25 wait for etcd.
-WITHIN = 10.0
+WITHIN: Final = 5.0  # seconds that this node may need to get the version that a round found
 
 
 class _Round:
@@ -41,26 +42,23 @@ class Freshness:
 
     async def wait(self) -> None:
         """Until this node has all changes that were acknowledged before this call. Unreachable."""
-        failure: Exception | None = None
-        with trio.move_on_after(WITHIN):
-            failure = await self._ask()
-            if failure is None:
-                return
-        why = f": {failure}" if failure is not None else ""
-        raise Unreachable(f"the newest version is not known within {WITHIN:.0f} s{why}")
-
-    async def _ask(self) -> Exception | None:
         asked = self._waiting
         if asked is None:
             asked = self._waiting = _Round()
             self._wanted.set()
-        await asked.done.wait()
+        await asked.done.wait()  # two rounds at most, and a call of etcd has its own deadline
         if asked.failure is not None:
-            return asked.failure
-        if self._feed.head < asked.version and self._local.last_failure:
+            raise Unreachable(f"the newest version is not known: {asked.failure}")
+        if self._feed.head < asked.version:
+            await self._reach(asked.version)
+
+    async def _reach(self, version: int) -> None:
+        if self._local.last_failure:
             raise Unreachable(self._local.last_failure, "this node cannot store the newest changes")
-        await self._feed.reached(asked.version)
-        return None
+        with trio.move_on_after(WITHIN):
+            await self._feed.reached(version)
+            return
+        raise Unreachable(f"this node has not received version {version} within {WITHIN:.0f} s")
 
     async def run(self) -> None:
         """Read the newest version for those that wait, for ever."""
