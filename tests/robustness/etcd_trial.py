@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -186,8 +186,8 @@ class EtcdTrial:
         for one in self._watchers:
             one.leaving.set()
 
-    def run(self, seconds: float, faults: int) -> None:
-        """One round: traffic for so long, with so many faults."""
+    def run(self, seconds: float, faults: int, among: Sequence[str] = FAULTS) -> None:
+        """One round: traffic for so long, with so many faults of these kinds."""
         run = ServerRun(len(self._history.runs), f"{faults} faults")
         self._history.runs.append(run)
         self._list_all(run)
@@ -208,7 +208,7 @@ class EtcdTrial:
         ended: list[Callable[[], None]] = []
         for _ in range(faults):
             time.sleep(seconds / (faults + 1))
-            ended.append(self._fault())
+            ended.append(self._fault(self._rng.choice(among)))
         time.sleep(seconds / (faults + 1))
         for end in ended:
             end()
@@ -221,10 +221,9 @@ class EtcdTrial:
                 raise one.failure
         self._settle(run)
 
-    def _fault(self) -> Callable[[], None]:
-        """Do something to a member or a node; the returned function ends the fault."""
+    def _fault(self, what: str) -> Callable[[], None]:
+        """Do it to some member or node; the returned function ends the fault."""
         rng = self._rng
-        what = rng.choice(FAULTS)
         target = rng.choice(self._cluster.members.members if what.endswith("member") else self._cluster.nodes)
         self._faults.append(f"{what} {target.name}")
         if what.startswith("pause"):

@@ -19,7 +19,7 @@ ROUNDS_OF_ONE_CLUSTER = 10  # then another one, with another seed
 @needs_etcd
 def test_nodes_keep_the_guarantees_through_faults() -> None:
     with etcd_trial("short") as trial:
-        trial.run(seconds=1.5, faults=1)
+        trial.run(seconds=1.5, faults=2, among=("cut member", "cut node", "step clock of node"))
         tally = trial.finish()
     assert tally.acknowledged > 0 and tally.events > 0
     print(tally)
