@@ -138,7 +138,7 @@ class Exchange:
 
     def _take(self) -> bytes | None:
         if not self._complete():
-            if self._unread >= STREAM_WINDOW // 4:  # not with every event: a frame for each would wake both processes
+            if self._unread >= STREAM_WINDOW // 4:  # a frame for every event would wake both processes
                 self._open_window()
             return None
         arrived = self._arrived
