@@ -14,6 +14,7 @@ from rewound.actors.access.remote.deadlines import TooSlow
 from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Queue
 from rewound.actors.admission.request import AdmissionRequest, Queued
 from rewound.actors.errors import Overloaded
+from rewound.actors.runtime.outside import outside
 from rewound.actors.runtime.turns import SharedTurns
 
 # As many as a mailbox holds: each waiting write takes some kilobytes.
@@ -44,9 +45,8 @@ class AdmissionCalls:
         try:
             request.queued = None
             queue = plugin.queue(request)
-            if queue is None:
-                return await plugin.admit(request)
-            return await self._call_in_turn(plugin, request, queue)
+            step = plugin.admit(request) if queue is None else self._call_in_turn(plugin, request, queue)
+            return await (outside(step) if plugin.calls_webhooks else step)
         finally:
             self._running -= 1
 

@@ -28,6 +28,7 @@ from rewound.actors.admission.timings import ADMIT, VALIDATE, Skipped, StepTimin
 from rewound.actors.errors import WriteTimedOut
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import LONGEST_WRITE, Object
+from rewound.actors.runtime.outside import outside
 
 Change = Callable[[AdmissionRequest], Object | None]
 T = TypeVar("T")
@@ -263,7 +264,8 @@ class _WithinTime:
         if request.deadline == inf:
             request.deadline = min(context.deadline, trio.current_time() + LONGEST_WRITE)
         with trio.CancelScope(deadline=request.deadline):
-            return await plugin.admit(request)
+            admitted = plugin.admit(request)
+            return await (outside(admitted) if plugin.calls_webhooks else admitted)
         raise WriteTimedOut(requested=request.deadline == context.deadline)
 
     def answered(self, request: AdmissionRequest, admitted: Admitted) -> None:

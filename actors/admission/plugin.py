@@ -112,6 +112,7 @@ class AsyncPlugin(Plugin):
 
     # It concerns no write at present, as webhooks of which none is configured: cheaper than to call `concerns`.
     idle: bool = False
+    calls_webhooks: ClassVar[bool] = False  # a request waits for somebody outside while the step runs
     annotates: ClassVar[bool] = False  # it validates, and its outcome may have annotations for the object
 
     def concerns(self, request: AdmissionRequest) -> bool:

@@ -35,6 +35,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.patch.transform import MAX_BYTES
 from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.outside import outside
 from rewound.actors.runtime.value_count import MAX_VALUES, check_values
 from rewound.actors.runtime.write_context import new_uid
 from rewound.actors.store.document import api_version_of, in_usual_order, kind_prefix, typed
@@ -116,9 +117,8 @@ class Converter:
         api_version, uid = f"{self._group}/{version}", new_uid()
         body = batch.review(api_version, uid)
         try:
-            raw = await self._clients.send(
-                address_of(webhook["clientConfig"]), body, 4 * len(body) + LARGEST_RESPONSE
-            )
+            address = address_of(webhook["clientConfig"])
+            raw = await outside(self._clients.send(address, body, 4 * len(body) + LARGEST_RESPONSE))
         except WebhookError as error:
             raise ConversionFailed(f"conversion webhook for {batch.description} failed: {error}") from None
         if len(raw) + len(body) <= LARGE_BYTES:

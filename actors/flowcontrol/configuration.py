@@ -28,6 +28,16 @@ class LevelSettings:
     hand_size: int = 1
     queue_length: int = 0
 
+    @property
+    def places_outside(self) -> int:
+        """For requests that wait for somebody outside, who may have half of them if nobody else has any.
+
+        That is as many requests as one flow can have in Kubernetes, where these keep their seats: with seats, and in
+        the queues of its hand.
+        """
+        waiting = 0 if self.rejects else self.hand_size * self.queue_length
+        return 2 * (self.seats + waiting)
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaSettings:

@@ -12,7 +12,7 @@ from rewound.actors.access.authorize import Attributes
 from rewound.actors.flowcontrol.configuration import LevelSettings
 from rewound.actors.flowcontrol.leases import Holder
 from rewound.actors.flowcontrol.priority_and_fairness import LONG_RUNNING
-from rewound.actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats
+from rewound.actors.flowcontrol.seats import Flow, Level, SchemaCounts, Seats, level_quotas
 from rewound.actors.identity import MASTERS
 
 READ_ONLY, MUTATING = "readOnly", "mutating"
@@ -30,7 +30,7 @@ class InFlightLimits(Seats):
         )
 
     def _flow(self, name: str, seats: int) -> Flow:
-        level = self.set_level(LevelSettings(name, "", exempt=False, seats=seats or maxsize, rejects=True))
+        level = self.set_level(_settings(name, seats))
         return Flow(level, _counts(name), (0,), None, limited=True)
 
     def flow_of(self, request: Attributes) -> Flow:
@@ -44,7 +44,12 @@ class InFlightLimits(Seats):
 
 def in_flight_quotas(reading: int, changing: int) -> dict[str, int]:
     """The limits of all workers by quota."""
-    return {name: seats for name, seats in ((READ_ONLY, reading), (MUTATING, changing)) if seats}
+    levels = [_settings(name, seats) for name, seats in ((READ_ONLY, reading), (MUTATING, changing)) if seats]
+    return level_quotas(levels)
+
+
+def _settings(name: str, seats: int) -> LevelSettings:
+    return LevelSettings(name, "", exempt=False, seats=seats or maxsize, rejects=True)
 
 
 def _counts(name: str) -> SchemaCounts:

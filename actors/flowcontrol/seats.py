@@ -18,7 +18,12 @@ Once a request waits, one task starts the next turn; else the first request of t
 not busy never uses up its turn, and pays for this two comparisons and two additions a request, and an addition a
 pass.
 
-Of several workers each has a part of the seats and of the places in queues, which grows when requests wait (`leases`).
+A request that waits for somebody outside of this server, such as a webhook, has no seats meanwhile (`leave`), so that
+none of another flow waits for it. It takes one of the level's places outside, which users share. When its answer has
+come it takes its seats again (`start_again`), in a turn of its flow and before those of the flow that have not begun.
+It is not refused then, because others may have acted on it already.
+
+Of several workers each has a part of the seats and of the places, which grows when requests wait (`leases`).
 A level that rejects may have seats in another worker: there a request waits for a moment before it is refused.
 """
 
@@ -130,14 +135,16 @@ class Seats:
                 self._holder.lease(settings.name).attach(_SeatsOfLevel(self, level))
         else:
             level.configure(settings)
-        if self._holder is not None and level.leased and not settings.rejects:
-            self._holder.lease(places_quota(settings.name)).attach(_PlacesOfLevel(level))
+        if self._holder is not None and level.leased:
+            self._holder.lease(outside_quota(settings.name)).attach(_PlacesOutside(level.outside))
+            if not settings.rejects:
+                self._holder.lease(places_quota(settings.name)).attach(_PlacesOfLevel(level))
         return level
 
     def remove_level(self, name: str) -> None:
         del self.levels[name]
         if self._holder is not None:
-            for quota in (name, places_quota(name)):
+            for quota in (name, places_quota(name), outside_quota(name)):
                 if quota in self._holder.leases:
                     self._holder.lease(quota).attach(None)
 
@@ -181,25 +188,47 @@ class Seats:
     async def _wait_for_start(self, flow: Flow, waiting: Waiting) -> None:
         self._queued.unpark()
         level, reason = flow.level, TIME_OUT
-        waiting.task = trio.lowlevel.current_task()
-
-        def abort(_: object) -> trio.lowlevel.Abort:
-            level.give_up(waiting)
-            return trio.lowlevel.Abort.SUCCEEDED
-
         try:
             if level.settings.rejects and level.leased:
                 reason = CONCURRENCY_LIMIT
                 with trio.move_on_after(LEASE_SECONDS):
-                    await trio.lowlevel.wait_task_rescheduled(abort)
+                    await _parked(level, waiting)
             else:
-                await trio.lowlevel.wait_task_rescheduled(abort)
+                await _parked(level, waiting)
         except trio.Cancelled:
             flow.counts.reject(CANCELLED)
             raise
         if not waiting.started:
             flow.counts.reject(reason)
             raise NoSeat
+
+    def leave(self, flow: Flow, user: str, seats: int, waited: Waiting | None) -> None:
+        """A request begins to wait for somebody outside, and gives its seats back; it may have none. NoSeat."""
+        level = flow.level
+        has_place = level.outside.take(user)
+        if level.leased and level.outside.is_short(user):
+            self.ask_for_seats()
+        if not has_place:
+            flow.counts.reject(CONCURRENCY_LIMIT)
+            raise NoSeat
+        if seats:
+            self.end(level, seats, waited)
+
+    async def start_again(self, flow: Flow, seats: int) -> Waiting | None:
+        """Take the seats again of a request that has its answer. Returns where it waited for them, if it did."""
+        if self.try_start(flow, seats):
+            flow.counts.dispatched -= 1  # it was counted when it began
+            return None
+        level = flow.level
+        waiting = level.enqueue(flow.hand, seats, trio.current_time(), flow.counts.schema, returns=True)
+        self.use_seats(level)
+        if waiting.started is None:
+            await _parked(level, waiting)
+        return waiting
+
+    def come_back(self, flow: Flow, user: str) -> None:
+        """A request no longer waits for somebody outside, nor for its seats."""
+        flow.level.outside.release(user)
 
     async def _wait_for_refusal(self) -> None:
         self._refusals -= 1
@@ -284,6 +313,17 @@ class Seats:
                     trio.lowlevel.reschedule(waiting.task)
 
 
+async def _parked(level: Level, waiting: Waiting) -> None:
+    """Wait until the request has started or is refused."""
+    waiting.task = trio.lowlevel.current_task()
+
+    def abort(_: object) -> trio.lowlevel.Abort:
+        level.give_up(waiting)
+        return trio.lowlevel.Abort.SUCCEEDED
+
+    await trio.lowlevel.wait_task_rescheduled(abort)
+
+
 def _why_full(flow: Flow, seats: int) -> str:
     """The reason to refuse a request that waits for seats; empty if it has a place in a queue."""
     level = flow.level
@@ -298,11 +338,17 @@ def places_quota(level: str) -> str:
     return f"{level}/queue"
 
 
+def outside_quota(level: str) -> str:
+    """The name of the quota of requests that wait for somebody outside."""
+    return f"{level}/outside"
+
+
 def level_quotas(levels: Iterable[LevelSettings]) -> dict[str, int]:
     """The limits of all workers by quota."""
     limited = [one for one in levels if not one.exempt]
     places = {places_quota(one.name): one.queue_length for one in limited if not one.rejects}
-    return {one.name: one.seats for one in limited} | places
+    outside = {outside_quota(one.name): one.places_outside for one in limited}
+    return {one.name: one.seats for one in limited} | places | outside
 
 
 class _SeatsOfLevel:
@@ -337,6 +383,25 @@ class _PlacesOfLevel:
         return longest, 2 * longest if 2 * longest > self._level.queue_length else longest, 0
 
 
+# What a worker has without a lease: a user's first request, and a free place.
+LEAST_OUTSIDE: Final = 2
+
+
+class _PlacesOutside:
+    """The use of a worker's lease of places outside."""
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+
+    def allow(self, units: int, limit: int) -> None:
+        self._outside.places = max(LEAST_OUTSIDE, units)
+
+    def demand(self) -> tuple[int, int, int]:
+        """More before a user has as many as it may: requests are refused then."""
+        outside, wanted = self._outside, self._outside.wanted()
+        return outside.taken, wanted if wanted > outside.places else outside.taken, 0
+
+
 # Seconds that a request is expected to take, and the least that it is charged.
 ESTIMATE: Final = 0.003
 LEAST: Final = 0.0001
@@ -345,10 +410,11 @@ LEAST: Final = 0.0001
 class Waiting:
     """A request in a queue; `started` is None as long as it waits."""
 
-    __slots__ = ("queue", "schema", "seats", "since", "started", "task")
+    __slots__ = ("queue", "returns", "schema", "seats", "since", "started", "task")
 
-    def __init__(self, queue: Queue, seats: int, since: float, schema: str) -> None:
+    def __init__(self, queue: Queue, seats: int, since: float, schema: str, returns: bool) -> None:
         self.queue = queue
+        self.returns = returns  # it was outside
         self.seats = seats
         self.since = since  # when it began to wait, later when it started
         self.schema = schema
@@ -357,24 +423,67 @@ class Waiting:
 
 
 class Queue:
-    __slots__ = ("correction", "length", "ordered", "requests", "virtual")
+    __slots__ = ("correction", "length", "ordered", "requests", "returned", "returning", "virtual")
 
     def __init__(self) -> None:
         self.requests: deque[Waiting] = deque()
+        self.returning: deque[Waiting] = deque()  # those that were outside: before the others
         self.length = 0  # of those that still wait
+        self.returned = 0  # of these
         self.virtual = 0.0
         self.correction = 0.0  # of requests that have ended, added when the next one starts
         self.ordered = False  # whether the level's order has an entry for it
 
     def first(self) -> Waiting | None:
-        while self.requests and self.requests[0].started is False:
-            self.requests.popleft()
-        return self.requests[0] if self.requests else None
+        for requests in (self.returning, self.requests):
+            while requests and requests[0].started is False:
+                requests.popleft()
+            if requests:
+                return requests[0]
+        return None
 
     def drop_given_up(self) -> None:
         """Once they are the majority, so that each costs little, and memory stays bounded."""
-        if len(self.requests) > 2 * self.length + 16:
+        if len(self.requests) + len(self.returning) > 2 * self.length + 16:
             self.requests = deque(waiting for waiting in self.requests if waiting.started is None)
+            self.returning = deque(waiting for waiting in self.returning if waiting.started is None)
+
+
+class Outside:
+    """The requests of a level that wait for somebody outside, of each user.
+
+    A user may have as many as places are free: half of all if nobody else has any, and when several have as many as
+    they may, each has the same number, and as many are free for the next user.
+    """
+
+    def __init__(self, places: int) -> None:
+        self.places = places
+        self.taken = 0
+        self._of_users: dict[str, int] = {}
+
+    def take(self, user: str) -> bool:
+        own = self._of_users.get(user, 0)
+        if own >= self.places - self.taken:
+            return False
+        self._of_users[user] = own + 1
+        self.taken += 1
+        return True
+
+    def release(self, user: str) -> None:
+        self.taken -= 1
+        left = self._of_users[user] - 1
+        if left:
+            self._of_users[user] = left
+        else:
+            del self._of_users[user]
+
+    def is_short(self, user: str) -> bool:
+        """Whether the user may soon have as many as it may."""
+        return 2 * self._of_users.get(user, 0) >= self.places - self.taken
+
+    def wanted(self) -> int:
+        """Those that are taken, and twice as many as the user has who has the most."""
+        return self.taken + 2 * max(self._of_users.values(), default=0)
 
 
 class Level:
@@ -385,7 +494,8 @@ class Level:
     is fair in seat-seconds: each queue has a virtual time, which is how much service it has had; the queue with
     the least starts its next request. A request is charged `ESTIMATE` seconds for each of its seats when it
     starts, and the difference to the actual time when it ends. A queue that was empty continues at the virtual
-    time of the level, so that it can save up nothing.
+    time of the level, so that it can save up nothing. Requests that were outside are the first of their queue, and take
+    no place that others could have.
 
         queue a: 3 waiting, virtual time 0.009      the request of b starts next, then those of a
         queue b: 1 waiting, virtual time 0.003
@@ -399,6 +509,7 @@ class Level:
         self.limit = settings.seats  # of all workers
         self.seats = 0 if leased else settings.seats
         self.queue_length = 1 if leased else settings.queue_length
+        self.outside = Outside(LEAST_OUTSIDE if leased else settings.places_outside)
         self.executing = 0  # seats
         self.running = 0  # requests
         self.waiting = 0
@@ -416,12 +527,13 @@ class Level:
         if not self.leased:
             self.limit = self.seats = settings.seats
             self.queue_length = settings.queue_length
+            self.outside.places = settings.places_outside
 
     def set_limit(self, limit: int) -> None:
         """The seats of all workers. Requests that wait for more take fewer."""
         before, self.limit = self.limit, limit
         for _, _, queue in self._order if limit < before else ():
-            for waiting in queue.requests:
+            for waiting in (*queue.returning, *queue.requests):
                 if waiting.started is None and waiting.seats > limit:
                     self.waiting_seats -= waiting.seats - limit
                     waiting.seats = limit
@@ -440,17 +552,21 @@ class Level:
 
     @property
     def unused(self) -> bool:
-        return not self.running and not self.waiting
+        return not self.running and not self.waiting and not self.outside.taken
 
     def has_room(self, hand: tuple[int, ...]) -> bool:
         """Whether the shortest queue of the hand is below the limit."""
-        return self._shortest(hand).length < self.queue_length
-
-    def enqueue(self, hand: tuple[int, ...], seats: int, now: float, schema: str) -> Waiting:
         queue = self._shortest(hand)
-        waiting = Waiting(queue, seats, now, schema)
-        queue.requests.append(waiting)
+        return queue.length - queue.returned < self.queue_length
+
+    def enqueue(
+        self, hand: tuple[int, ...], seats: int, now: float, schema: str, *, returns: bool = False
+    ) -> Waiting:
+        queue = self._shortest(hand)
+        waiting = Waiting(queue, seats, now, schema, returns)
+        (queue.returning if returns else queue.requests).append(waiting)
         queue.length += 1
+        queue.returned += returns
         self.waiting += 1
         self.waiting_seats += seats
         if not queue.ordered:
@@ -481,7 +597,7 @@ class Level:
             return None
         queue = waiting.queue
         heapq.heappop(self._order)
-        queue.requests.popleft()
+        (queue.returning if waiting.returns else queue.requests).popleft()
         self._leave(waiting, started=True)
         self._charge_start(queue, waiting.seats)
         waiting.since = self._started = now
@@ -505,7 +621,7 @@ class Level:
         queue.virtual += seats * ESTIMATE + queue.correction
         queue.correction = 0.0
         queue.ordered = False
-        if queue.requests:
+        if queue.requests or queue.returning:
             self._push(queue)
 
     def _push(self, queue: Queue) -> None:
@@ -530,11 +646,12 @@ class Level:
     def _leave(self, waiting: Waiting, *, started: bool) -> None:
         waiting.started = started
         waiting.queue.length -= 1
+        waiting.queue.returned -= waiting.returns
         self.waiting -= 1
         self.waiting_seats -= waiting.seats
 
     def expired(self, before: float) -> list[Waiting]:
-        """The requests that began to wait before this time; they no longer wait."""
+        """The requests that began to wait before this time, unless they were outside; they no longer wait."""
         found: list[Waiting] = []
         for _, _, queue in self._order:
             for waiting in queue.requests:

@@ -20,6 +20,7 @@ from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.outside import outside
 from rewound.actors.runtime.turns import ProcessorTurn
 from rewound.actors.selectors import FieldSelector, LabelSelector, matcher
 from rewound.actors.selectors.matcher import Match
@@ -190,8 +191,10 @@ class Reads:
         return str(Token(version, self._clock.now(), namespace, name, -1))
 
     async def _wait_for(self, version: int) -> None:
-        if version <= self._feed.head:
-            return
+        if version > self._feed.head:
+            await outside(self._reach(version))
+
+    async def _reach(self, version: int) -> None:
         with trio.move_on_after(VERSION_WAIT):
             await self._feed.reached(version)
             return

@@ -283,6 +283,12 @@ def meter_flow_control(metrics: Metrics, seats: PriorityAndFairness | InFlightLi
         ("current_inqueue_requests", "Waiting requests.", lambda level: level.waiting),
     ):
         metrics.gauge(f"apiserver_flowcontrol_{name}", text, of_levels(read), "priority_level")
+    metrics.gauge(
+        "rewound_flowcontrol_outside_requests",
+        "Requests that wait for somebody outside, such as a webhook, and have no seats meanwhile.",
+        of_levels(lambda level: level.outside.taken),
+        "priority_level",
+    )
     schema_labels = ("priority_level", "flow_schema")
     metrics.counter(
         "apiserver_flowcontrol_dispatched_requests_total",

@@ -1,13 +1,14 @@
-"""Which requests another server serves, and their seats of flow control."""
+"""Which requests another server serves, and their turns of flow control."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.flowcontrol.seats import Flow, NoSeat
-from rewound.gateway.message import Forwarding, ForwardingClient, Report, Request, Response, asks_upgrade
+from rewound.gateway.message import Forwarding, ForwardingClient, Report, Response, asks_upgrade
 from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import RETRY_SOON
 from rewound.gateway.pipeline.flow_control import Limits
 from rewound.gateway.pipeline.parameters import Parameters
@@ -31,24 +32,23 @@ def is_aggregated_watch(raw_path: str, parameters: Parameters) -> bool:
     return parameters.boolean("watch") and not find_route("GET", raw_path).name
 
 
-def forward_seated(
-    request: Request, route: Route, response: Response, limits: Limits, flow: Flow
-) -> Response:
-    """Have a forwarded request take a seat, unless it lasts: once the client's connection forwards it."""
-    forwarding = response.forwarding
-    lasts = route.verb == "watch" or asks_upgrade(request)
-    if forwarding is not None and flow.limited and not lasts:
-        response.forwarding = SeatedForwarding(forwarding, limits, flow)
+def forward_in_turn(context: RequestContext, response: Response, limits: Limits) -> Response:
+    """Have a forwarded request begin in a turn of its flow, once its connection forwards it, unless it lasts."""
+    forwarding, flow = response.forwarding, context.flow
+    lasts = context.route.verb == "watch" or asks_upgrade(context.request)
+    if forwarding is not None and flow is not None and flow.limited and not lasts:
+        response.forwarding = ForwardingInTurn(forwarding, limits, flow, context.user.name)
     return response
 
 
-class SeatedForwarding:
-    """Takes a seat of flow control for as long as the other server responds."""
+class ForwardingInTurn:
+    """Takes a seat of flow control to begin and to respond, and none while the other server is awaited."""
 
-    def __init__(self, forwarding: Forwarding, limits: Limits, flow: Flow) -> None:
+    def __init__(self, forwarding: Forwarding, limits: Limits, flow: Flow, user: str) -> None:
         self._forwarding = forwarding
         self._limits = limits
         self._flow = flow
+        self._user = user
 
     @property
     def report(self) -> Report | None:
@@ -59,18 +59,54 @@ class SeatedForwarding:
         self._forwarding.report = report
 
     async def run(self, client: ForwardingClient) -> None:
-        waited = None
-        if not self._limits.try_start(self._flow, 1):
-            try:
-                waited = await self._limits.wait(self._flow, 1)
-            except NoSeat as error:
-                response = render.text(f"{error}\n", 429)
-                response.headers.extend(RETRY_SOON)
-                if self.report is not None:
-                    self.report(429)
-                await client.respond(response)
-                return
         try:
-            await self._forwarding.run(client)
+            await self._begin()
+        except NoSeat as error:
+            response = render.text(f"{error}\n", 429)
+            response.headers.extend(RETRY_SOON)
+            if self.report is not None:
+                self.report(429)
+            await client.respond(response)
+            return
+        try:
+            await self._forwarding.run(ClientInTurn(client, self._turn))
         finally:
-            self._limits.end(self._flow.level, 1, waited)
+            self._limits.come_back(self._flow, self._user)
+
+    async def _begin(self) -> None:
+        limits, flow = self._limits, self._flow
+        waited = None if limits.try_start(flow, 1) else await limits.wait(flow, 1)
+        try:
+            limits.leave(flow, self._user, 1, waited)
+        except NoSeat:
+            limits.end(flow.level, 1, waited)
+            raise
+
+    async def _turn(self) -> None:
+        """No longer: from its head on, the speed of a response is that of the other server and of the client."""
+        self._limits.end(self._flow.level, 1, await self._limits.start_again(self._flow, 1))
+
+
+class ClientInTurn:
+    """A client to whom a response begins in turn: many servers that were awaited may respond at the same moment."""
+
+    def __init__(self, client: ForwardingClient, turn: Callable[[], Awaitable[None]]) -> None:
+        self._turn = turn
+        self._client = client
+        self.receive_body = client.receive_body
+        self.wait_disconnected = client.wait_disconnected
+        self.send = client.send
+        self.finish = client.finish
+        self.upgrade = client.upgrade
+
+    @property
+    def may_upgrade(self) -> bool:
+        return self._client.may_upgrade
+
+    async def respond(self, response: Response) -> None:
+        await self._turn()
+        await self._client.respond(response)
+
+    async def start(self, response: Response) -> None:
+        await self._turn()
+        await self._client.start(response)

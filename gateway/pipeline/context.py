@@ -19,12 +19,14 @@ from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import WriteContext
 from rewound.actors.names import Names
+from rewound.actors.runtime.outside import Served
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.gateway.exchange import Exchange
 from rewound.gateway.message import Request, Response
 from rewound.gateway.pipeline.options import MANAGER_BYTES
 from rewound.gateway.pipeline.parameters import EMPTY, Parameters
-from rewound.gateway.pipeline.remembered import HeaderBlock, Remembered, Running, Served
+from rewound.gateway.pipeline.remembered import HeaderBlock, Remembered, Running
+from rewound.gateway.pipeline.remembered import Served as ServedBy
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.wire.negotiate import JSON, Representation
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
@@ -53,6 +55,7 @@ class RequestContext:
         "request",
         "route",
         "running",
+        "seated",
         "seats",
         "user",
         "waited",
@@ -80,6 +83,7 @@ class RequestContext:
     flow: Flow | None
     seats: int  # that it has
     waited: Waiting | None
+    seated: Served | None  # from when it first waits, if its flow is limited
     # Set by `authorize`.
     decision: Decision | None
     # Set by `negotiate`.
@@ -102,7 +106,7 @@ class RequestContext:
         self.deadline = inf
         self.user = ANONYMOUS_USER
         self.remembered = self.running = self.flow = self.waited = self.decision = None
-        self.aggregated = self.protobuf = self.webhook_seconds = None
+        self.aggregated = self.protobuf = self.webhook_seconds = self.seated = None
         self.forwarded = self.counted = self.pretty = False
         self.computed_from = ()
         self.seats = 0
@@ -132,7 +136,7 @@ class RequestContext:
         self.representation, self.pretty, self.protobuf = last.representation, last.pretty, last.protobuf
         return True
 
-    def remember(self, served: Served | None) -> None:
+    def remember(self, served: ServedBy | None) -> None:
         """Remember what was decided about this request, which has been dispatched."""
         last = self.block.last = Remembered()
         last.computed_from = self.computed_from

@@ -1,15 +1,20 @@
-"""How many seats of its priority level a request takes, and the header fields that name its FlowSchema and level."""
+"""The seats of a request: how many it takes, and that it has none while it waits for somebody outside.
+
+And the header fields that name its FlowSchema and priority level.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from rewound.actors.access.authorize import Attributes
+import trio
+
 from rewound.actors.errors import BadRequest
 from rewound.actors.flowcontrol.in_flight import InFlightLimits
 from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness, body_seats, list_seats
-from rewound.actors.flowcontrol.seats import Flow, Waiting
+from rewound.actors.flowcontrol.seats import Flow
 from rewound.actors.names import Names
+from rewound.actors.runtime.outside import serve
 from rewound.gateway.message import SharedFields
 from rewound.gateway.pipeline.context import RequestContext
 
@@ -40,17 +45,53 @@ def seats_of(context: RequestContext, limits: Limits, flow: Flow) -> int:
     return min(seats, flow.level.limit)
 
 
-async def take_seats(limits: Limits, attributes: Attributes, needed: int) -> tuple[Flow, int, Waiting | None]:
-    """Take the seats that a request gave back while it was delayed; its level may have changed meanwhile.
+class SeatedRequest:
+    """A request of a limited flow, as `actors.runtime.outside` needs it."""
 
-    Returns how many it has, none if it needed none, and where it waited for them. NoSeat.
-    """
-    flow = limits.flow_of(attributes)
-    if not needed or not flow.limited:
-        return flow, 0, None
-    needed = min(needed, flow.level.limit)
-    waited = None if limits.try_start(flow, needed) else await limits.wait(flow, needed)
-    return flow, needed, waited
+    __slots__ = ("_context", "_limits", "_needed", "_waits", "task")
+
+    def __init__(self, context: RequestContext, limits: Limits) -> None:
+        self.task = trio.lowlevel.current_task()
+        self._context = context
+        self._limits = limits
+        self._waits = 0  # one within the other
+        self._needed = 0  # seats that it had
+
+    def leave(self) -> None:
+        """NoSeat."""
+        context = self._context
+        assert context.flow is not None
+        if not self._waits:
+            self._limits.leave(context.flow, context.user.name, context.seats, context.waited)
+            self._needed, context.seats, context.waited = context.seats, 0, None
+        self._waits += 1
+
+    async def come_back(self) -> None:
+        context, needed = self._context, self._needed
+        if self._waits == 1 and needed:
+            assert context.flow is not None
+            needed = min(needed, context.flow.level.limit)
+            try:
+                context.waited = await self._limits.start_again(context.flow, needed)
+            except BaseException:
+                self.end_outside()
+                raise
+            context.seats = needed
+        self.end_outside()
+
+    def end_outside(self) -> None:
+        context = self._context
+        assert context.flow is not None
+        self._waits -= 1
+        if not self._waits:
+            self._limits.come_back(context.flow, context.user.name)
+
+
+def seat(context: RequestContext, limits: Limits) -> None:
+    """Before a request waits: who makes it wait for somebody outside finds its seats."""
+    if context.seated is None and context.flow is not None and context.flow.limited:
+        context.seated = SeatedRequest(context, limits)
+        serve(context.seated)
 
 
 def _list_seats(context: RequestContext, stored: int) -> int:

@@ -15,6 +15,7 @@ from typing import Final
 from rewound.actors.errors import NoSuchResource, RequestError
 from rewound.actors.flowcontrol.seats import NoSeat
 from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.runtime.outside import serve
 from rewound.gateway.exchange import AuditNotStored, Exchange
 from rewound.gateway.message import BodyNotRead, Request, Response
 from rewound.gateway.pipeline import render
@@ -27,6 +28,7 @@ from rewound.gateway.pipeline.errors import (
     failure_of,
     plain_failure,
 )
+from rewound.gateway.pipeline.flow_control import seat
 from rewound.gateway.pipeline.negotiation import choose_representation
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.pipeline.services import PipelineServices
@@ -82,7 +84,11 @@ class Pipeline:
             if (later := read(context, services)) is not None:
                 await later
             found = dispatch(context, services)
-            response = found if isinstance(found, Response) else await found
+            if isinstance(found, Response):
+                response = found
+            else:
+                seat(context, services.limits)
+                response = await found
         except BodyNotRead:
             raise  # the connection responds
         except Exception as error:
@@ -90,6 +96,8 @@ class Pipeline:
         finally:
             if context.running is not None:
                 context.running.now -= 1
+            if context.seated is not None:
+                serve(None)
             if context.seats and context.flow is not None:
                 services.limits.end(context.flow.level, context.seats, context.waited)
         _count(context, services, response)

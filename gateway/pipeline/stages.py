@@ -21,6 +21,7 @@ from rewound.actors.errors import Unauthorized
 from rewound.actors.flowcontrol.priority_and_fairness import BYTES_PER_SEAT
 from rewound.actors.flowcontrol.seats import Flow
 from rewound.actors.identity import MASTERS
+from rewound.actors.runtime.outside import outside
 from rewound.gateway.exchange import Exchange
 from rewound.gateway.memory.budget import NO_MEMORY, TooManyRequests
 from rewound.gateway.memory.process import ProcessMemory
@@ -28,13 +29,13 @@ from rewound.gateway.message import WEBSOCKET_PROTOCOLS, Request, Response
 from rewound.gateway.pipeline.aggregated import (
     aggregated_at,
     find_aggregated,
-    forward_seated,
+    forward_in_turn,
     is_aggregated_watch,
 )
 from rewound.gateway.pipeline.attributes import attributes_of
 from rewound.gateway.pipeline.authentication import authenticate_request
 from rewound.gateway.pipeline.context import RequestContext
-from rewound.gateway.pipeline.flow_control import seats_of, take_seats
+from rewound.gateway.pipeline.flow_control import seat, seats_of
 from rewound.gateway.pipeline.impersonation import take_wanted_identity
 from rewound.gateway.pipeline.negotiation import choose_representation
 from rewound.gateway.pipeline.parameters import parse, parse_leniently
@@ -227,6 +228,7 @@ def authorize(context: RequestContext, services: PipelineServices) -> Later:
     if isinstance(decision, Decision):
         _decide(context, services, decision)
         return None
+    seat(context, services.limits)
     return _wait_for_decision(context, services, decision)
 
 
@@ -328,21 +330,15 @@ def _may_be_remembered(context: RequestContext, services: PipelineServices) -> b
 
 
 async def _serve_aggregated(context: RequestContext, services: PipelineServices) -> Response:
-    """Have another server respond. Seats are taken once the client's connection forwards the request."""
-    assert context.aggregated is not None and context.flow is not None
+    """Have another server respond. It begins in a turn of its flow, once the client's connection forwards it."""
+    assert context.aggregated is not None
     response = await services.serve_api_service(context, context.aggregated)
-    return forward_seated(context.request, context.route, response, services.limits, context.flow)
+    return forward_in_turn(context, response, services.limits)
 
 
 async def _serve_with_fault(context: RequestContext, services: PipelineServices) -> Response:
-    assert services.faults.inject is not None and context.flow is not None
+    assert services.faults.inject is not None
     injected = services.faults.inject(context)
-    if injected.delay_seconds:  # without seats: it must not make other clients wait
-        needed, context.seats = context.seats, 0
-        if needed:
-            services.limits.end(context.flow.level, needed, context.waited)
-        await trio.sleep(injected.delay_seconds)
-        context.flow, context.seats, context.waited = await take_seats(
-            services.limits, context.attributes, needed
-        )
+    if injected.delay_seconds:
+        await outside(trio.sleep(injected.delay_seconds))
     return await injected.serve(services.resources)

@@ -2,7 +2,7 @@
 
 `SharedCalls` makes one call at a time per key: who asks for what is being asked already waits for that result, or for
 its failure. The first caller makes the call in its own task. If that task is cancelled, because its client has gone,
-one of those who wait makes the call instead.
+one of those who wait makes the call instead. All of them wait for somebody outside.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import trio
+
+from rewound.actors.runtime.outside import outside
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -30,6 +32,9 @@ class SharedCalls(Generic[K, V]):
         self._running: dict[K, _Call[V]] = {}
 
     async def result(self, key: K, make: Callable[[], Awaitable[V]]) -> V:
+        return await outside(self._result(key, make))
+
+    async def _result(self, key: K, make: Callable[[], Awaitable[V]]) -> V:
         while True:
             call = self._running.get(key)
             if call is None:

@@ -41,6 +41,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
     name = "MutatingAdmissionWebhook"
     mutates = (rule(CREATE, UPDATE, DELETE, CONNECT, subresources=None),)
     runs = True
+    calls_webhooks = True
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
     name = "ValidatingAdmissionWebhook"
     validates = (rule(CREATE, UPDATE, DELETE, CONNECT, subresources=None),)
     runs = True
+    calls_webhooks = True
 
     def __init__(
         self,

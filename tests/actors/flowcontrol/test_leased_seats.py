@@ -13,7 +13,16 @@ from trio.testing import wait_all_tasks_blocked
 from rewound.actors.flowcontrol.configuration import LevelSettings
 from rewound.actors.flowcontrol.in_flight import MUTATING, READ_ONLY, InFlightLimits
 from rewound.actors.flowcontrol.leases import Change, Demand, Holder, Order
-from rewound.actors.flowcontrol.seats import LEASE_SECONDS, TURN, Flow, Level, NoSeat, SchemaCounts, Seats
+from rewound.actors.flowcontrol.seats import (
+    LEASE_SECONDS,
+    TURN,
+    Flow,
+    Level,
+    NoSeat,
+    SchemaCounts,
+    Seats,
+    outside_quota,
+)
 
 LEVEL, PLACES = "level", "level/queue"
 
@@ -184,5 +193,5 @@ async def test_level_takes_what_was_granted_before_it_existed() -> None:
 async def test_levels_without_a_limit_need_no_lease() -> None:
     holder = Holder()
     limits = InFlightLimits(0, 5, holder)
-    assert [*holder.leases] == [MUTATING]
+    assert [*holder.leases] == [MUTATING, outside_quota(MUTATING)]
     assert limits.levels[READ_ONLY].seats > 1 << 40 and limits.levels[MUTATING].seats == 0

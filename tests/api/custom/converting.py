@@ -111,6 +111,7 @@ async def converting(
     reviews: tuple[str, ...] = ("v1",),
     subresources: Document | None = None,
     certificate: str = "server",
+    changed: dict[str, Any] | None = None,
 ) -> AsyncIterator[Converting]:
     server: Converting
 
@@ -123,7 +124,7 @@ async def converting(
 
     async with (
         https_peer(respond, certificate=certificate, clients=ssl.CERT_OPTIONAL) as peer,
-        served() as api,
+        served(**(changed or {})) as api,
     ):
         server = Converting(api, peer)
         more: dict[str, Any] = {"subresources": subresources} if subresources else {}

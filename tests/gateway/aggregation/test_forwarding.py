@@ -200,7 +200,8 @@ async def test_a_request_without_a_body_is_sent_again_when_a_pooled_connection_e
         assert len(forwarded(backend)) == 2
 
 
-async def test_requests_take_seats_until_the_server_has_responded() -> None:
+async def test_requests_of_one_user_that_wait_for_the_server_are_limited() -> None:
+    """They have no seat, but one of two places: a user may have as many as are free."""
     release = trio.Event()
 
     async def wait(call: Call) -> None:
