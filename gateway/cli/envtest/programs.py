@@ -279,19 +279,22 @@ def _start_zygote(parent: int) -> None:
     path = zygote_socket(parent)
     if not path:
         return
-    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return  # servers start without one, a little slower
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if os.path.lexists(path):
+            os.unlink(path)  # of one that was killed
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(path)
+            listener.listen(128)
+            _start("zygote", [listener.fileno(), lock], path, str(parent))
+    except OSError:
+        pass  # it is there, or cannot be
+    finally:
         os.close(lock)
-        return
-    if os.path.lexists(path):
-        os.unlink(path)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(path)
-        listener.listen(128)
-        _start("zygote", [listener.fileno(), lock], path, str(parent))
-    os.close(lock)
 
 
 def _ask_zygote(request: bytes, theirs: socket.socket) -> bool:
