@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from rewound.actors.kinds.features import ALPHA, BETA, LOCKED, ON_BY_DEFAULT
+from rewound.actors.kinds.features import ALPHA, BETA, LATER, LOCKED, ON_BY_DEFAULT
 from rewound.gateway.cli.durations import duration
 
 
@@ -271,7 +271,7 @@ _GATES_ON: Final = _words(
 _GATES_OFF: Final = _words(
     "APIServerIdentity MultiCIDRRangeAllocator PodDisruptionConditions StorageVersionAPI"
 )
-_OWN_GATES: Final = ALPHA | BETA | ON_BY_DEFAULT | LOCKED | {"AllAlpha", "AllBeta"}
+_OWN_GATES: Final = ALPHA | BETA | LATER | ON_BY_DEFAULT | LOCKED | {"AllAlpha", "AllBeta"}
 
 
 def parse(arguments: Sequence[str]) -> list[tuple[Flag, str]]:

@@ -129,6 +129,7 @@ def test_every_gate_of_v1_25_is_known() -> None:
         ("--controllers=*", "--controllers=*"),
         ("--etcd-compaction-interval=10m0s", "--watch-history=10m0s"),
         ("--etcd-compaction-interval=0", "--watch-history=24h"),
+        ("--feature-gates=WatchList=true", "--feature-gates=WatchList=true"),  # of later releases
         ("--feature-gates=HPAScaleToZero=true,SeccompDefault=false", "--feature-gates=HPAScaleToZero=true"),
     ],
 )
