@@ -2,6 +2,7 @@
 
     from rewound import Rewound, RequestFailed      the type of the fixture, and what its requests raise
     with rewound.start() as server:                 the same server without pytest
+    rewound.explore(controller, scenario)           property tests of controllers (docs/explore.md)
     rewound.asgi:application                        the server as an ASGI application
     python -m rewound serve                         the command
 
@@ -18,15 +19,34 @@ if TYPE_CHECKING:
     from rewound.gateway.cli.fixture.errors import NotStarted, RequestFailed, ServerEnded
     from rewound.gateway.cli.fixture.pool import start
     from rewound.gateway.cli.fixture.rewound import Rewound
+    from rewound.gateway.explore.explore import ExplorationFailed, explore
+    from rewound.gateway.explore.invariants import Invariant
+    from rewound.gateway.explore.parties import Api, AsyncApi
 
-__all__ = ["NotStarted", "RequestFailed", "Rewound", "ServerEnded", "start"]
+__all__ = [
+    "Api",
+    "AsyncApi",
+    "ExplorationFailed",
+    "Invariant",
+    "NotStarted",
+    "RequestFailed",
+    "Rewound",
+    "ServerEnded",
+    "explore",
+    "start",
+]
 
 _MODULES = {
-    "NotStarted": "errors",
-    "RequestFailed": "errors",
-    "Rewound": "rewound",
-    "ServerEnded": "errors",
-    "start": "pool",
+    "Api": "explore.parties",
+    "AsyncApi": "explore.parties",
+    "ExplorationFailed": "explore.explore",
+    "Invariant": "explore.invariants",
+    "NotStarted": "cli.fixture.errors",
+    "RequestFailed": "cli.fixture.errors",
+    "Rewound": "cli.fixture.rewound",
+    "ServerEnded": "cli.fixture.errors",
+    "explore": "explore.explore",
+    "start": "cli.fixture.pool",
 }
 
 
@@ -35,7 +55,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'rewound' has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(f"rewound.gateway.cli.fixture.{_MODULES[name]}"), name)
+    found = getattr(import_module(f"rewound.gateway.{_MODULES[name]}"), name)
     globals()[name] = found
     return found
 

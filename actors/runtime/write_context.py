@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from math import inf
 from os import urandom
 
@@ -18,8 +19,10 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 class WriteContexts:
     def __init__(self, clock: Clock, source: random.Random | None = None) -> None:
+        """With a `source`, uids and suffixes come from it: the same writes give the same objects."""
         self._clock = clock
-        self._random = source or random.SystemRandom()
+        self.random = source or random.SystemRandom()
+        self._new_uid = new_uid if source is None else partial(_uid_of, source)
 
     def now(self) -> int:
         return self._clock.now()
@@ -34,10 +37,10 @@ class WriteContexts:
         annotations: dict[str, str] | None = None,
         webhook_seconds: dict[str, float] | None = None,
     ) -> WriteContext:
-        letters = "".join(self._random.choices(LETTERS, k=5)) if suffix else ""
+        letters = "".join(self.random.choices(LETTERS, k=5)) if suffix else ""
         if isinstance(user, str):
-            return WriteContext(self._clock.now(), user, manager, new_uid(), letters)
-        now, uid = self._clock.now(), new_uid()
+            return WriteContext(self._clock.now(), user, manager, self._new_uid(), letters)
+        now, uid = self._clock.now(), self._new_uid()
         return WriteContext(
             now, user.name, manager, uid, letters, user, large, (), annotations, "", inf, webhook_seconds
         )
@@ -80,6 +83,10 @@ def new_uid() -> str:
     except IndexError:
         _unused.extend(_new_uids())
         return _unused.pop()
+
+
+def _uid_of(source: random.Random) -> str:
+    return _formatted(f"{source.getrandbits(128):032x}")
 
 
 def _new_uids() -> list[str]:

@@ -95,6 +95,7 @@ class ApiServer:
         ask_writer = None if shared is None else shared.ask_condition
         fairness = settings.enable_priority_and_fairness
         self._checks = Checks(names, store, fairness=fairness, ask_writer=ask_writer)
+        self._measures_loop = extensions.random is None
         self._checks.add_to(self.health)
         routes = ServedRoutes(store.registry)
         self._operations = Operations(
@@ -351,7 +352,13 @@ class ApiServer:
 
     @contextmanager
     def watch_loop(self) -> Iterator[None]:
-        """Measure how long tasks hold the event loop, from now on: during a start no request waits."""
+        """Measure how long tasks hold the event loop, from now on: during a start no request waits.
+
+        Not in a server in which how long work takes changes nothing.
+        """
+        if not self._measures_loop:
+            yield
+            return
         watchdog = self._operations.watchdog
         watchdog.begin()
         trio.lowlevel.add_instrument(watchdog)

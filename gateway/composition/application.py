@@ -28,6 +28,7 @@ from rewound.gateway.connections.responder import Handle, Refuse
 from rewound.gateway.exchange import RequestObserver
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.gateway.store import Store
 
 _NEEDS_TRIO: Final = "the application needs trio as the event loop: start Hypercorn with -k trio"
 _NOT_RUNNING: Final = b"the application does not run: the server has to send it lifespan messages\n"
@@ -50,12 +51,17 @@ class Application:
         clock: Clock | None = None,
         extensions: Extensions = NO_EXTENSIONS,
         explain: Explain = _first_line,
+        opened_store: Callable[[Store], None] | None = None,
     ) -> None:
-        """Settings that are a function are read at the start; `explain` says why a start has failed."""
+        """Settings that are a function are read at the start; `explain` says why a start has failed.
+
+        `opened_store` gets the store of each start.
+        """
         self._settings = settings
         self._clock = clock
         self._extensions = replace(extensions, make_server=self._make_server)
         self._explain = explain
+        self._opened_store = opened_store
         self._server: SocketlessServer | None = None
         self._ready = False
         self._read: Settings | None = None  # of the last start
@@ -98,7 +104,7 @@ class Application:
             task_status.started()
 
         try:
-            await run(settings, announce, stop, self._clock, self._extensions)
+            await run(settings, announce, stop, self._clock, self._extensions, self._opened_store)
         finally:
             self._ready, self._server = False, None
 

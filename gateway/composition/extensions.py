@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING
 
 from rewound.actors.access.authentication.authenticate import TokenMethod
@@ -11,6 +12,7 @@ from rewound.actors.access.authorize import Authorizer
 from rewound.actors.admission.plugin import Plugin
 from rewound.actors.etcd.api import Etcd
 from rewound.actors.flowcontrol.leases import Holder
+from rewound.actors.kinds.catalog import Catalog
 from rewound.gateway.connections.limits import AcceptShare
 from rewound.gateway.connections.server_state import MakeServer
 from rewound.gateway.exchange import RequestObserver
@@ -69,6 +71,8 @@ class Extensions:
     catch_up: CatchUp | None = None  # with what other processes of the server have made visible
     etcd: Etcd | None = None  # a client for --journal, in place of one that connects
     holder: Holder | None = None  # what this process has of the limits of all workers
+    random: Random | None = None  # of uids and names; with it, how long work takes changes nothing either
+    catalog: Catalog | None = None  # of `built_in`, already compiled by another server with the same settings
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
+from math import inf
 
 import trio
 
@@ -32,7 +33,7 @@ from rewound.actors.conversion.converter import Converter, NoClients
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.names import NAMES
-from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.actor import LONGEST_STEP, ActorContext
 from rewound.actors.resource.directory import Directory
 from rewound.actors.resource.object_size import ObjectSizes
 from rewound.actors.resource.remote import RemoteDirectory, Send
@@ -40,7 +41,7 @@ from rewound.actors.runtime.clock import Clock
 from rewound.actors.runtime.large_work import LargeWork
 from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.runtime.write_context import LeaderContexts, WriteContexts
-from rewound.actors.store.committer import Commits, Committer
+from rewound.actors.store.committer import Commits, Committer, UnmeasuredDisk
 from rewound.actors.store.etcd.node import Membership
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.housekeeping import Housekeeping
@@ -202,12 +203,16 @@ def _build_store(
     With `send`, another process writes the journal, and gets all commands. With `member`, etcd orders the journal.
     """
     names, rules = NAMES[settings.dialect], settings.rules
-    catalog = built_in(names, settings.features, settings.enablement, rules)
+    catalog = extensions.catalog or built_in(names, settings.features, settings.enablement, rules)
     if send is None:
         journal.register_types(catalog.stored_types())
-    feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
+    feed, supervisor = Feed(journal.head, journal), Supervisor()
+    write_contexts = WriteContexts(clock, extensions.random)
+    repeatable = extensions.random is not None
     node = None if member is None else make_node(member, journal, feed, supervisor, names)
-    committer: Commits = Committer(journal, feed) if node is None else node.committer
+    committer: Commits = (
+        Committer(journal, feed, UnmeasuredDisk() if repeatable else None) if node is None else node.committer
+    )
     registry = Registry(catalog, committer.register_types)
     next_offset = committer.next_offset if send is None else lambda: journal.head + IN_FLIGHT
     publication = Publication(names, registry, journal, feed, next_offset, rules)
@@ -252,6 +257,7 @@ def _build_store(
         nursery,
         converter,
         ObjectSizes(settings.max_object_size, names, ProtobufEncoder(registry, names).size),
+        inf if repeatable else LONGEST_STEP,
     )
     if send is None:
         directory = Directory(registry, supervisor, nursery, actor_context)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -58,6 +57,7 @@ class WatchOpener:
         self._hub = hub
         self._reads = store.reads
         self._journal = store.journal
+        self._random = store.write_contexts.random
 
     def open(
         self, context: RequestContext, definition: Definition, options: ListOptions, make_encoder: MakeEncoder
@@ -66,7 +66,7 @@ class WatchOpener:
         if context.route.name:
             options = replace(options, fields=_with_name(context.route.name, options.fields))
         start = self._start(context, definition, namespace, options)
-        seconds = context.seconds("timeoutSeconds") or random.uniform(*DEFAULT_TIMEOUT)
+        seconds = context.seconds("timeoutSeconds") or self._random.uniform(*DEFAULT_TIMEOUT)
         interest = self._interest(context, definition, options, namespace, make_encoder)
         self._hub.check_room(interest)
         watch = Watch(self._hub, interest, start, trio.current_time() + seconds)

@@ -35,18 +35,18 @@ class BadExpression(Exception):
     """The text says where the expression is wrong."""
 
 
-def compile_expression(text: str, names: Names) -> Program:
+def compile_expression(text: str, names: Names, variables: tuple[str, ...] = VARIABLES) -> Program:
     """BadExpression."""
     expression = parse(text)
     if isinstance(expression, Problems):
         raise BadExpression(f"{text!r} is no expression: {expression}")
-    checked = check(expression, Environment(dict.fromkeys(VARIABLES, DYN), {}, names.url_type))
+    checked = check(expression, Environment(dict.fromkeys(variables, DYN), {}, names.url_type))
     if isinstance(checked, Problems):
         raise BadExpression(f"{text!r} is no expression: {checked}")
     if checked.result not in (BOOL, DYN):
         raise BadExpression(f"{text!r} is neither true nor false")
     try:
-        return compile_program(checked.expression, checked, VARIABLES)
+        return compile_program(checked.expression, checked, variables)
     except CannotCompile as error:
         raise BadExpression(f"{text!r} cannot be compiled: {error}") from error
 
@@ -62,9 +62,9 @@ class Until:
     def __call__(self, event: Event) -> bool:
         before = self._before(event) if event.previous else None
         variables = (
-            _value(self._fields(event)),
-            _value(orjson.loads(event.body)),
-            None if before is None else _value(orjson.loads(before)),
+            cel_value(self._fields(event)),
+            cel_value(orjson.loads(event.body)),
+            None if before is None else cel_value(orjson.loads(before)),
         )
         return self._program.evaluate(variables).result is True
 
@@ -86,12 +86,12 @@ class Until:
         }
 
 
-def _value(raw: Any) -> Any:
+def cel_value(raw: Any) -> Any:
     """A value of JSON as CEL has it."""
     if raw.__class__ is dict:
-        return MapValue([(key, _value(value)) for key, value in raw.items()])
+        return MapValue([(key, cel_value(value)) for key, value in raw.items()])
     if raw.__class__ is list:
-        return [_value(one) for one in raw]
+        return [cel_value(one) for one in raw]
     if raw.__class__ is int and not MIN_INT <= raw <= MAX_INT:
         return float(raw)
     return raw

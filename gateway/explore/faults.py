@@ -1,0 +1,108 @@
+"""What the explorer does to the controllers in one run, and the words for it.
+
+A run without faults lets each controller go on until it waits for events. A fault happens so many requests and events
+(`after`) behind the one before it, or as soon after that as it can: a watch is held back once there is one. A run is
+its list of faults, so that Hypothesis makes it short by leaving some out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+TURN, CRASH, LOST, LAG, RECONNECT, STALE, TIME = (
+    "turn",
+    "crash",
+    "lost",
+    "lag",
+    "reconnect",
+    "stale",
+    "time",
+)
+# In the order in which Hypothesis prefers them: what is easiest to understand comes first.
+KINDS: Final = {
+    TURN: "another controller goes first",
+    CRASH: "a controller crashes before or after a request, and starts again",
+    LOST: "a request or its reply is lost",
+    LAG: "the events of a watch arrive later",
+    RECONNECT: "a watch ends; the next one may begin with events that the controller knows",
+    STALE: "a list with resourceVersion=0 is older than the newest state",
+    TIME: "time passes",
+}
+_SHORTEST_GAP: Final = 3  # bits: up to seven requests and events between two faults
+_LATER: Final = 12  # requests and events: how much later a neighbour is tried
+SECONDS: Final = (1, 10, 60, 600, 3600)
+
+
+def with_one_fewer(faults: Sequence[Fault]) -> Iterator[list[Fault]]:
+    """The same without one of them, and with a neighbour that happens later.
+
+    Hypothesis leaves faults out too, but the one behind comes earlier then; it does not try both at once.
+    """
+    for index in range(len(faults)):
+        rest = [*faults[:index], *faults[index + 1 :]]
+        for neighbour in {max(index - 1, 0), min(index, len(rest) - 1)} if rest else ():
+            for later in range(1, _LATER + 1):
+                one = rest[neighbour]
+                moved = Fault(one.after + later, one.kind, one.number)
+                yield [*rest[:neighbour], moved, *rest[neighbour + 1 :]]
+
+
+class BadFault(ValueError):
+    """The text names the fault and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    after: int  # requests and events between the fault before and this one
+    kind: str
+    number: int  # which watch, how long, how old: see `run`
+
+    def __str__(self) -> str:
+        return f"{self.after}:{self.kind}:{self.number}"
+
+
+def fault_lists(kinds: Collection[str], most: int, operations: int) -> Any:
+    """A strategy of Hypothesis, for runs that have so many operations without faults.
+
+    Of bits, because numbers of Hypothesis also come from the source of whatever is imported: the same seed would give
+    other faults in another process.
+    """
+    from hypothesis import strategies
+
+    ordered = [kind for kind in KINDS if kind in kinds]
+    if not ordered or not most:
+        return strategies.just([])
+    bit = strategies.booleans()
+    gap = max(_SHORTEST_GAP, (operations // 4).bit_length())
+
+    def make(bits: tuple[bool, ...]) -> Fault:
+        kind, number = bits[gap : gap + 4], bits[gap + 4 :]
+        return Fault(_number(bits[:gap]), ordered[_number(kind) % len(ordered)], _number(number))
+
+    return strategies.lists(strategies.tuples(*[bit] * (gap + 8)).map(make), max_size=most)
+
+
+def _number(bits: tuple[bool, ...]) -> int:
+    return sum(one << index for index, one in enumerate(reversed(bits)))
+
+
+def check_kinds(kinds: Collection[str]) -> None:
+    """BadFault."""
+    for kind in kinds:
+        if kind not in KINDS:
+            raise BadFault(f"faults: {kind!r} is none; there are {', '.join(KINDS)}")
+
+
+def parse_faults(text: str) -> list[Fault]:
+    """What `str` made of each, separated by spaces. BadFault."""
+    return [_parsed(one) for one in text.split()]
+
+
+def _parsed(text: str) -> Fault:
+    after, _, rest = text.partition(":")
+    kind, _, number = rest.partition(":")
+    if kind not in KINDS or not after.isdecimal() or not number.isdecimal():
+        raise BadFault(f"repeat: {text!r} is no fault; copy the text that the failing run has printed")
+    return Fault(int(after), kind, int(number))
