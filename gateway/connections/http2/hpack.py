@@ -16,6 +16,7 @@ and curl sends one for `Authorization: Bearer $UNSET`, whose user understands a 
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Union
 
@@ -118,6 +119,13 @@ _INTEGER_BYTES = 5
 # A list may exceed twice its block by this. No client needs more that refers to each entry once and sends the rest as
 # literals; one that repeats entries of 4 kB would occupy thousands of times the bytes it sends.
 _EXPANDED = 16 * 1024
+# Fields of a list that is too large already, of which those that are one byte each count once: no client sends so many.
+_BEYOND = 1000
+_ONE_BYTE = re.compile(rb"[\x81-\xfe]*")  # references to an entry with an index below 127
+
+
+class TooManyFields(Exception):
+    """The rest of the block is not worth the work: connection error ENHANCE_YOUR_CALM."""
 
 
 class CompressionError(Exception):
@@ -135,10 +143,13 @@ class Decoder:
         self._table: list[Field] = []  # the newest entry, which has the lowest index, is the last one
 
     def decode(self, block: bytes) -> list[Field] | None:
-        """Return the fields of a block, or None if the list is larger than the limit. CompressionError."""
+        """Return the fields of a block, or None if the list is larger than the limit.
+
+        CompressionError; TooManyFields, after which no other block can be decoded.
+        """
         fields: list[Field] = []
         at, end = 0, len(block)
-        room, table = min(self._list_limit, _EXPANDED + 2 * end), self._table
+        room, table, beyond = min(self._list_limit, _EXPANDED + 2 * end), self._table, 0
         try:
             if end and block[0] & 0xE0 == 0x20:
                 at = self._update_size(block)
@@ -158,6 +169,11 @@ class Decoder:
                 room -= field[2]
                 if room >= 0:
                     fields.append(field)
+                else:
+                    beyond += 1
+                    if beyond > _BEYOND:
+                        raise TooManyFields
+                    at = self._skip_indexed(block, at)
         except IndexError:
             raise CompressionError(
                 "the block is truncated, or refers to an entry that is not there"
@@ -197,6 +213,15 @@ class Decoder:
         if first >= 0x40:
             self._insert(field)
         return field, at
+
+    def _skip_indexed(self, block: bytes, at: int) -> int:
+        """Return where the fields end that are one byte each: they change nothing, but have to be in the table."""
+        found = _ONE_BYTE.match(block, at)
+        assert found is not None
+        highest = max(memoryview(block)[at : found.end()], default=0x80) & 0x7F
+        if highest - _LAST_STATIC > len(self._table):
+            raise IndexError
+        return found.end()
 
     def _entry(self, index: int) -> Field:
         return self._table[_LAST_STATIC - index] if index > _LAST_STATIC else _STATIC[index]

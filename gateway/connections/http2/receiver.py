@@ -10,7 +10,7 @@ from __future__ import annotations
 from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.http2.bodies import CONNECTION_WINDOW, STREAM_WINDOW, Bodies
 from rewound.gateway.connections.http2.frame_reader import FrameReader
-from rewound.gateway.connections.http2.hpack import CompressionError
+from rewound.gateway.connections.http2.hpack import CompressionError, TooManyFields
 from rewound.gateway.connections.http2.protocol import (
     ACK,
     COMPRESSION_ERROR,
@@ -183,6 +183,8 @@ class Receiver:
             return None
         except CompressionError as error:
             raise ConnectionFault(COMPRESSION_ERROR, str(error)) from error
+        except TooManyFields as error:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block has too many fields") from error
         if self._owner.refuses_streams():
             self._spend(_NO_REQUEST)
             self.reset(number, REFUSED_STREAM)
@@ -232,6 +234,8 @@ class Receiver:
                 return None
         except CompressionError as error:
             raise ConnectionFault(COMPRESSION_ERROR, str(error)) from error
+        except TooManyFields as error:
+            raise ConnectionFault(ENHANCE_YOUR_CALM, "a header block has too many fields") from error
         if stream is None:
             if number in self._resets:
                 self._spend(_FRAME)

@@ -67,12 +67,12 @@ class RequestHeads:
         self._cache: dict[bytes, RequestHead] = {}
 
     def request(self, block: bytes) -> RequestHead:
-        """Return the head of a request. Malformed, CompressionError."""
+        """Return the head of a request. Malformed, CompressionError, TooManyFields."""
         head = self._cache.get(block)
         return self._decoded(block) if head is None else head
 
     def trailers(self, block: bytes) -> None:
-        """Decode a block whose fields are not needed. Malformed, CompressionError."""
+        """Decode a block whose fields are not needed. Malformed, CompressionError, TooManyFields."""
         for name, _, _, allowed in self._fields(block) or ():
             if not allowed or name[0] == _COLON or name in _CONNECTION_SPECIFIC:
                 raise Malformed(f"a trailer must not contain {name[:64]!r}")

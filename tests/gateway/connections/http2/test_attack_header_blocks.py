@@ -107,6 +107,23 @@ async def test_work_for_a_block_is_bounded_by_its_bytes() -> None:
         assert sum(calls.values()) < 500
 
 
+async def test_fields_beyond_the_limit_of_a_list_are_not_decoded_without_end() -> None:
+    """Short fields that enter the table: they would have to be decoded only to keep it in step."""
+    async with served(limits=SMALL) as host, attacked(host) as client:
+        await client.send(*frames(1, SAFE_GET + b"\x40\x01a\x01b" * 20_000))
+        with counted_calls() as calls:
+            await expect_calm(client)
+        assert sum(calls.values()) < 60_000
+        assert host.statistics.requests == 0
+
+
+async def test_reference_beyond_the_table_is_an_error_also_after_the_limit() -> None:
+    async with served(limits=SMALL) as host, attacked(host) as client:
+        await prime(client)
+        await client.send(*frames(3, SAFE_GET + ENTRY * 1000 + b"\xc0" + ENTRY * 1000))
+        assert (await client.goaway())[0] is ErrorCode.COMPRESSION_ERROR
+
+
 async def test_heads_of_many_requests_in_progress_take_little_memory(mock_clock: MockClock) -> None:
     async with served(limits=SMALL) as host, attacked(host) as client:
         await prime(client)
