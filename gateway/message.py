@@ -101,6 +101,7 @@ class Peer:
     # The same if a CA of authenticating proxies issued it. A CA may be both.
     proxy_certificate: dict[str, Any] | None = None
     certificate_expires: int = 0  # of either, in microseconds since 1970; 0: there is none
+    known: bool = False  # a request of the connection has been authenticated
 
 
 class HeaderFacts:

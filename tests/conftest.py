@@ -123,6 +123,15 @@ def autojump_clock(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -
     return autojump_clock
 
 
+@pytest.fixture
+def mock_clock(mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> MockClock:
+    """That of pytest-trio. It stands still: a whole server must not make unauthenticated clients wait for it."""
+    from rewound.gateway.connections import limits
+
+    monkeypatch.setattr(limits, "WorkShares", lambda: None)
+    return mock_clock
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
     folder.check()

@@ -20,6 +20,7 @@ import trio
 
 from rewound.actors.flowcontrol.leases import Holder
 from rewound.gateway.connections.config import ServerConfig
+from rewound.gateway.connections.unauthenticated import WorkShares
 
 KIB = 1024
 TICK = 1.0
@@ -135,6 +136,8 @@ class Limits:
     connections: int = field(default_factory=affordable_connections)
     share: AcceptShare | None = None  # None: no other process accepts from the same sockets
     lease: ConnectionLease | None = None  # in place of `connections`, of one of several workers
+    # What clients may make the server do that have not authenticated; None: its handler authenticates nobody.
+    unauthenticated: WorkShares | None = None
     streams: int = ServerConfig.h2_max_concurrent_streams  # HTTP/2 requests handled at once on one connection
 
     @classmethod
@@ -156,6 +159,7 @@ class Limits:
             connections=connections,
             share=share,
             lease=lease,
+            unauthenticated=WorkShares(),
             streams=config.h2_max_concurrent_streams,
         )
 

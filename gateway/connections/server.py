@@ -106,6 +106,7 @@ class Server:
         try:
             async with trio.open_nursery() as background:
                 background.start_soon(self._run_watchdog)
+                background.start_soon(self._state.unauthenticated.run)
                 self._background = background
                 async with trio.open_nursery() as connections:
                     async with trio.open_nursery() as accepting:
@@ -226,6 +227,7 @@ class Server:
         transport.idle = False
         transport.deadline = self._state.now + self._state.limits.handshake_seconds
         peer = Peer(address=transport.peer_address(), secure=secure)
+        self._state.unauthenticated.accept(transport, peer)
         await transport.handshake()
         peer.certificate = transport.certificate()
         if peer.certificate is not None:
@@ -235,6 +237,8 @@ class Server:
         transport.idle = True
         if self._speak is not None:
             transport.deadline = inf
+            if transport.unauthenticated is not None:  # the tasks that it has are not measured
+                transport.unauthenticated.end()
             await self._speak(transport, peer)
             return
         ahead = b""

@@ -24,6 +24,7 @@ from rewound.gateway.connections.limits import DRAIN_TICK, TICK, Limits
 from rewound.gateway.connections.listen import Listener
 from rewound.gateway.connections.responder import Handle, Refuse, Responder
 from rewound.gateway.connections.transport import Transport
+from rewound.gateway.connections.unauthenticated import UnauthenticatedWork
 from rewound.gateway.exchange import RequestObserver
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.settings.server import Address
@@ -73,6 +74,7 @@ class ServerStatistics:
         0  # of the failed handshakes, those with a client certificate that does not verify
     )
     streaming: int = 0  # connections with a stream, such as a watch
+    delays: int = 0  # turns that connections had to wait for, because no request of theirs was authenticated
 
 
 class ServerState:
@@ -88,6 +90,7 @@ class ServerState:
         "responder",
         "timed_out",
         "transports",
+        "unauthenticated",
     )
 
     def __init__(
@@ -102,6 +105,7 @@ class ServerState:
         self.limits = limits
         self._heads: dict[HeadFormat, Heads] = {}
         self.partial_heads = PartialHeads(self.responder.memory.unauthenticated_share)
+        self.unauthenticated = UnauthenticatedWork(limits.unauthenticated)
         self.transports: set[Transport] = set()
         self.now = 0.0
         self.draining = False
@@ -128,6 +132,7 @@ class ServerState:
     def begin_drain(self) -> None:
         """The server stops: close idle connections at once, and wait for other peers by the limits of a drain."""
         self.draining = True
+        self.unauthenticated.stop()
         self.limits = self.limits.draining()
         now = self.tick()
         for transport in self.transports:
@@ -138,7 +143,7 @@ class ServerState:
         now = self.tick()
         near = [one for one in self.transports if one.deadline <= now + self.period]
         for transport in near:
-            if transport.deadline <= now:
+            if transport.deadline <= now and not transport.delayed:
                 self.timed_out += not transport.streaming
                 transport.interrupt()
         ending = [
@@ -163,4 +168,5 @@ class ServerState:
             draining=self.draining,
             certificate_failures=self.certificate_failures,
             streaming=sum(transport.streaming for transport in self.transports),
+            delays=self.unauthenticated.delays,
         )

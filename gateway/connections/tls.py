@@ -156,6 +156,8 @@ class TlsTransport(Transport):
     async def receive(self) -> bytes:
         bios = self._bios
         incoming = bios.incoming
+        if self.unauthenticated is not None:
+            self.unauthenticated.pause()
         while True:
             data = self._received
             if data:
@@ -164,6 +166,8 @@ class TlsTransport(Transport):
                 if self._failure is not None:
                     return self._ended(self._failure)
                 await wait_readable(self.fd)
+                if self.unauthenticated is not None:
+                    await self.unauthenticated.turn()
                 try:
                     data = self.socket.recv(RECEIVE)
                 except BlockingIOError:

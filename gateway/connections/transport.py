@@ -21,6 +21,7 @@ import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.unauthenticated import UnauthenticatedClient
 from rewound.gateway.watch.broadcast import Missed
 
 RECEIVE = 32 * 1024
@@ -43,6 +44,7 @@ class Transport:
         "protocol",
         "socket",
         "streaming",
+        "unauthenticated",
     )
 
     def __init__(self, sock: socket.socket, limits: Limits) -> None:
@@ -56,6 +58,7 @@ class Transport:
         self.patient = False  # the peer may take as long as it likes to read, until the server stops
         self.closed = False
         self.protocol: str | None = None  # what ALPN selected
+        self.unauthenticated: UnauthenticatedClient | None = None  # until a request is authenticated
 
     async def handshake(self) -> None:
         """Plain TCP has no handshake."""
@@ -77,8 +80,12 @@ class Transport:
 
     async def receive(self) -> bytes:
         """Return the next bytes, b"" at the end. ClosedResourceError when interrupted, OSError when broken."""
+        if self.unauthenticated is not None:
+            self.unauthenticated.pause()
         while True:
             await wait_readable(self.fd)
+            if self.unauthenticated is not None:
+                await self.unauthenticated.turn()
             try:
                 return self.socket.recv(RECEIVE)
             except BlockingIOError:
@@ -118,6 +125,8 @@ class Transport:
         return None if sent == len(data) else memoryview(data)[sent:]
 
     async def send_rest(self, data: memoryview) -> None:
+        if self.unauthenticated is not None:
+            self.unauthenticated.pause()
         started, before = trio.current_time(), self.deadline
         moved_at, sent = started, 0
         try:
@@ -223,6 +232,13 @@ class Transport:
         """Wake the tasks that wait on this transport; no effect on a task that does not wait."""
         if not self.closed:
             notify_closing(self.fd)
+            if self.unauthenticated is not None:
+                self.unauthenticated.interrupt()
+
+    @property
+    def delayed(self) -> bool:
+        """Whether the peer waits for its turn, and not the server for the peer."""
+        return self.unauthenticated is not None and self.unauthenticated.waits
 
     def give_up_head(self) -> None:
         """The head of a request that arrives on it takes too much memory: it is too late, as if its time had passed."""
@@ -239,6 +255,8 @@ class Transport:
     async def linger(self) -> None:
         """Send FIN, then read and discard what the peer still sends until it ends or the deadline passes."""
         self.send_eof()
+        if self.unauthenticated is not None:
+            self.unauthenticated.pause()
         self.deadline = trio.current_time() + self.limits.linger_seconds
         try:
             while True:
@@ -263,5 +281,7 @@ class Transport:
     def _close(self) -> None:
         self.closed = True
         notify_closing(self.fd)
+        if self.unauthenticated is not None:
+            self.unauthenticated.close()
         self.socket.close()
         self.fd = -1  # the kernel reuses the number for the next connection

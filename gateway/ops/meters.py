@@ -190,6 +190,11 @@ def meter_connections(metrics: Metrics, read: Callable[[], ServerStatistics]) ->
     metrics.counter(
         "rewound_connections_timed_out_total", "Connections ended by a time limit.", lambda: read().timed_out
     )
+    metrics.counter(
+        "rewound_unauthenticated_delays_total",
+        "Times at which a connection without an authenticated request had to wait for its turn.",
+        lambda: read().delays,
+    )
     for name in ("rewound_tls_handshake_errors_total", "apiserver_tls_handshake_errors_total"):
         metrics.counter(name, "TLS handshakes that failed.", lambda: read().handshake_failures)
     metrics.counter(

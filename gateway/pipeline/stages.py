@@ -20,7 +20,7 @@ from rewound.actors.access.impersonation import impersonate as authorized_identi
 from rewound.actors.errors import Unauthorized
 from rewound.actors.flowcontrol.priority_and_fairness import BYTES_PER_SEAT
 from rewound.actors.flowcontrol.seats import Flow
-from rewound.actors.identity import MASTERS
+from rewound.actors.identity import AUTHENTICATED, MASTERS
 from rewound.actors.runtime.outside import outside
 from rewound.gateway.exchange import Exchange
 from rewound.gateway.memory.budget import NO_MEMORY, TooManyRequests
@@ -152,6 +152,8 @@ def _count_unauthenticated(request: Request, services: PipelineServices) -> None
 def _identify(context: RequestContext, services: PipelineServices, found: Authenticated) -> None:
     request, rights = context.request, services.rights
     context.user = user = found.user
+    if not request.peer.known and AUTHENTICATED in user.groups:
+        request.peer.known = True
     services.metrics.authentications.succeed(user.name)
     if request.reserved:
         services.memory.assign(request, user.name)

@@ -342,17 +342,25 @@ class Http1Connection:
         try:
             while requests:
                 request = self.request = requests.pop(0)
+                client = self._transport.unauthenticated
                 self._last, self._started, self._ending = not requests, False, False
                 self.exchange = responder.receive(request)
                 response: Response | None
                 try:
-                    response = await responder.handle(request)
+                    if client is None:
+                        response = await responder.handle(request)
+                    else:
+                        client.pause()
+                        response = await client.measured(responder.handle(request))
+                        client.begin()
                 except Exception as error:
                     response = responder.failed(self, error)
                 del request  # a watch does not hold it
                 if response is not None:
                     rest = responder.respond(self, response)
                     if rest is not None:
+                        if client is not None:
+                            client.pause()
                         await rest
                         self._end_stream()
                         del rest
@@ -366,6 +374,8 @@ class Http1Connection:
                         responder.release(self)
                 if self._ending:
                     return True
+                if client is not None and requests:
+                    await client.again()
         finally:
             if self.request is not None and self.request.reserved:
                 responder.release(self)

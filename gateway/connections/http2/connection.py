@@ -148,7 +148,12 @@ class Http2Connection:
         handled = 0
         while (stream := receiver.next_request()) is not None:
             handled += 1
-            if handled > _TURN:
+            client = self._transport.unauthenticated
+            if client is not None:
+                if handled > 1:
+                    output.flush()
+                    await client.again()
+            elif handled > _TURN:
                 handled = 0
                 output.flush()
                 await trio.lowlevel.checkpoint()
@@ -159,6 +164,8 @@ class Http2Connection:
             assert request is not None
             if request.method not in _READS or request.body:
                 self._start_task(stream, request)
+                if client is not None:
+                    await self._let_begin()
                 continue
             stream.exchange = responder.receive(request)
             steps = responder.handle(request)
@@ -173,6 +180,7 @@ class Http2Connection:
                 receiver.streams[stream.number] = stream
                 self._running += 1
                 output.flush()
+                self._pause()
                 return stream, self._complete(stream, resume(steps, trap))
             if response is None:
                 continue
@@ -190,6 +198,7 @@ class Http2Connection:
                 continue  # the end of the connection is being handled
             self._running += 1
             output.flush()
+            self._pause()
             return stream, self._complete_rest(stream, resume(rest, trap))
         if receiver.begun:
             for stream in receiver.take_begun():
@@ -197,8 +206,22 @@ class Http2Connection:
                 assert request is not None
                 stream.begin_request(request)
                 self._start_task(stream, request)
+                if self._transport.unauthenticated is not None:
+                    await self._let_begin()
         output.flush()
         return None
+
+    def _pause(self) -> None:
+        if self._transport.unauthenticated is not None:
+            self._transport.unauthenticated.pause()
+
+    async def _let_begin(self) -> None:
+        """Have the task of a request run, and its work counted, before the next one of this client."""
+        self.output.flush()
+        self._pause()
+        await trio.lowlevel.checkpoint()
+        if self._transport.unauthenticated is not None:
+            await self._transport.unauthenticated.again()
 
     def _refuse(self, stream: Stream, fault: Fault) -> None:
         """Respond to a request that cannot be handled."""
@@ -249,7 +272,9 @@ class Http2Connection:
             return
         with RequestScope() as scope:
             stream.scope = scope
-            await self._complete(stream, self._responder.handle(request))
+            steps = self._complete(stream, self._responder.handle(request))
+            client = self._transport.unauthenticated
+            await (steps if client is None else client.measured(steps))
 
     async def _complete(self, stream: Stream, steps: Steps[Response]) -> None:
         """Take the remaining steps of a request in this task, and respond."""

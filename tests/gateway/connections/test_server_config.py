@@ -21,6 +21,7 @@ from rewound.gateway.cli.logs import configure_logging
 from rewound.gateway.cli.process import write_pid_file
 from rewound.gateway.connections.config import ServerConfig, server_config
 from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.unauthenticated import WorkShares
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server import ASGI, FLAGS, REFUSED, USED, ServerSettings
 from rewound.gateway.settings.settings import Settings
@@ -171,7 +172,8 @@ def test_without_a_file_the_flags_say_where_to_listen() -> None:
     assert (config.bind, config.insecure_bind) == (["[::1]:6443"], ["127.0.0.1:8080"])
     plain = server_config(parse_flags(["--secure-port=0", "--insecure-port=8080"])[0])
     assert (plain.bind, plain.insecure_bind) == (["127.0.0.1:8080"], [])
-    assert Limits(connections=1) == Limits.configured(ServerConfig(), 1, Limits(connections=1).forwards)
+    bare = Limits(connections=1, unauthenticated=WorkShares())  # whose handler authenticates clients
+    assert bare == Limits.configured(ServerConfig(), 1, bare.forwards)
 
 
 @contextmanager
