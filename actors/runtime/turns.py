@@ -6,6 +6,7 @@ the clock only between steps.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,18 +17,27 @@ TURN = 0.002  # seconds
 
 now = time.perf_counter
 processor_now = time.thread_time
+_endless = 0  # blocks of `endless_turns` that have begun and not ended
+_changing = threading.Lock()
 
 
 @contextmanager
 def endless_turns() -> Iterator[None]:
-    """Inside the block no turn of this process ends: how long work takes does not change which task runs next."""
-    global now, processor_now
-    before = now, processor_now
-    now = processor_now = _standing_still
+    """Inside the block no turn of this process ends: how long work takes does not change which task runs next.
+
+    Several threads may be inside.
+    """
+    global now, processor_now, _endless
+    with _changing:
+        _endless += 1
+        now = processor_now = _standing_still
     try:
         yield
     finally:
-        now, processor_now = before
+        with _changing:
+            _endless -= 1
+            if not _endless:
+                now, processor_now = time.perf_counter, time.thread_time
 
 
 def _standing_still() -> float:

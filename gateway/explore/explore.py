@@ -43,6 +43,10 @@ _MISSING: Final = "rewound.explore needs Hypothesis: pip install 'rewound[explor
 _NO_PLUGINS: Final = (
     "rewound.explore needs the plugin that trio has for Hypothesis: unset HYPOTHESIS_NO_PLUGINS"
 )
+_IN_TRIO: Final = (
+    "rewound.explore runs an event loop of its own: call it in a thread, "
+    "for example await trio.to_thread.run_sync(explore, ...)"
+)
 _UNREPEATABLE: Final = (
     "the same faults did not fail a second time, so the controllers depend on more than what they read: "
     "on the real time, on threads, or on random numbers that are not of the module random"
@@ -229,7 +233,7 @@ class Explorer:
             run = Run(server, parties, faults, checker, most=self._most, may_raise=self._may_raise)
             failure = await run.run()
         if isinstance(failure, Stuck):
-            raise failure
+            raise _Unexplorable(failure)
         normalize = self._same_end if callable(self._same_end) else None
         end = [] if failure is not None else end_state(checker.state, normalize)
         return Outcome(faults, run.steps, run.count, failure, checker.start, end)
@@ -261,6 +265,13 @@ class _FoundFailure(Exception):
     """For Hypothesis: the run failed."""
 
 
+class _Unexplorable(BaseException):
+    """For Hypothesis: give up, no other run would say more."""
+
+    def __init__(self, reason: Exception) -> None:
+        self.reason = reason
+
+
 def _require_hypothesis() -> None:
     try:
         import hypothesis  # noqa: F401
@@ -268,12 +279,14 @@ def _require_hypothesis() -> None:
         raise ImportError(_MISSING) from error
     if os.environ.get("HYPOTHESIS_NO_PLUGINS"):
         raise RuntimeError(_NO_PLUGINS)
+    if trio.lowlevel.in_trio_run():
+        raise RuntimeError(_IN_TRIO)
 
 
 def _with_hypothesis(check: Callable[..., None], strategy: Any, *, seed: int, runs: int) -> None:
     """Call `check` with examples of a strategy until it fails, and then with ever simpler ones that fail.
 
-    Hypothesis gives the same seed to random and to trio before each call. NotRepeatable.
+    Hypothesis gives the same seed to random and to trio before each call. NotRepeatable, Stuck.
     """
     from hypothesis import HealthCheck, Phase, Verbosity, given, settings
     from hypothesis import seed as seeded
@@ -299,6 +312,8 @@ def _with_hypothesis(check: Callable[..., None], strategy: Any, *, seed: int, ru
         seeded(seed)(configured(examples(test)))()
     except _FoundFailure:
         pass
+    except _Unexplorable as error:
+        raise error.reason from None
     except Flaky as error:
         raise NotRepeatable(_UNREPEATABLE) from error
 

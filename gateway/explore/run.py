@@ -93,8 +93,11 @@ class Run:
             except (Failed, Broken, Stuck) as error:
                 failure = error
             for party in self._parties:
-                if party.ended is None:
-                    party.crash()
+                try:
+                    if party.ended is None:
+                        party.crash()
+                except Stuck as error:
+                    failure = error
         return failure
 
     async def _go_on(self, nursery: trio.Nursery) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import trio
 
 import rewound
 from rewound import AsyncApi, ExplorationFailed, Invariant
+from rewound.gateway.explore import parties
 from rewound.gateway.explore.explore import NotRepeatable
 from rewound.gateway.replay.source import open_source
 from tests.cases import cases
@@ -331,6 +333,37 @@ def test_controller_that_does_not_repeat_itself_is_named(tmp_path: Path) -> None
 
     with pytest.raises(NotRepeatable, match="the same faults did not fail a second time"):
         rewound.explore(forgets, web, runs=20, faults=("turn",), keep=tmp_path)
+
+
+def test_controller_that_waits_outside_its_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parties, "_SECONDS", 2.0)
+    over = threading.Event()
+
+    def waits(api: rewound.Api) -> None:
+        over.wait(60)
+
+    try:
+        with pytest.raises(parties.Stuck, match="waits has neither called its client nor ended for 2 s"):
+            rewound.explore(waits, web)
+    finally:
+        over.set()
+
+
+def test_controller_that_survives_a_crash_is_named() -> None:
+    def survives(api: rewound.Api) -> None:
+        while True:
+            try:
+                api.get(MAPS)
+            except BaseException:
+                pass
+
+    with pytest.raises(parties.Stuck, match="survives catches BaseException and does not end"):
+        rewound.explore(survives, web, repeat="1:crash:0", same_end=False)
+
+
+async def test_in_an_event_loop_the_error_says_what_to_do() -> None:
+    with pytest.raises(RuntimeError, match="call it in a thread"):
+        rewound.explore(idle, web)
 
 
 def test_without_hypothesis_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
