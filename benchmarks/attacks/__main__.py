@@ -16,15 +16,19 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from benchmarks.attacks.attacker import ATTACKS
 from benchmarks.attacks.lists import COLLECTION, LISTS
+from benchmarks.attacks.outside import FLAGS, GRANTS, OTHER, OUTSIDE, USERS
 from benchmarks.attacks.target import NOBODY
 from benchmarks.loads.client import Client
 from benchmarks.loads.latency import summary
 from benchmarks.options import ROOT
+from benchmarks.servers.endpoint import Endpoint
+from benchmarks.servers.files import raise_file_limit
 from benchmarks.servers.server_process import ServerProcess, fresh_folder
 
 INTERVAL = 0.05
@@ -68,6 +72,7 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, default=Path("/dev/shm"))
     parser.add_argument("--save", type=Path, help="write the figures to this JSON file")
     options = parser.parse_args()
+    raise_file_limit()  # of the server and of the attacker
     names = [name for name in ATTACKS if not options.only or any(part in name for part in options.only)]
     figures: dict[str, dict[str, float]] = {}
     print("| attack | p50 ms | p99 ms | max ms | memory MB | longest hold ms | failed gets |")
@@ -83,8 +88,8 @@ def main() -> None:
 @contextmanager
 def _server(options: argparse.Namespace) -> Iterator[ServerProcess]:
     folder = fresh_folder(options.scratch, "attacks")
-    flags = () if options.no_limit else ("--memory-limit", f"{LIMIT_MB}Mi")
-    users = (f"{NOBODY},nobody,nobody-uid",)
+    flags = FLAGS if options.no_limit else (*FLAGS, "--memory-limit", f"{LIMIT_MB}Mi")
+    users = (f"{NOBODY},nobody,nobody-uid", *USERS)
     server = ServerProcess(folder, command=options.command, flags=flags, users=users)
     try:
         yield server
@@ -98,6 +103,8 @@ def _attacked(name: str, server: ServerProcess, seconds: float) -> dict[str, flo
         _create(client, "default", "victim")
         if name in LISTS:
             _fill(client)
+        for path, document in GRANTS.items():
+            client.expect("POST", path, document)
     sampler = MemorySampler(server.endpoint.pids[0])
     sampler.start()
     attacker: subprocess.Popen[bytes] | None = None
@@ -105,7 +112,9 @@ def _attacked(name: str, server: ServerProcess, seconds: float) -> dict[str, flo
         command = [sys.executable, "-m", "benchmarks.attacks.attacker", name]
         arguments = [str(server.plain_endpoint.port), str(seconds)]
         attacker = subprocess.Popen([*command, *arguments], cwd=ROOT)
-    latencies, failed = _gets(server, seconds)
+    # An exempt user waits for nobody: where flow control is attacked, the other client is a user of the same level.
+    endpoint = replace(server.endpoint, token=OTHER) if name in OUTSIDE else server.endpoint
+    latencies, failed = _gets(endpoint, seconds)
     figures = {**summary(latencies), "failed": failed, "memory_mb": round(sampler.stop(), 1)}
     if attacker is not None:
         attacker.wait(60)
@@ -114,19 +123,19 @@ def _attacked(name: str, server: ServerProcess, seconds: float) -> dict[str, flo
     return figures
 
 
-def _gets(server: ServerProcess, seconds: float) -> tuple[list[float], int]:
+def _gets(endpoint: Endpoint, seconds: float) -> tuple[list[float], int]:
     """The seconds of every get, and how many failed."""
     latencies: list[float] = []
     failed = 0
     ends = time.perf_counter() + seconds + 1
-    client = Client(server.endpoint)
+    client = Client(endpoint)
     while (began := time.perf_counter()) < ends:
         try:
             failed += client.call("GET", VICTIM)[0] != 200
         except OSError:
             failed += 1
             client.close()
-            client = Client(server.endpoint)
+            client = Client(endpoint)
         latencies.append(time.perf_counter() - began)
         time.sleep(max(0.0, INTERVAL - latencies[-1]))
     client.close()

@@ -9,11 +9,12 @@ import trio
 from benchmarks.attacks.bodies import BODIES
 from benchmarks.attacks.definitions import DEFINED
 from benchmarks.attacks.lists import LISTS
+from benchmarks.attacks.outside import OUTSIDE
 from benchmarks.attacks.selectors import SELECTORS
 from benchmarks.attacks.target import Target
 from benchmarks.attacks.unauthenticated import UNAUTHENTICATED
 
-ATTACKS = {**UNAUTHENTICATED, **BODIES, **LISTS, **SELECTORS, **DEFINED}
+ATTACKS = {**UNAUTHENTICATED, **BODIES, **LISTS, **SELECTORS, **DEFINED, **OUTSIDE}
 
 
 def main() -> None:

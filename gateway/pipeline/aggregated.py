@@ -32,17 +32,17 @@ def is_aggregated_watch(raw_path: str, parameters: Parameters) -> bool:
     return parameters.boolean("watch") and not find_route("GET", raw_path).name
 
 
-def forward_in_turn(context: RequestContext, response: Response, limits: Limits) -> Response:
-    """Have a forwarded request begin in a turn of its flow, once its connection forwards it, unless it lasts."""
+def respond_in_turn(context: RequestContext, response: Response, limits: Limits) -> Response:
+    """Limit a forwarded request like those that wait for somebody outside, unless it lasts. It has begun in turn."""
     forwarding, flow = response.forwarding, context.flow
     lasts = context.route.verb == "watch" or asks_upgrade(context.request)
     if forwarding is not None and flow is not None and flow.limited and not lasts:
-        response.forwarding = ForwardingInTurn(forwarding, limits, flow, context.user.name)
+        response.forwarding = LimitedForwarding(forwarding, limits, flow, context.user.name)
     return response
 
 
-class ForwardingInTurn:
-    """Takes a seat of flow control to begin and to respond, and none while the other server is awaited."""
+class LimitedForwarding:
+    """Has no seat of flow control, except for the moment in which its response begins."""
 
     def __init__(self, forwarding: Forwarding, limits: Limits, flow: Flow, user: str) -> None:
         self._forwarding = forwarding
@@ -60,7 +60,7 @@ class ForwardingInTurn:
 
     async def run(self, client: ForwardingClient) -> None:
         try:
-            await self._begin()
+            self._limits.leave(self._flow, self._user, 0, None)
         except NoSeat as error:
             response = render.text(f"{error}\n", 429)
             response.headers.extend(RETRY_SOON)
@@ -72,15 +72,6 @@ class ForwardingInTurn:
             await self._forwarding.run(ClientInTurn(client, self._turn))
         finally:
             self._limits.come_back(self._flow, self._user)
-
-    async def _begin(self) -> None:
-        limits, flow = self._limits, self._flow
-        waited = None if limits.try_start(flow, 1) else await limits.wait(flow, 1)
-        try:
-            limits.leave(flow, self._user, 1, waited)
-        except NoSeat:
-            limits.end(flow.level, 1, waited)
-            raise
 
     async def _turn(self) -> None:
         """No longer: from its head on, the speed of a response is that of the other server and of the client."""

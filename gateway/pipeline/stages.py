@@ -29,8 +29,8 @@ from rewound.gateway.message import WEBSOCKET_PROTOCOLS, Request, Response
 from rewound.gateway.pipeline.aggregated import (
     aggregated_at,
     find_aggregated,
-    forward_in_turn,
     is_aggregated_watch,
+    respond_in_turn,
 )
 from rewound.gateway.pipeline.attributes import attributes_of
 from rewound.gateway.pipeline.authentication import authenticate_request
@@ -206,8 +206,8 @@ def flow_control(context: RequestContext, services: PipelineServices) -> Later:
         flow.counts.dispatched += 1
         return None
     request = context.request
-    if request.arriving is not None or context.forwarded:
-        return None
+    if request.arriving is not None and not context.forwarded:
+        return None  # once the body has been read
     needed = 1
     if verb == "list" or len(request.body) > BYTES_PER_SEAT:
         needed = seats_of(context, limits, flow)
@@ -332,10 +332,10 @@ def _may_be_remembered(context: RequestContext, services: PipelineServices) -> b
 
 
 async def _serve_aggregated(context: RequestContext, services: PipelineServices) -> Response:
-    """Have another server respond. It begins in a turn of its flow, once the client's connection forwards it."""
+    """Have another server respond; the client's connection forwards the request to it, without the seat."""
     assert context.aggregated is not None
     response = await services.serve_api_service(context, context.aggregated)
-    return forward_in_turn(context, response, services.limits)
+    return respond_in_turn(context, response, services.limits)
 
 
 async def _serve_with_fault(context: RequestContext, services: PipelineServices) -> Response:
