@@ -14,6 +14,7 @@ import ssl
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
+from weakref import WeakValueDictionary
 
 import trio
 
@@ -23,6 +24,9 @@ from rewound.gateway.outgoing.response import ResponseError, ResponseReader
 from rewound.gateway.outgoing.streams import ByteStream, SocketByteStream, TlsStream
 
 IDLE_SECONDS: Final = 90.0
+# Connections to one address that are being opened for clients. Further ones would not be open sooner, and all of them
+# together would hold the event loop: hundreds of requests may begin to wait for one server at the same moment.
+MAX_OPENING: Final = 16
 _SAFE: Final = "!$%&'()*+,/:;=?@[]~"  # in a request target, beside what is never quoted
 
 
@@ -54,6 +58,7 @@ class Connections:
         self._idle: list[tuple[float, Endpoint, ByteStream]] = []  # since when; the oldest first
         self._turns = SharedTurns()
         self._outgoing = ssl.MemoryBIO()  # of all connections
+        self._opening: WeakValueDictionary[tuple[str, int], trio.CapacityLimiter] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._idle)
@@ -82,6 +87,14 @@ class Connections:
         idle, self._idle = self._idle, []
         for _, _, stream in idle:
             stream.close()
+
+    def opening(self, endpoint: Endpoint) -> trio.CapacityLimiter:
+        """Limits the connections to the address of the endpoint that are being opened, where the caller uses it."""
+        limiter = self._opening.get((endpoint.host, endpoint.port))
+        if limiter is None:
+            limiter = trio.CapacityLimiter(MAX_OPENING)
+            self._opening[endpoint.host, endpoint.port] = limiter
+        return limiter
 
     async def connect(self, endpoint: Endpoint) -> ByteStream:
         """OSError (ssl.SSLError among these), ResponseError of a proxy."""

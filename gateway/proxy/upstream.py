@@ -73,10 +73,23 @@ class UpstreamFailed(Exception):
 
 
 async def connect(connections: Connections, target: Target) -> ByteStream:
-    """A new connection. BadRequest if the address is not allowed, Unreachable."""
-    endpoint = target.endpoint
+    """A new connection, in turn with others to the address. BadRequest if that is not allowed, Unreachable."""
+    opening, began = connections.opening(target.endpoint), trio.current_time()
     try:
         with trio.fail_after(target.connect_seconds):
+            await opening.acquire()
+    except trio.TooSlowError:
+        raise Unreachable(f"dial tcp {target.authority}: i/o timeout") from None
+    try:
+        return await _connect(connections, target, began + target.connect_seconds)
+    finally:
+        opening.release()
+
+
+async def _connect(connections: Connections, target: Target, deadline: float) -> ByteStream:
+    endpoint = target.endpoint
+    try:
+        with trio.fail_at(deadline):
             transport = await connections.dial(endpoint)
     except trio.TooSlowError:
         raise Unreachable(f"dial tcp {target.authority}: i/o timeout") from None
