@@ -1,13 +1,19 @@
-"""Links that tests cut: nothing, or only requests, or resets pass, and what was held arrives afterwards."""
+"""Links that tests cut: nothing, or only requests, or resets pass, and what was held arrives afterwards. Members of a
+real etcd that are cut off have no leader, and the others have one.
+"""
 
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
+import trio
 
+from tests.etcd_members import EtcdMembers, needs_etcd
 from tests.network import Link, Network
 from tests.ports import reserve_port
 
@@ -99,3 +105,28 @@ def test_unnamed_connection_stops_with_any_link_of_its_target() -> None:
         network.cut({("c", "b"): "refused"})
         with pytest.raises(ConnectionResetError):
             client.recv(10)
+
+
+@needs_etcd
+def test_leader_of_etcd_that_is_cut_off_is_the_only_one_without_a_quorum(tmp_path: Path) -> None:
+    members = EtcdMembers(3, tmp_path, relayed=True)
+    links = [Link("", one.name, one.peer_port, one.own_peer_port) for one in members.members]
+    with closing(Network(links)) as network:
+        try:
+            members.start()
+            leader = trio.run(members.leader)
+            others = [one for one in members.members if one is not leader]
+            cut = network.cut({(leader.name, one.name): "silent" for one in others})
+            wait_until_healthy(members, [one.name for one in others])
+            network.join(cut)
+            wait_until_healthy(members, [one.name for one in members.members])
+        finally:
+            members.kill()
+
+
+def wait_until_healthy(members: EtcdMembers, names: list[str]) -> None:
+    """These and no others."""
+    deadline = time.monotonic() + SECONDS
+    while (found := [one.name for one in members.members if one.healthy()]) != names:
+        assert time.monotonic() < deadline, f"{found} are healthy"
+        time.sleep(0.05)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,6 +55,10 @@ FAULTS = (
 SETTLE_SECONDS = 90.0  # a bound for a busy machine
 _BETWEEN_SECONDS = 0.05
 _UNCERTAIN = (500, 503, 504)
+_WRITES = (
+    'apiserver_current_inflight_requests{request_kind="mutating"} ',
+    "rewound_commit_waiting_events ",
+)
 
 
 class AnyNode:
@@ -274,6 +279,8 @@ class EtcdTrial:
                 node.start()
         for node in self._cluster.nodes:
             node.wait_ready()
+        for node in self._cluster.nodes:
+            _wait_for_writes(node)
         self._follower.read_to_the_end()  # a process opens a journal once
         events = self._same_events()
         run.contents = read_journal(self._journal)
@@ -363,6 +370,35 @@ class EtcdTrial:
             self._observations.events,
             max(pauses),
         )
+
+
+def _wait_for_writes(node: NodeProcess) -> None:
+    """Until a node writes nothing any more: clients disconnect without waiting, and their writes take effect later.
+
+    A write waits for the newest version first, and is counted afterwards; a read that waited for it came after it.
+    """
+    client, deadline = Client(node.port), time.monotonic() + SETTLE_SECONDS
+    try:
+        while True:
+            status, _ = client.call("GET", "/api/v1/namespaces?limit=1")
+            if status == 200 and not any(_unfinished(node)):
+                return
+            assert time.monotonic() < deadline, f"{node.name} still writes"
+            time.sleep(0.1)
+    finally:
+        client.close()
+
+
+def _unfinished(node: NodeProcess) -> Iterator[float]:
+    """How many requests that write ran within the last seconds, and how many events wait."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{node.port}/metrics", headers={"Authorization": f"Bearer {one_server.TOKEN}"}
+    )
+    with urllib.request.urlopen(request, timeout=one_server.TIMEOUT) as response:
+        lines = response.read().decode().splitlines()
+    found = [line.rpartition(" ") for line in lines if line.startswith(_WRITES)]
+    assert len(found) == len(_WRITES), "the metrics of writes have other names"
+    return (float(number) for _, _, number in found)
 
 
 def _events(node: NodeProcess) -> list[object]:
