@@ -15,7 +15,7 @@ import trio
 from rewound.actors.conversion.converter import Converter
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition, Versions
-from rewound.actors.runtime.turns import Turn
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.document import api_version_of, decode, version_of, with_api_version
 
 CACHED_BYTES: Final = 8 << 20
@@ -52,7 +52,7 @@ class ConvertedObjects:
             if api_version_of(converted[index]) != target:
                 others.append(index)
             if turn.over():
-                await trio.lowlevel.checkpoint()
+                await next_turn()
                 turn = Turn()
         if others:
             documents = [converted[index] for index in others]

@@ -22,7 +22,7 @@ from rewound.actors.errors import NotFound, RequestError
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import COLLECTION, Delete, DeleteOptions, Outcome, WriteContext
 from rewound.actors.resource.directory import Directory
-from rewound.actors.runtime.turns import Turn
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.reads import Listing, ListOptions, Reads
 
 # Commands sent before waiting for their replies: as many as one commit should carry, far below a mailbox's capacity.
@@ -60,7 +60,7 @@ async def _keys(bodies: list[bytes]) -> list[list[Key]]:
     for body in bodies:
         keys.append(_key(body))
         if turn.over():
-            await trio.lowlevel.checkpoint()
+            await next_turn()
             turn = Turn()
     return [keys[first : first + BATCH] for first in range(0, len(keys), BATCH)]
 

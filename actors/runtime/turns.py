@@ -1,15 +1,19 @@
-"""Turns on the event loop: long work looks at the clock and runs a checkpoint after each turn.
+"""Turns on the event loop: long work looks at the clock after each step, and waits for its next turn.
 
 Nothing may hold the loop for longer than five milliseconds. A turn is shorter, because work overruns it: it looks at
-the clock only between steps.
+the clock only between steps. In a pass of the event loop one task has a turn (`next_turn`): however many requests read
+long lists, any other request waits for one turn of them, not for one of each.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
 
 import trio
 
@@ -71,6 +75,57 @@ class ProcessorTurn(Turn):
 
     def over(self) -> bool:
         return super().over() and processor_now() >= self._used_up
+
+
+# Whose request the task serves: users have turns one after the other. "" is the server itself.
+user_at_work: Final[ContextVar[str]] = ContextVar("user_at_work", default="")
+
+
+async def next_turn() -> None:
+    """Wait until other tasks have run, and for the next turn of long work of this user."""
+    try:
+        turns = _long_turns.get()
+    except LookupError:
+        turns = _LongTurns()
+        _long_turns.set(turns)
+    await turns.next(user_at_work.get())
+
+
+class _LongTurns:
+    """The tasks that wait for a turn, by user. A task of its own lets one of them go on in each pass."""
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = OrderedDict()
+        self._runs = False
+
+    async def next(self, user: str) -> None:
+        task = trio.lowlevel.current_task()
+        self._waiting.setdefault(user, deque()).append(task)
+        if not self._runs:
+            self._runs = True
+            trio.lowlevel.spawn_system_task(self._run, name="turns of long work")
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._waiting[user].remove(task)
+            if not self._waiting[user]:
+                del self._waiting[user]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                user, tasks = self._waiting.popitem(last=False)
+                trio.lowlevel.reschedule(tasks.popleft())
+                if tasks:
+                    self._waiting[user] = tasks  # behind the other users
+                await trio.lowlevel.checkpoint()
+        finally:
+            self._runs = False
+
+
+_long_turns: Final[trio.lowlevel.RunVar[_LongTurns]] = trio.lowlevel.RunVar("long_turns")
 
 
 class SharedTurns:

@@ -21,7 +21,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.clock import Clock
 from rewound.actors.runtime.outside import outside
-from rewound.actors.runtime.turns import ProcessorTurn
+from rewound.actors.runtime.turns import ProcessorTurn, next_turn
 from rewound.actors.selectors import FieldSelector, LabelSelector, matcher
 from rewound.actors.selectors.matcher import Match
 from rewound.actors.store.addressing import not_found
@@ -273,7 +273,7 @@ class ListReader:
     """Reads a list in turns: each step is one read transaction and some milliseconds of work, all read one
     version.
 
-    `Reads.open` makes a `ListReader`; between two steps its caller runs a checkpoint, or waits until a client
+    `Reads.open` makes a `ListReader`; between two steps its caller waits for its next turn, or waits until a client
     has taken what was read. Steps after the first read the version of the first, as the pages of a client do. A
     step may return nothing although the list goes on: a selector may not match for long, and an old version is
     rebuilt in steps too.
@@ -415,13 +415,13 @@ class ListReader:
     async def read(self, size: int | None = None) -> list[bytes]:
         """Take steps until there is at least one object, or none is left."""
         while not (bodies := self.step(size)) and not self.complete:
-            await trio.lowlevel.checkpoint()
+            await next_turn()
         return bodies
 
     async def read_all(self) -> Listing:
         bodies = self.step()
         while not self.complete:
-            await trio.lowlevel.checkpoint()
+            await next_turn()
             bodies += self.step()
         return self.listing(bodies)
 

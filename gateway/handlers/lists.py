@@ -19,6 +19,7 @@ from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import TimedOut
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import next_turn
 from rewound.actors.store.reads import Listing, ListOptions, ListReader
 from rewound.gateway.handlers.encoders import Encoder, Encoders, encode_document
 from rewound.gateway.memory.budget import SMALL, MemoryBudget
@@ -241,7 +242,7 @@ async def _read_short(reader: ListReader, bodies: list[bytes]) -> None:
     """Read on as long as the list may turn out to be short, and until there is at least one object."""
     size = sum(map(len, bodies))
     while not reader.complete and (not bodies or size * _ratio(reader, len(bodies)) <= WHOLE):
-        await trio.lowlevel.checkpoint()
+        await next_turn()
         more = reader.step()
         size += sum(map(len, more))
         bodies += more
@@ -352,6 +353,7 @@ class ListParts:
             return part
         if self._ended:
             raise StopAsyncIteration
+        await next_turn()
         part = await self._encode(self._left or await self._read())
         if not self._count(len(part)):
             self._size = SMALL_PART  # from now on

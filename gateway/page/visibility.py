@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import trio
 
 from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
 from rewound.actors.identity import User
@@ -22,7 +21,7 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.rewind.rights import REWIND, SECRETS
 from rewound.actors.rewind.timeline import Track
-from rewound.actors.runtime.turns import Turn
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.describe.discovery import rewindable
 from rewound.journal.log import Journal
 
@@ -97,7 +96,7 @@ class Visibility:
                     users = await self._may(user, "get", seen.definition, where, "history")
                     visible.add(type_id, seen, namespace, users=users)
                 if turn.over():  # many types and namespaces are thousands of decisions
-                    await trio.lowlevel.checkpoint()
+                    await next_turn()
                     turn = Turn()
         return visible
 

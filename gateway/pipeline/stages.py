@@ -22,6 +22,7 @@ from rewound.actors.flowcontrol.priority_and_fairness import BYTES_PER_SEAT
 from rewound.actors.flowcontrol.seats import Flow
 from rewound.actors.identity import AUTHENTICATED, MASTERS
 from rewound.actors.runtime.outside import outside
+from rewound.actors.runtime.turns import user_at_work
 from rewound.gateway.exchange import Exchange
 from rewound.gateway.memory.budget import NO_MEMORY, TooManyRequests
 from rewound.gateway.memory.process import ProcessMemory
@@ -154,6 +155,7 @@ def _identify(context: RequestContext, services: PipelineServices, found: Authen
     context.user = user = found.user
     if not request.peer.known and AUTHENTICATED in user.groups:
         request.peer.known = True
+    user_at_work.set(user.name)
     services.metrics.authentications.succeed(user.name)
     if request.reserved:
         services.memory.assign(request, user.name)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
-import trio
 
 from rewound.actors.rewind.long_work import LongWork
-from rewound.actors.runtime.turns import Turn
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.wire.worker_threads import encode_in_thread
 
 T = TypeVar("T")
@@ -30,5 +29,5 @@ async def run_in_turns(steps: LongWork[T]) -> T:
             continue
         result = work.run()
         if turn.over():
-            await trio.lowlevel.checkpoint()
+            await next_turn()
             turn = Turn()

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
-import trio
 
 from rewound.actors.golang.json import dumps
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import Turn
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.wire import yaml
 from rewound.gateway.wire.json import pretty
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder, load
@@ -70,7 +69,7 @@ async def encode_elements(
         if size >= most:
             break
         if turn.over():
-            await trio.lowlevel.checkpoint()
+            await next_turn()
             turn = Turn()
     return elements
 

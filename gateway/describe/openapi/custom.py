@@ -23,7 +23,7 @@ from rewound.actors.kinds.structural.openapi import published
 from rewound.actors.names import Names
 from rewound.actors.names import Names as Dialect
 from rewound.actors.runtime.large_work import LARGE_BYTES
-from rewound.actors.runtime.turns import Turn
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.describe.compressed import collect_body
 from rewound.gateway.describe.openapi.kinds import Kinds
 from rewound.gateway.describe.openapi.naming import Naming
@@ -101,7 +101,7 @@ class CustomDocuments:
                 self._fragments.keep(one, fragment)
             found.append(fragment)
             if turn.over():
-                await trio.lowlevel.checkpoint()
+                await next_turn()
                 turn = Turn()
         return found
 
