@@ -51,7 +51,7 @@ class OwnCommits:
         self._feed = feed
         self._committed = committed
 
-    def wait(self) -> Awaitable[None] | None:
+    def missing(self) -> Awaitable[None] | None:
         """What to await until the feed has all that other processes can have read; None if it has."""
         if self._committed() <= self._feed.head:
             return None

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-
 from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
 from rewound.actors.identity import User
 from rewound.actors.kinds.catalog import Catalog

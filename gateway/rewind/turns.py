@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
-
 from rewound.actors.rewind.long_work import LongWork
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.wire.worker_threads import encode_in_thread

@@ -128,7 +128,7 @@ async def run_writer(
         extensions = Extensions(
             binds=role.binds,
             accept_share=page.accept_share(role.index, role.workers),
-            catch_up=lambda _: own.wait(),
+            catch_up=lambda _: own.missing(),
             shared=shared.shared,
             holder=quotas.holder,
         )

@@ -95,11 +95,11 @@ async def test_process_that_writes_waits_for_its_feed_only_if_others_can_have_se
     journal: Journal, follower: Follower, autojump_clock: object
 ) -> None:
     own = OwnCommits(journal, follower.feed, lambda: follower.committed)
-    assert own.wait() is None
+    assert own.missing() is None
     follower.committed = 1  # right before the commit
-    assert own.wait() is None
+    assert own.missing() is None
     journal.append([event(1)])  # by a thread: its event is not published yet
-    later = own.wait()
+    later = own.missing()
     assert later is not None
     waited = False
 
@@ -113,4 +113,4 @@ async def test_process_that_writes_waits_for_its_feed_only_if_others_can_have_se
         await trio.sleep(10)
         assert not waited
         follower.feed.publish([event(1)])
-    assert own.wait() is None
+    assert own.missing() is None
