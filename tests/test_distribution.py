@@ -129,6 +129,7 @@ def test_project_with_packages_of_the_same_names_runs_with_rewound_dev(
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+@pytest.mark.slow
 def test_type_checkers_find_the_types(installed: Path, project: Path) -> None:
     pytest.importorskip("mypy", reason="make check installs it")
     program = "import rewound\n\nwith rewound.start() as server:\n    reveal_type(server.version)\n"

@@ -29,6 +29,8 @@ ABOUT_NAMES = {
     ("gateway/aggregation/on_demand.py", "NAMES[self._settings.dialect]"),
     ("gateway/composition/open_store.py", "NAMES[settings.dialect]"),
     ("gateway/settings/settings.py", "NAMES[self.dialect]"),
+    ("gateway/explore/invariants.py", "NAMES[dialect]"),
+    ("gateway/explore/server.py", "NAMES[dialect]"),
     ("gateway/replay/replay.py", "NAMES[recording.dialect]"),
     ("gateway/replay/writable.py", "NAMES[recording.dialect]"),
     ("actors/store/etcd/copy.py", "cluster.dialect != dialect"),  # nodes of one cluster have one

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from benchmarks.run import main
 
 WORKS = ("memory-idle", "start", "create", "patch", "apply", "patch-contended", "get", "page-small-deep")
 TRANSPORTS = {"get-h1", "get-h2", "get-h2-10", "create-h1", "create-h2", "create-h2-10"}
 
 
+@pytest.mark.slow
 def test_run_starts_and_measures_our_server(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     sizes = ["--quick", "--seconds", "0.05", "--warmup", "0.02", "--deletes", "40"]

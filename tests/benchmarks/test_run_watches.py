@@ -25,6 +25,7 @@ FIGURES = {
 SOME = ("fanout-plain-websocket", "catch-up-plain", "fanout-h1", "fanout-h2", "fanout-h2-10", "stalled")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "works", [pytest.param(SOME, id="some"), pytest.param(tuple(FIGURES), marks=pytest.mark.slow, id="all")]
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.robustness.backlog import write_backlog
 from tests.robustness.termination import while_compacting
 from tests.robustness.trial import FORGET, trial
@@ -11,6 +13,7 @@ from tests.robustness.trial import FORGET, trial
 EVENTS, OBJECTS = 8000, 200
 
 
+@pytest.mark.slow
 def test_killed_while_compacting(tmp_path: Path) -> None:
     with trial(tmp_path, "compacting", FORGET) as one:
         write_backlog(one.cluster.journal, events=EVENTS, objects=OBJECTS)

@@ -95,6 +95,7 @@ def position(out: Path) -> int:
         return 0
 
 
+@pytest.mark.slow
 async def test_same_recording_as_over_chunks_through_a_kill_of_the_server(tmp_path: Path) -> None:
     """With the client certificate and the CA of a kubeconfig file."""
     kubeconfig, outs = tmp_path / "data" / "admin.kubeconfig", (tmp_path / "chunks", tmp_path / "websocket")

@@ -14,6 +14,7 @@ from typing import Any
 
 import h11
 import httpx
+import pytest
 import trio
 
 from tests.gateway.api import ADMIN
@@ -359,6 +360,7 @@ async def follow(server: Server, version: str, seen: list[str]) -> None:
         await trio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_children_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     async with process(tmp_path, "--workers", "2") as server:
         running = children(server)
