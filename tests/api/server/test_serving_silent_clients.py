@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import pytest
 import trio
 
 from tests.gateway.api import ADMIN
@@ -123,6 +124,7 @@ async def request(client: RawClient, path: str, *, method: str = "GET", end: boo
     return await client.request(path, method=method, fields=token, end=end)
 
 
+@pytest.mark.slow
 async def test_process_with_silent_clients_of_every_kind_ends_in_good_order(tmp_path: Path) -> None:
     async with serving(tmp_path) as (server, clients):
         head = (await server.client.get(PATH + "?limit=1")).json()["metadata"]["resourceVersion"]

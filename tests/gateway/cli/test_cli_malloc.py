@@ -31,6 +31,7 @@ def faults(how: str) -> int:
     return int(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
 def test_large_allocations_reuse_memory_without_page_faults() -> None:
     assert faults("configured") < 1000 < faults("default")
