@@ -35,7 +35,9 @@ async def test_api_is_served_and_its_data_stays(tmp_path: Path) -> None:
             [*command, "rewound.asgi:application"], env=environment, stdout=log, stderr=log
         )
     try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers) as client:
+        async with httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60
+        ) as client:
             await _wait_for(client, process, tmp_path / "log")
             assert (await client.post(MAPS, json=config_map("a"))).status_code == 201
             watch = await client.get(MAPS, params={"watch": "1", "timeoutSeconds": "1"})
