@@ -79,8 +79,10 @@ def test_refused_link_resets_connections_and_new_ones() -> None:
             client.recv(10)
         with pytest.raises(ConnectionResetError):
             server.recv(10)
-        again = socket.create_connection(("127.0.0.1", port), timeout=SECONDS)
-        with again, pytest.raises(ConnectionResetError):
+        with (
+            pytest.raises(ConnectionResetError),  # while it connects or when it reads
+            socket.create_connection(("127.0.0.1", port), timeout=SECONDS) as again,
+        ):
             again.recv(10)
         network.join(cut)
 

@@ -103,9 +103,9 @@ async def test_work_is_limited_to_a_share_and_a_burst(
         await trio.sleep(20)
     assert 0 <= bench.processor.now - 20 * share <= burst + 2 * TURN
     each = [sum(one.done for one in clients[index::addresses]) for index in range(addresses)]
-    assert max(each) - min(each) < 3 * TURN, "addresses take turns"
+    assert max(each) - min(each) < 8 * TURN, "addresses take turns"
     done = [one.done for one in clients]
-    assert max(done) - min(done) < 3 * TURN, "and so do the connections of an address"
+    assert max(done) - min(done) < 8 * TURN, "and so do the connections of an address"
     assert bench.work.delays > 40
 
 
