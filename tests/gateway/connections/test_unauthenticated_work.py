@@ -154,7 +154,8 @@ async def test_few_work_between_two_polls(autojump_clock: MockClock) -> None:
             await checkpoint()
             most, last = max(most, bench.processor.now - last), bench.processor.now
             autojump_clock.jump(0.1)  # as if the machine were too busy to let the server have its share
-        assert TURN <= most <= SHARES.step + 2 * TURN
+        # The task that counts runs somewhere in a pass, so that it may see a part of two.
+        assert TURN <= most <= 2 * (SHARES.step + TURN)
         assert bench.processor.now > 100 * TURN
 
 
