@@ -214,6 +214,20 @@ def _compare(
     }
 
 
+def steady_load(rate: float, watchers: int, writes: float) -> Load:
+    """Requests at a rate, of which a part are writes; every write is a change that all watchers get."""
+    return Load(
+        nodes=watchers,
+        lease_interval=1e9,
+        status_interval=1e9,
+        pods_per_node=0,
+        pod_changes=0.0,
+        reads=rate * (1 - writes) / watchers,
+        broadcasts=rate * writes,
+        controllers=0,
+    )
+
+
 def modelled(costs: Figures, rate: float, seconds: float) -> Cluster:
     """A run of the model: every write is a change that all watchers get."""
     model = Costs(
@@ -229,17 +243,7 @@ def modelled(costs: Figures, rate: float, seconds: float) -> Cluster:
         base_mb=0.0,
         object_bytes=0.0,
     )
-    load = Load(
-        nodes=WATCHERS,
-        lease_interval=1e9,
-        status_interval=1e9,
-        pods_per_node=0,
-        pod_changes=0.0,
-        reads=rate * (1 - WRITES) / WATCHERS,
-        broadcasts=rate * WRITES,
-        controllers=0,
-    )
     layout = Layout(1, workers=1, rtt_ms=costs["rtt_ms"], journal="disk")
-    run = Cluster(load, layout, model, seed=1)
+    run = Cluster(steady_load(rate, WATCHERS, WRITES), layout, model, seed=1)
     run.run(seconds)
     return run

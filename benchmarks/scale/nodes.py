@@ -23,12 +23,12 @@ import trio
 
 from benchmarks.loads.client import Client
 from benchmarks.scale.light_load import Creates, Repeated
-from benchmarks.scale.model_check import OpenLoad
+from benchmarks.scale.model_check import OpenLoad, steady_load
 from benchmarks.scale.watchers import served
 from benchmarks.servers.cpu import cpu_seconds
 from benchmarks.servers.endpoint import Endpoint
 from benchmarks.servers.measured_server import MeasuredServer
-from benchmarks.simulate import Cluster, Costs, Layout, Load, summary
+from benchmarks.simulate import Cluster, Costs, Layout, summary
 from rewound.actors.etcd.api import Compare, Put
 from rewound.gateway.etcd.client import EtcdClient
 from tests.local_cluster import TOKEN, LocalCluster, local_cluster
@@ -240,19 +240,9 @@ def _modelled(found: Figures, rate: float, seconds: float) -> Cluster:
         base_mb=0.0,
         object_bytes=0.0,
     )
-    load = Load(
-        nodes=WATCHERS,
-        lease_interval=1e9,
-        status_interval=1e9,
-        pods_per_node=0,
-        pod_changes=0.0,
-        reads=rate * (1 - WRITES) / WATCHERS,
-        broadcasts=rate * WRITES,
-        controllers=0,
-    )
     etcd = {"commit_ms": one["etcd_ms"]["p50"], "read_ms": one["etcd_read_ms"]["p50"]}
     layout = Layout(3, workers=1, rtt_ms=0.1, **etcd)
-    run = Cluster(load, layout, costs, seed=1)
+    run = Cluster(steady_load(rate, WATCHERS, WRITES), layout, costs, seed=1)
     run.run(seconds)
     return run
 

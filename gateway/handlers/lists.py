@@ -109,12 +109,11 @@ class ListHandler:
             return await self._respond_converted(context, definition, encoder, found, bodies)
         if isinstance(found, Listing):
             return await self._respond_counted(context, encoder, found)
-        if not found.complete:
-            long = self._in_parts if context.protobuf is None else self._whole_protobuf
-            return await long(context, encoder, found, bodies)
         layout, element = _form(context, encoder)
-        elements = await encode_elements(element, bodies, layout.in_thread, _GROWTH * WHOLE)
-        if len(elements) < len(bodies):
+        elements: list[bytes] = []
+        if found.complete:
+            elements = await encode_elements(element, bodies, layout.in_thread, _GROWTH * WHOLE)
+        if not found.complete or len(elements) < len(bodies):
             long = self._in_parts if context.protobuf is None else self._whole_protobuf
             return await long(context, encoder, found, bodies)
         response = await _whole(context, encoder, found.listing(bodies), layout, element, elements)
