@@ -47,6 +47,24 @@ class LabelRequirement(NamedTuple):
     operator: str
     values: tuple[str, ...] = ()  # sorted, each once
 
+    @classmethod
+    def checked(cls, key: str, operator: str, values: tuple[str, ...]) -> LabelRequirement:
+        """A requirement that was not parsed from text; raises BadRequest if no text could say it."""
+        if operator in (IN, NOT_IN) and not values:
+            raise _unparsable(
+                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
+            )
+        if operator in (EXISTS, ABSENT) and values:
+            raise _unparsable("values: Invalid value: values set must be empty for exists and does not exist")
+        if operator in (GREATER, LESS) and len(values) != 1:
+            raise _unparsable(
+                "values: Invalid value: for 'Gt', 'Lt' operators, exactly one value is required"
+            )
+        problems = [] if _PLAIN(key) else qualified_name(key)
+        if problems:
+            raise _unparsable(_invalid("key", key, "; ".join(problems)))
+        return _checked(cls(key, operator, values))
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
         if value is None:

@@ -1,0 +1,138 @@
+"""Which nodes the fields of a pod allow: nodeSelector, required node affinity, and tolerations of taints.
+
+The DaemonSet controller and the scheduler ask the same question. `NodeRequirement` is compiled from a pod spec once and
+asked for many nodes. A term of node affinity that does not compile, or that is empty, matches no node; the other terms
+still count, because terms are alternatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rewound.actors.errors import BadRequest
+from rewound.actors.messages import Object
+from rewound.actors.selectors.labels import (
+    ABSENT,
+    EXISTS,
+    GREATER,
+    IN,
+    LESS,
+    NOT_IN,
+    LabelRequirement,
+    LabelSelector,
+)
+
+NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "PreferNoSchedule", "NoExecute"
+_OPERATORS: Final = {
+    "In": IN,
+    "NotIn": NOT_IN,
+    "Exists": EXISTS,
+    "DoesNotExist": ABSENT,
+    "Gt": GREATER,
+    "Lt": LESS,
+}
+_NAME: Final = "metadata.name"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One term of a node selector: all of its requirements must hold."""
+
+    labels: LabelSelector
+    is_name: tuple[str, ...] = ()
+    is_not_name: tuple[str, ...] = ()
+
+    @classmethod
+    def compile(cls, term: Object) -> NodeTerm | None:
+        """None: it matches no node."""
+        expressions, fields = term.get("matchExpressions", ()), term.get("matchFields", ())
+        if not expressions and not fields:
+            return None
+        try:
+            labels = LabelSelector(tuple(_requirement(expression) for expression in expressions))
+        except (BadRequest, KeyError):
+            return None
+        if not all(_is_field(field) for field in fields):
+            return None
+        return cls(labels, tuple(_names(fields, "In")), tuple(_names(fields, "NotIn")))
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        if any(name != wanted for wanted in self.is_name) or name in self.is_not_name:
+            return False
+        return self.labels.matches(labels)
+
+
+def _requirement(expression: Object) -> LabelRequirement:
+    values = tuple(sorted(set(expression.get("values", ()))))
+    return LabelRequirement.checked(expression["key"], _OPERATORS[expression["operator"]], values)
+
+
+def _is_field(field: Object) -> bool:
+    # The name is the only field of a node that a term may compare.
+    return field["key"] == _NAME and field["operator"] in ("In", "NotIn") and len(field["values"]) == 1
+
+
+def _names(fields: Iterable[Object], operator: str) -> Iterable[str]:
+    return (field["values"][0] for field in fields if field["operator"] == operator)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector:
+    """Alternatives: one matching term is enough, and no term at all matches nothing."""
+
+    terms: tuple[NodeTerm, ...]
+
+    @classmethod
+    def compile(cls, selector: Object) -> NodeSelector:
+        compiled = map(NodeTerm.compile, selector.get("nodeSelectorTerms", ()))
+        return cls(tuple(term for term in compiled if term is not None))
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        return any(term.matches(name, labels) for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequirement:
+    """What nodeSelector and the required node affinity of a pod spec ask of a node."""
+
+    labels: Mapping[str, str]
+    affinity: NodeSelector | None
+
+    @classmethod
+    def of_pod(cls, spec: Object) -> NodeRequirement:
+        required = (
+            (spec.get("affinity") or {})
+            .get("nodeAffinity", {})
+            .get("requiredDuringSchedulingIgnoredDuringExecution")
+        )
+        return cls(spec.get("nodeSelector", {}), required and NodeSelector.compile(required))
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        for key, value in self.labels.items():
+            if labels.get(key) != value:
+                return False
+        return self.affinity is None or self.affinity.matches(name, labels)
+
+
+def tolerates(toleration: Object, taint: Object) -> bool:
+    if toleration.get("effect", "") not in ("", taint["effect"]):
+        return False
+    if toleration.get("key", "") not in ("", taint["key"]):
+        return False
+    match toleration.get("operator", ""):
+        case "" | "Equal":
+            return bool(toleration.get("value", "") == taint.get("value", ""))
+        case operator:
+            return bool(operator == "Exists")
+
+
+def untolerated(
+    taints: Sequence[Object], tolerations: Sequence[Object], effects: tuple[str, ...]
+) -> Object | None:
+    """The first taint with one of these effects that no toleration tolerates."""
+    for taint in taints:
+        if taint["effect"] in effects and not any(tolerates(each, taint) for each in tolerations):
+            return taint
+    return None
