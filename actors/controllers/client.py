@@ -13,8 +13,18 @@ from typing import TypeVar
 import trio
 
 from rewound.actors.errors import RequestError
+from rewound.actors.identity import AUTHENTICATED, User
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace
+from rewound.actors.messages import (
+    Create,
+    Delete,
+    DeleteOptions,
+    Object,
+    Patch,
+    Replace,
+    Submit,
+    WriteContext,
+)
 from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.write_context import WriteContexts
@@ -25,11 +35,12 @@ _PATCHED = ("uid", "resourceVersion", "ownerReferences", "finalizers")
 
 class Client:
     def __init__(
-        self, directory: Directory, write_contexts: WriteContexts, user: str, manager: str = MANAGER
+        self, directory: Directory, write_contexts: WriteContexts, user: User | str, manager: str = MANAGER
     ) -> None:
         self._directory = directory
         self._write_contexts = write_contexts
-        self.user = user
+        self._identity = user
+        self.user = user if isinstance(user, str) else user.name
         self._manager = manager
 
     @classmethod
@@ -39,11 +50,25 @@ class Client:
         """A client whose user is a service account of the system namespace."""
         return cls(directory, write_contexts, f"system:serviceaccount:{names.system_namespace}:{name}")
 
+    @classmethod
+    def of_account(
+        cls, directory: Directory, write_contexts: WriteContexts, names: Names, name: str
+    ) -> Client:
+        """Like `of_controller`, with the groups that the account would have: webhooks see them."""
+        accounts, namespace = "system:serviceaccounts", names.system_namespace
+        groups = (accounts, f"{accounts}:{namespace}", AUTHENTICATED)
+        user = User(f"system:serviceaccount:{namespace}:{name}", groups=groups)
+        return cls(directory, write_contexts, user)
+
     def now(self) -> int:
-        return self._write_contexts.new(self.user, self._manager).time
+        return self._write_contexts.now()
+
+    def _context(self, *, suffix: bool = False) -> WriteContext:
+        return self._write_contexts.new(self._identity, self._manager, suffix=suffix)
 
     async def create(self, definition: Definition, namespace: str, new: Object) -> bytes:
-        context = self._write_contexts.new(self.user, self._manager)
+        """Store a new object, which is decoded and has its defaults (`definition.schema.decode_object`)."""
+        context = self._context(suffix="generateName" in new["metadata"])
         outcome = await self._directory.ask(
             definition, Create(definition.api_version, namespace, new, context)
         )
@@ -56,7 +81,7 @@ class Client:
         """
         metadata = new["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        context = self._write_contexts.new(self.user, self._manager)
+        context = self._context()
         version = definition.api_version
         command: Replace | Patch = Replace(version, namespace, name, new, context, subresource)
         if definition.storage.versions is not None:
@@ -65,9 +90,34 @@ class Client:
         outcome = await self._directory.ask(definition, command)
         return outcome.body
 
+    async def patch(
+        self,
+        definition: Definition,
+        namespace: str,
+        name: str,
+        patch: object,
+        patch_format: str = "merge",
+        subresource: str = "",
+    ) -> bytes:
+        """Change fields of an object; `patch_format` is json, merge or strategic."""
+        context = self._context()
+        version = definition.api_version
+        command = Patch(version, namespace, name, patch_format, patch, context, subresource)
+        outcome = await self._directory.ask(definition, command)
+        return outcome.body
+
+    async def submit(
+        self, definition: Definition, namespace: str, name: str, subresource: str, sent: Object
+    ) -> bytes:
+        """Send an object to a subresource that takes it, such as a Binding or an Eviction."""
+        context = self._context()
+        command = Submit(definition.api_version, namespace, name, subresource, sent, context)
+        outcome = await self._directory.ask(definition, command)
+        return outcome.body
+
     async def apply(self, definition: Definition, namespace: str, name: str, applied: Object) -> bytes:
         """Apply fields to an existing object, and take them over from other managers; raises NotFound without it."""
-        context = self._write_contexts.new(self.user, self._manager)
+        context = self._context()
         command = Patch(definition.api_version, namespace, name, "apply", applied, context, force=True)
         outcome = await self._directory.ask(definition, command)
         return outcome.body
@@ -80,7 +130,7 @@ class Client:
         options: DeleteOptions,
         verb: str = "delete",
     ) -> None:
-        context = self._write_contexts.new(self.user, self._manager)
+        context = self._context()
         command = Delete(definition.api_version, namespace, name, context, options, verb)
         await self._directory.ask(definition, command)
 

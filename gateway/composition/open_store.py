@@ -324,6 +324,13 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
     loops = controllers(context, store.publication)
     store.loops.extend(loops)
     running: list[Task] = [(loop.name, loop.run) for loop in loops]
+    if settings.controllers.runs_workloads(store.rules):
+        # Here, because an API server alone need not load them.
+        from rewound.actors.workloads.built_in import Workloads
+
+        workloads = Workloads(context)
+        store.loops.extend(workloads.loops)
+        running += workloads.tasks
     if store.node is None:
         yield from running
     else:

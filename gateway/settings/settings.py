@@ -94,6 +94,10 @@ CONTROLLERS: Final = (
     "serviceaccount-token",
     "tokencleaner",
 )
+# Those that make a cluster of stored objects. They run if they are chosen: an API server alone has none of them.
+WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = ()
+_DEFAULT: Final = "default"  # in --controllers: those that run without the flag
+_GROUPS: Final = ("*", _DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,25 +108,34 @@ class ControllerSettings:
     The names of controllers are those of v1.25. Only names here, so that reading the flags loads no controller.
     """
 
-    controllers: tuple[str, ...] = ("*",)
+    controllers: tuple[str, ...] = (_DEFAULT,)
     enable_bootstrap_token_auth: bool = False
     event_ttl: float = 3600.0  # 0: Events stay
 
     def __post_init__(self) -> None:
-        unknown = [one for one in self._patterns() if one != "*" and one.removeprefix("-") not in CONTROLLERS]
+        known = CONTROLLERS + WORKLOAD_CONTROLLERS
+        unknown = [
+            one for one in self._patterns() if one not in _GROUPS and one.removeprefix("-") not in known
+        ]
         if unknown:
             raise SettingsError(
                 "--controllers",
-                f"there is no controller {', '.join(map(repr, unknown))}; give * for all, a name, or -name for "
-                f"all but that one: {', '.join(CONTROLLERS)}",
+                f"there is no controller {', '.join(map(repr, unknown))}; give * for all, default for those that "
+                f"run without this flag, a name, or -name for all but that one: {', '.join(sorted(known))}",
             )
 
     def enabled_controllers(self, rules: Rules) -> frozenset[str]:
-        return frozenset(name for name in CONTROLLERS if self._enabled(name, rules))
-
-    def _enabled(self, name: str, rules: Rules) -> bool:
-        """The first item that names the controller decides, otherwise `*`."""
         patterns = self._patterns()
+        if patterns and all(one.startswith("-") for one in patterns):
+            patterns.append("*")
+        known = CONTROLLERS + WORKLOAD_CONTROLLERS
+        return frozenset(name for name in known if self._enabled(name, patterns, rules))
+
+    def runs_workloads(self, rules: Rules) -> bool:
+        return not self.enabled_controllers(rules).isdisjoint(WORKLOAD_CONTROLLERS)
+
+    def _enabled(self, name: str, patterns: list[str], rules: Rules) -> bool:
+        """The first item that names the controller decides, otherwise `*`, or `default` for those in it."""
         for one in patterns:
             if one in (name, f"-{name}"):
                 return one == name
@@ -130,7 +143,7 @@ class ControllerSettings:
             return False
         if name == PUBLISHER and rules.root_certificate == "absent":
             return False
-        return "*" in patterns
+        return "*" in patterns or (_DEFAULT in patterns and name in CONTROLLERS)
 
     def _patterns(self) -> list[str]:
         return [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]

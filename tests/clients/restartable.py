@@ -44,7 +44,7 @@ class RestartableServer:
         # Without the config maps of the publisher: the events are those of the test.
         flags = (
             *("--dialect", "kubernetes", "--secure-port", str(self._port)),
-            "--controllers=*,-root-ca-cert-publisher",
+            "--controllers=default,-root-ca-cert-publisher",
         )
         self._server = await self._stack.enter_async_context(process(self._folder, *flags))
 

@@ -23,7 +23,7 @@ CHANGED = HERE / "changed_by_v1_25.txt"  # to which the rules of the profile v1.
 SERVE = "env PYTHONPATH={root} {python} -m tests.conformance.through {transport} {{port}} --data-dir {{dir}}"
 # The rules of the documents, to which the recordings were brought where the two differ, whatever the dialect. They were
 # made on a server without these controllers: clients in them remove the finalizers of claims and volumes themselves.
-RULES = " --profile {profile} --controllers=*,-pv-protection,-pvc-protection"
+RULES = " --profile {profile} --controllers=default,-pv-protection,-pvc-protection"
 LONGEST = 3600  # seconds of all scenarios, on a busy machine
 TRANSPORTS = ("http1", "http2", "asgi-http1", "asgi-http2", "asgi-http3", "workers", "etcd")
 

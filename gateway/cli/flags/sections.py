@@ -486,9 +486,10 @@ def add_controllers(group: Any) -> None:
         group,
         "--controllers",
         "LIST",
-        "controllers to run: * for all, name for one, -name for all but that one; tokencleaner and "
-        "bootstrapsigner are in * only with --enable-bootstrap-token-auth, root-ca-cert-publisher only "
-        "with the rule root-certificate=published (default *)",
+        "controllers to run: * for all, name for one, -name for all but that one, default for those of an API "
+        "server alone, without workloads; tokencleaner and bootstrapsigner are in * only with "
+        "--enable-bootstrap-token-auth, root-ca-cert-publisher only with the rule "
+        "root-certificate=published (default: default)",
     )
     add_switch(
         group,

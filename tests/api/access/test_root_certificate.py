@@ -19,7 +19,7 @@ async def test_every_namespace_has_the_certificate_and_gets_it_back(dialect: str
     def is_published(response: ApiResponse) -> bool:
         return response.status == 200 and response.document["data"] == {"ca.crt": authority}
 
-    chosen = ControllerSettings(controllers=("*", "root-ca-cert-publisher"))
+    chosen = ControllerSettings(controllers=("default", "root-ca-cert-publisher"))
     async with served_securely(dialect=dialect, controllers=chosen) as api:
         await api.create("namespaces", {"metadata": {"name": "n"}})
         for namespace in ("default", "n", NAMES[dialect].system_namespace):

@@ -187,7 +187,7 @@ async def test_forged_claims_of_secret_tokens_are_refused() -> None:
 
 async def test_secret_is_filled_after_a_restart() -> None:
     async with served_securely() as api:
-        await api.restart(controllers=ControllerSettings(controllers=("*,-serviceaccount-token",)))
+        await api.restart(controllers=ControllerSettings(controllers=("default,-serviceaccount-token",)))
         await make_account(api)
         await make_secret(api)
         await api.restart(controllers=ControllerSettings())

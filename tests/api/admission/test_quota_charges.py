@@ -18,10 +18,10 @@ from tests.gateway.api import Api, Document, served
 
 HERE = "/api/v1/namespaces/charged"
 # Without its controller, nothing else writes the status.
-WITHOUT_CONTROLLER = ControllerSettings(controllers=("*", "-resourcequota", "-root-ca-cert-publisher"))
+WITHOUT_CONTROLLER = ControllerSettings(controllers=("default", "-resourcequota", "-root-ca-cert-publisher"))
 
 
-WITH_CONTROLLER = ControllerSettings(controllers=("*", "-root-ca-cert-publisher"))
+WITH_CONTROLLER = ControllerSettings(controllers=("default", "-root-ca-cert-publisher"))
 
 
 class RefusesCharges(Plugin):

@@ -9,12 +9,13 @@ import pytest
 from rewound.actors.controllers.built_in import controllers
 from rewound.gateway.cli.flags.parser import parse_flags
 from rewound.gateway.settings.checks import SettingsError
-from rewound.gateway.settings.settings import CONTROLLERS, WITH_BOOTSTRAP_TOKENS
+from rewound.gateway.settings.settings import CONTROLLERS, WITH_BOOTSTRAP_TOKENS, WORKLOAD_CONTROLLERS
 from tests.actors.controllers.control_plane import open_control_plane
 from tests.actors.controllers.signing_requests import controller_context
 from tests.cases import cases
 
-ALL = frozenset(CONTROLLERS)
+DEFAULT = frozenset(CONTROLLERS)
+ALL = DEFAULT | frozenset(WORKLOAD_CONTROLLERS)
 
 
 def enabled(*flags: str, dialect: str = "kubernetes") -> frozenset[str]:
@@ -22,9 +23,10 @@ def enabled(*flags: str, dialect: str = "kubernetes") -> frozenset[str]:
     return settings.controllers.enabled_controllers(settings.rules)
 
 
-def test_all_run_by_default_but_those_of_bootstrap_tokens() -> None:
-    assert enabled() == enabled("--controllers=*") == ALL - {"bootstrapsigner", "tokencleaner"}
-    assert enabled("--enable-bootstrap-token-auth") == ALL
+def test_those_of_an_api_server_run_by_default_but_those_of_bootstrap_tokens() -> None:
+    assert enabled() == enabled("--controllers=default") == DEFAULT - {"bootstrapsigner", "tokencleaner"}
+    assert enabled("--enable-bootstrap-token-auth") == DEFAULT
+    assert enabled("--controllers=*") == ALL - {"bootstrapsigner", "tokencleaner"}
     assert WITH_BOOTSTRAP_TOKENS == ("bootstrapsigner", "tokencleaner")
 
 
@@ -33,7 +35,7 @@ def test_publisher_runs_by_its_rule_or_if_chosen() -> None:
     assert enabled() - enabled(dialect="cluster") == {one}
     assert enabled("--rule=root-certificate=published", dialect="cluster") == enabled()
     assert enabled("--rule=root-certificate=absent") == enabled() - {one}
-    assert enabled(f"--controllers=*,{one}", dialect="cluster") == enabled()
+    assert enabled(f"--controllers=default,{one}", dialect="cluster") == enabled()
     assert enabled(f"--controllers={one}", dialect="cluster") == {one}
     assert one not in enabled(f"--controllers=*,-{one}")
 
@@ -63,7 +65,9 @@ async def test_event_expiry_can_be_turned_off(tmp_path: Path) -> None:
         (["--controllers=namespace"], {"namespace"}),
         (["--controllers=namespace,endpoint"], {"namespace", "endpoint"}),
         (["--controllers=namespace", "--controllers=endpoint"], {"namespace", "endpoint"}),
-        (["--controllers=-namespace"], set()),
+        (["--controllers="], set()),
+        (["--controllers=-namespace", "--enable-bootstrap-token-auth"], ALL - {"namespace"}),
+        (["--controllers=default,-namespace", "--enable-bootstrap-token-auth"], DEFAULT - {"namespace"}),
         (["--controllers=*,-namespace", "--enable-bootstrap-token-auth"], ALL - {"namespace"}),
         (["--controllers=-namespace,*", "--enable-bootstrap-token-auth"], ALL - {"namespace"}),
         (["--controllers=*,tokencleaner"], ALL - {"bootstrapsigner"}),

@@ -1,0 +1,32 @@
+"""The workload controllers that a server runs, by their names in v1.25."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.loop import Controller, Loop
+from rewound.actors.workloads.controller import Parts
+
+Task = tuple[str, Callable[[], Awaitable[None]]]
+Build = Callable[[Parts], Controller[Any]]
+BY_NAME: Final[dict[str, Build]] = {}
+
+
+class Workloads:
+    """The loops of the chosen controllers, and the tasks that they need: all run under the supervisor."""
+
+    def __init__(self, context: ControllerContext, more: Iterable[tuple[str, Build]] = ()) -> None:
+        """`more` are controllers of other folders that share the cache."""
+        builders = {**BY_NAME, **dict(more)}
+        enabled = builders.keys() if context.enabled is None else builders.keys() & context.enabled
+        self.parts = Parts.of(context)
+        self.loops = tuple(Loop(builders[name](self.parts), context.feed) for name in sorted(enabled))
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        if not self.loops:
+            return ()
+        own: tuple[Task, ...] = (("workload cache", self.parts.cache.run), ("events", self.parts.events.run))
+        return (*own, *((loop.name, loop.run) for loop in self.loops))

@@ -1,0 +1,208 @@
+"""The objects that workload controllers read: decoded once for all of them, and never older than what they wrote.
+
+`Cache` follows the feed, which calls it for every committed batch before the writer of that batch gets its reply. So
+whoever has awaited a write finds it in the cache, and a decision that is made without an `await` in between is made
+about one state. Controllers need no record of what they expect to see.
+
+Objects are in the form in which they are stored, without managedFields. They are shared: nobody changes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from typing import Final
+
+import trio
+
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Object
+from rewound.actors.store.document import decode
+from rewound.journal.records import Event
+
+Key = tuple[str, str]  # namespace and name
+# Called with an object before and after a change; None: it did not exist, or was removed.
+Listener = Callable[[Object | None, Object | None], None]
+_NOTHING: Final[dict[Key, Object]] = {}
+
+
+def key_of(stored: Object) -> Key:
+    metadata = stored["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def controller_of(stored: Object) -> Object | None:
+    """The owner reference of the controller that manages the object."""
+    for reference in stored["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return reference  # type: ignore[no-any-return]
+    return None
+
+
+class Index:
+    """The objects of a collection by keys that a function finds in each."""
+
+    def __init__(self, keys_of: Callable[[Object], Iterable[Hashable]]) -> None:
+        self._keys_of = keys_of
+        self._found: dict[Hashable, dict[Key, Object]] = {}
+
+    def get(self, key: Hashable) -> Collection[Object]:
+        """The objects with this key, in the order in which they got it."""
+        return self._found.get(key, _NOTHING).values()
+
+    def replace(self, position: Key, old: Object | None, new: Object | None) -> None:
+        after = tuple(self._keys_of(new)) if new is not None else ()
+        if old is not None:
+            for key in self._keys_of(old):
+                if key not in after:
+                    objects = self._found[key]
+                    del objects[position]
+                    if not objects:
+                        del self._found[key]
+        for key in after:
+            assert new is not None
+            self._found.setdefault(key, {})[position] = new
+
+
+class CachedType:
+    """All objects of one type."""
+
+    def __init__(self, definition: Definition, type_id: int) -> None:
+        self.definition = definition
+        self.type_id = type_id
+        self._objects: dict[Key, Object] = {}
+        self._by_namespace = Index(lambda stored: (stored["metadata"].get("namespace", ""),))
+        self._by_controller = Index(_controller_uid)
+        self._indexes = [self._by_namespace, self._by_controller]
+        self._listeners: list[Listener] = []
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self._objects.get((namespace, name))
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def in_namespace(self, namespace: str) -> Collection[Object]:
+        return self._by_namespace.get(namespace)
+
+    def controlled_by(self, uid: str) -> Collection[Object]:
+        """The objects whose controller has this uid."""
+        return self._by_controller.get(uid)
+
+    def uncontrolled(self, namespace: str) -> Collection[Object]:
+        """The objects of a namespace that no controller manages."""
+        return self._by_controller.get(("", namespace))
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with every change from now on; it adds keys to a queue, or counts, and returns."""
+        self._listeners.append(listener)
+
+    def index(self, keys_of: Callable[[Object], Iterable[Hashable]]) -> Index:
+        """A further index. `keys_of` finds the keys of an object, each once."""
+        added = Index(keys_of)
+        for position, stored in self._objects.items():
+            added.replace(position, None, stored)
+        self._indexes.append(added)
+        return added
+
+    def take(self, event: Event) -> None:
+        """Take over a committed change, and tell the listeners."""
+        old = self._objects.get((event.namespace, event.name))
+        if old is not None and int(old["metadata"]["resourceVersion"]) >= event.offset:
+            return  # read from the journal already, or passed a second time
+        new = None if event.removed else _decoded(event.body)
+        if old is None and new is None:
+            return
+        self._put((event.namespace, event.name), old, new)
+        for listener in self._listeners:
+            listener(old, new)
+
+    def put(self, position: Key, body: bytes) -> None:
+        """Take over what the journal has."""
+        self._put(position, self._objects.get(position), _decoded(body))
+
+    def clear(self) -> None:
+        for position, stored in tuple(self._objects.items()):
+            self._put(position, stored, None)
+
+    def _put(self, position: Key, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            self._objects.pop(position, None)
+        else:
+            self._objects[position] = new
+        for index in self._indexes:
+            index.replace(position, old, new)
+
+
+class Cache:
+    def __init__(self, context: ControllerContext) -> None:
+        self._journal = context.journal
+        self._feed = context.feed
+        self._catalog = context.registry.current
+        self._types: dict[str, CachedType] = {}
+        self._by_id: dict[int, CachedType] = {}
+        self._loaded = trio.Event()
+
+    def collection(self, type_name: str) -> CachedType:
+        """The objects of a type, such as `pods` or `deployments.apps`; called before `run`."""
+        found = self._types.get(type_name)
+        if found is None:
+            definition = self._catalog.storage(type_name)
+            found = CachedType(definition, self._journal.type_id(definition.type_name))
+            self._types[type_name] = self._by_id[found.type_id] = found
+        return found
+
+    async def loaded(self) -> None:
+        """Wait until everything that is stored is here."""
+        await self._loaded.wait()
+
+    async def run(self) -> None:
+        """Run for ever: read what is stored, and follow what changes."""
+        self._feed.follow(self._observe, frozenset(self._by_id))
+        try:
+            for one in self._types.values():
+                await self._load(one)
+            self._loaded.set()
+            await trio.sleep_forever()
+        finally:
+            self._feed.unfollow(self._observe)
+            self._loaded = trio.Event()
+            for one in self._types.values():
+                one.clear()
+
+    def _observe(self, events: Sequence[Event]) -> None:
+        types = self._by_id
+        for event in events:
+            concerned = types.get(event.type_id)
+            if concerned is not None:
+                concerned.take(event)
+
+    async def _load(self, one: CachedType) -> None:
+        after: Position | None = None
+        while (after := self._load_page(one, after)) is not None:
+            await trio.lowlevel.checkpoint()
+
+    def _load_page(self, one: CachedType, after: Position | None) -> Position | None:
+        last = None
+        with self._journal.read() as view:
+            for namespace, name, row in next_page(view, one.type_id, None, after):
+                last = (namespace, name)
+                one.put(last, row.body)
+        return last
+
+
+def _decoded(body: bytes) -> Object:
+    stored = decode(body)
+    stored["metadata"].pop("managedFields", None)
+    return stored
+
+
+def _controller_uid(stored: Object) -> tuple[Hashable]:
+    reference = controller_of(stored)
+    if reference is None:
+        return (("", stored["metadata"].get("namespace", "")),)
+    return (reference["uid"],)

@@ -1,0 +1,97 @@
+"""The base of workload controllers.
+
+    class ReplicaSets(WorkloadController):
+        name, account = "replicaset", "replicaset-controller"
+
+        def __init__(self, parts: Parts) -> None:
+            super().__init__(parts)
+            self._sets = self.keyed_by("replicasets.apps")
+            self._pods = parts.cache.collection("pods")
+            self._pods.listen(self._pod_changed)
+
+        async def reconcile(self, key: Key) -> None: ...
+
+A controller reads the cache only. It decides without an `await` between what it reads and what it then writes; after a
+write it reads again. Whatever a version check refuses (`Conflict`) is retried by the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object
+from rewound.actors.workloads.cache import Cache, CachedType, Key, key_of
+from rewound.actors.workloads.recorder import EventWriter, Recorder
+from rewound.journal.records import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What all workload controllers of a server share."""
+
+    context: ControllerContext
+    cache: Cache
+    events: EventWriter
+
+    @classmethod
+    def of(cls, context: ControllerContext) -> Parts:
+        return cls(context, Cache(context), EventWriter(context))
+
+
+class WorkloadController:
+    name: str  # as --controllers and v1.25 name it
+    account: str  # the service account that it writes as
+    component: str = ""  # the source of its Events; "": the account
+    observed_types: frozenset[int] = frozenset()  # the cache reports changes
+
+    def __init__(self, parts: Parts) -> None:
+        context = parts.context
+        self.names = context.names
+        self.cache = parts.cache
+        self.random = context.write_contexts.random
+        self._clock = context.clock
+        self.client = Client.of_account(
+            context.directory, context.write_contexts, context.names, self.account
+        )
+        self.recorder = Recorder(parts.events, self.client, self.component or self.account)
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._keyed: list[CachedType] = []
+
+    def keyed_by(self, type_name: str) -> CachedType:
+        """The objects whose keys are reconciled: every change of one adds its key, and so does the start."""
+        collection = self.cache.collection(type_name)
+        collection.listen(partial(_add_key, self.queue))
+        self._keyed.append(collection)
+        return collection
+
+    def now(self) -> int:
+        """The time in microseconds since 1970."""
+        return self._clock.now()
+
+    def now_text(self) -> str:
+        """The time as it stands in objects, in seconds."""
+        return seconds_text(self._clock.now())
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Nothing: see `observed_types`."""
+
+    async def catch_up(self) -> None:
+        await self.cache.loaded()
+        for collection in self._keyed:
+            for stored in collection:
+                self.queue.add(key_of(stored))
+
+    async def reconcile(self, key: Key) -> None:
+        raise NotImplementedError
+
+
+def _add_key(queue: WorkQueue[Key], old: Object | None, new: Object | None) -> None:
+    stored = new if new is not None else old
+    assert stored is not None
+    queue.add(key_of(stored))

@@ -1,0 +1,151 @@
+"""What all controllers of pods share: pods from templates, when a pod counts, and who owns an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import orjson
+
+from rewound.actors.controllers.client import Client, run_concurrently
+from rewound.actors.errors import Invalid, NotFound
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.messages import Object
+from rewound.actors.workloads.cache import CachedType, controller_of, key_of
+
+FINISHED: Final = ("Succeeded", "Failed")
+
+
+def copied(stored: Object) -> Object:
+    """A copy of an object of the cache, to be changed."""
+    copy: Object = orjson.loads(orjson.dumps(stored))
+    return copy
+
+
+def is_finished(pod: Object) -> bool:
+    return pod["status"].get("phase") in FINISHED
+
+
+def is_terminating(stored: Object) -> bool:
+    return "deletionTimestamp" in stored["metadata"]
+
+
+def is_active(pod: Object) -> bool:
+    """Whether a pod runs, or will."""
+    return not is_finished(pod) and not is_terminating(pod)
+
+
+def condition_of(stored: Object, condition_type: str) -> Object | None:
+    conditions: Iterable[Object] = stored["status"].get("conditions") or ()
+    return next((one for one in conditions if one["type"] == condition_type), None)
+
+
+def is_ready(pod: Object) -> bool:
+    ready = condition_of(pod, "Ready")
+    return ready is not None and ready["status"] == "True"
+
+
+def available_in(pod: Object, min_ready_seconds: int, now: int) -> float | None:
+    """In how many seconds a pod is available: 0 for one that is, None for one that is not ready."""
+    ready = condition_of(pod, "Ready")
+    if ready is None or ready["status"] != "True":
+        return None
+    if not min_ready_seconds:
+        return 0.0
+    since = ready.get("lastTransitionTime")
+    if since is None:
+        return None
+    return max(0.0, (micros_of(since) - now) / 1_000_000 + min_ready_seconds)
+
+
+def owner_reference(definition: Definition, owner: Object) -> Object:
+    """The reference to the controller of an object."""
+    metadata = owner["metadata"]
+    return {
+        "apiVersion": definition.api_version,
+        "kind": definition.kind,
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def pod_from_template(template: Object, definition: Definition, owner: Object) -> Object:
+    """A new pod of this owner, as a stored template describes it; it has no name yet.
+
+    A stored template is decoded and has its defaults, and so has the pod.
+    """
+    described: Object = template.get("metadata") or {}
+    metadata: Object = {
+        "generateName": f"{owner['metadata']['name']}-",
+        "labels": dict(described.get("labels") or {}),
+        "annotations": dict(described.get("annotations") or {}),
+        "ownerReferences": [owner_reference(definition, owner)],
+    }
+    if described.get("finalizers"):
+        metadata["finalizers"] = list(described["finalizers"])
+    metadata = {part: value for part, value in metadata.items() if value}
+    return {"metadata": metadata, "spec": copied(template["spec"]), "status": {}}
+
+
+class Claims:
+    """Finds what belongs to an owner, adopts what has no owner and matches, releases what no longer matches."""
+
+    def __init__(self, client: Client, owners: CachedType, dependents: CachedType) -> None:
+        self._client = client
+        self._owners = owners
+        self._dependents = dependents
+
+    async def claim(
+        self, owner: Object, selector: Object, accepts: Callable[[Object], bool] = lambda _: True
+    ) -> list[Object]:
+        """What belongs to `owner` then, from the cache: the caller decides about it without another `await`.
+
+        Only what `accepts` is true for is adopted. The error of a write that fails is raised, after all others.
+        """
+        uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
+
+        def matches(one: Object) -> bool:
+            return label_selector_matches(selector, one["metadata"].get("labels") or {})
+
+        if not is_terminating(owner):
+            strangers = [one for one in self._dependents.controlled_by(uid) if not matches(one)]
+            orphans = [
+                one
+                for one in self._dependents.uncontrolled(namespace)
+                if matches(one) and not is_terminating(one) and accepts(one)
+            ]
+            if strangers or orphans:
+                errors = await run_concurrently(lambda one: self._release(one, uid), strangers)
+                errors += await run_concurrently(lambda one: self._adopt(one, owner), orphans)
+                if errors:
+                    raise errors[0]
+        return [one for one in self._dependents.controlled_by(uid) if matches(one)]
+
+    async def _adopt(self, one: Object, owner: Object) -> None:
+        current = self._owners.get(*key_of(owner))
+        if current is None or current["metadata"]["uid"] != owner["metadata"]["uid"]:
+            return
+        if is_terminating(current) or controller_of(one) is not None:
+            return
+        reference = owner_reference(self._owners.definition, owner)
+        await self._patch(one, [reference])
+
+    async def _release(self, one: Object, uid: str) -> None:
+        try:
+            await self._patch(one, [{"$patch": "delete", "uid": uid}])
+        except Invalid:
+            return  # it has the reference in another form, or not any more
+
+    async def _patch(self, one: Object, references: list[Object]) -> None:
+        """The uid makes sure that it is still the same object."""
+        metadata = {"ownerReferences": references, "uid": one["metadata"]["uid"]}
+        try:
+            await self._client.patch(
+                self._dependents.definition, *key_of(one), {"metadata": metadata}, "strategic"
+            )
+        except NotFound:
+            return

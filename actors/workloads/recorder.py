@@ -1,0 +1,218 @@
+"""Events about what controllers do: written in the background, with repetitions counted as client-go v1.25 counts them.
+
+A controller calls `Recorder.event`, which returns at once. `EventWriter` writes what waits. The same event about the
+same object raises the count of the first one. From the tenth message with one reason within ten minutes on, all are
+counted in one Event, "(combined from similar events)". Each object has a budget of 25 Events by one component, and one
+more every five minutes. Events are best effort: a refused one is dropped, and so are those beyond a thousand that wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+import trio
+
+from rewound.actors.controllers.client import Client, run_concurrently
+from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.errors import NotFound
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING: Final = 1000
+_REMEMBERED: Final = 4096  # objects, reasons and messages, of each
+_SIMILAR: Final = 10  # messages with one reason, from which on they are one Event
+_SIMILAR_WITHIN: Final = 600_000_000  # microseconds
+_BURST: Final = 25
+_REFILL: Final = 300_000_000  # microseconds for one more Event about an object
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Written:
+    """An Event that was written, to be counted up."""
+
+    name: str
+    count: int
+    first: str
+
+
+@dataclass(slots=True)
+class _Similar:
+    messages: set[str] = field(default_factory=set)
+    last: int = 0
+
+
+@dataclass(slots=True)
+class _Budget:
+    left: float
+    since: int
+
+
+class _Remembered(Generic[T]):
+    """A dict of the entries that were used last."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable) -> T | None:
+        found = self._entries.get(key)
+        if found is not None:
+            self._entries.move_to_end(key)
+        return found
+
+    def put(self, key: Hashable, entry: T) -> None:
+        self._entries[key] = entry
+        self._entries.move_to_end(key)
+        if len(self._entries) > _REMEMBERED:
+            self._entries.popitem(last=False)
+
+
+class Correlation:
+    """Decides for each event of one component whether it is a new Event, a repetition of one, or too much."""
+
+    def __init__(self) -> None:
+        self._written: _Remembered[_Written] = _Remembered()
+        self._similar: _Remembered[_Similar] = _Remembered()
+        self._budgets: _Remembered[_Budget] = _Remembered()
+
+    def take(self, event: Object, now: int) -> tuple[Object, Hashable] | None:
+        """The event as it is to be written, with its count, and the key of its repetitions; None: drop it."""
+        about = tuple(event["involvedObject"].get(part, "") for part in ("kind", "namespace", "name", "uid"))
+        kind_of = (*about, event["type"], event["reason"])
+        key: Hashable = (*kind_of, event["involvedObject"].get("fieldPath", ""), event["message"])
+        if self._is_one_of_many(kind_of, event["message"], now):
+            event = {**event, "message": f"(combined from similar events): {event['message']}"}
+            key = kind_of
+        written = self._written.get(key)
+        if written is not None:
+            written.count += 1
+            event = {**event, "metadata": {"name": written.name}}
+            event |= {"count": written.count, "firstTimestamp": written.first}
+        else:
+            self._written.put(key, _Written(event["metadata"]["name"], 1, event["firstTimestamp"]))
+        return (event, key) if self._has_budget(about, now) else None
+
+    def _is_one_of_many(self, kind_of: Hashable, message: str, now: int) -> bool:
+        similar = self._similar.get(kind_of)
+        if similar is None or now - similar.last > _SIMILAR_WITHIN:
+            similar = _Similar()
+            self._similar.put(kind_of, similar)
+        similar.messages.add(message)
+        similar.last = now
+        if len(similar.messages) < _SIMILAR:
+            return False
+        similar.messages.pop()
+        return True
+
+    def _has_budget(self, about: Hashable, now: int) -> bool:
+        budget = self._budgets.get(about)
+        if budget is None:
+            budget = _Budget(_BURST, now)
+            self._budgets.put(about, budget)
+        budget.left = min(_BURST, budget.left + (now - budget.since) / _REFILL)
+        budget.since = now
+        if budget.left < 1:
+            return False
+        budget.left -= 1
+        return True
+
+
+class Recorder:
+    """Records the events of one component."""
+
+    def __init__(self, writer: EventWriter, client: Client, component: str, host: str = "") -> None:
+        self._writer = writer
+        self._client = client
+        self._source = {"component": component, "host": host} if host else {"component": component}
+        self._correlation = Correlation()
+
+    def event(
+        self,
+        definition: Definition,
+        about: Object,
+        event_type: str,
+        reason: str,
+        message: str,
+        field_path: str = "",
+    ) -> None:
+        """Record what happened to an object of this definition; `event_type` is Normal or Warning."""
+        metadata = about["metadata"]
+        reference = {
+            "apiVersion": definition.api_version,
+            "kind": definition.kind,
+            "namespace": metadata.get("namespace", ""),
+            "name": metadata["name"],
+            "uid": metadata.get("uid", ""),
+            "resourceVersion": metadata.get("resourceVersion", ""),
+            "fieldPath": field_path,
+        }
+        now, number = self._writer.next_time()
+        text = seconds_text(now)
+        event = {
+            "metadata": {"name": f"{metadata['name']}.{number:x}"},
+            "involvedObject": {part: value for part, value in reference.items() if value},
+            "type": event_type,
+            "reason": reason,
+            "message": message,
+            "source": self._source,
+            "firstTimestamp": text,
+            "lastTimestamp": text,
+            "count": 1,
+        }
+        taken = self._correlation.take(event, now)
+        if taken is not None:
+            self._writer.add(self._client, *taken)
+
+
+class EventWriter:
+    """Writes the events of all recorders."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._clock = context.clock
+        self._definition = context.registry.current.storage("events")
+        self._waiting: deque[tuple[Client, Object, Hashable]] = deque()
+        self._added = trio.lowlevel.ParkingLot()
+        self._number = 0
+
+    def next_time(self) -> tuple[int, int]:
+        """Now in microseconds, and a different number for each event: nanoseconds, for its name."""
+        now = self._clock.now()
+        self._number = max(self._number + 1, now * 1000)
+        return now, self._number
+
+    def add(self, client: Client, event: Object, key: Hashable) -> None:
+        if len(self._waiting) < MAX_WAITING:
+            self._waiting.append((client, event, key))
+            self._added.unpark_all()
+
+    async def run(self) -> None:
+        """Run for ever."""
+        while True:
+            if not self._waiting:
+                await self._added.park()
+            batch: dict[Hashable, tuple[Client, Object]] = {}  # of the same event only the last count
+            while self._waiting:
+                client, event, key = self._waiting.popleft()
+                batch[client.user, key] = client, event
+            for error in await run_concurrently(self._write, tuple(batch.values())):
+                logger.info("an Event was not written: %s", error)
+
+    async def _write(self, waiting: tuple[Client, Object]) -> None:
+        client, event = waiting
+        namespace = event["involvedObject"].get("namespace") or "default"
+        if event["count"] > 1:
+            counted = {part: event[part] for part in ("count", "lastTimestamp", "message")}
+            try:
+                await client.patch(self._definition, namespace, event["metadata"]["name"], counted)
+                return
+            except NotFound:
+                pass
+        await client.create(self._definition, namespace, self._definition.schema.decode_object(event).object)
