@@ -112,14 +112,14 @@ class Claims:
             return label_selector_matches(selector, one["metadata"].get("labels") or {})
 
         if not is_terminating(owner):
-            strangers = [one for one in self._dependents.controlled_by(uid) if not matches(one)]
+            unmatched = [one for one in self._dependents.controlled_by(uid) if not matches(one)]
             orphans = [
                 one
                 for one in self._dependents.uncontrolled(namespace)
                 if matches(one) and not is_terminating(one) and accepts(one)
             ]
-            if strangers or orphans:
-                errors = await run_concurrently(lambda one: self._release(one, uid), strangers)
+            if unmatched or orphans:
+                errors = await run_concurrently(lambda one: self._release(one, uid), unmatched)
                 errors += await run_concurrently(lambda one: self._adopt(one, owner), orphans)
                 if errors:
                     raise errors[0]
