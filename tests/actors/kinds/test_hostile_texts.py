@@ -9,12 +9,12 @@ import base64
 
 import pytest
 
-from rewound.actors.kinds.batch import InvalidSchedule, check_schedule, time_zone_error
 from rewound.actors.kinds.core.containers import is_latest
 from rewound.actors.kinds.schema.fields import BYTES
 from rewound.actors.kinds.schema.scalars import read_scalar
 from rewound.actors.kinds.values.pem import InvalidPEM, blocks_of, check_request
 from rewound.actors.kinds.values.quantity import NotAQuantity, canonical_quantity
+from rewound.actors.kinds.values.schedule import InvalidSchedule, parse_schedule, time_zone_error
 from rewound.actors.kinds.values.times import NotATime, canonical_seconds, duration_error
 from tests.cases import cases
 
@@ -77,4 +77,4 @@ def test_long_names_of_zones_and_images_are_not_cached() -> None:
     assert time_zone_error("a" * MEGABYTE).startswith("unknown time zone a")
     assert not is_latest("a" * MEGABYTE)
     with pytest.raises(InvalidSchedule):
-        check_schedule("TZ=" + "a" * MEGABYTE + " * * * * *")
+        parse_schedule("TZ=" + "a" * MEGABYTE + " * * * * *")

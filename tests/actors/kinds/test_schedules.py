@@ -1,10 +1,11 @@
-"""Schedules of cron jobs: crontab fields, names, durations and time zones."""
+"""Schedules of cron jobs: crontab fields, names, durations and time zones, and when they are due."""
 
 from __future__ import annotations
 
 import pytest
 
-from rewound.actors.kinds.batch import InvalidSchedule, check_schedule, time_zone_error
+from rewound.actors.kinds.values.schedule import InvalidSchedule, parse_schedule, time_zone_error
+from rewound.actors.kinds.values.times import micros_of, seconds_text
 from tests.cases import cases
 
 
@@ -17,7 +18,7 @@ from tests.cases import cases
     ],
 )
 def test_valid_schedules_pass(text: str) -> None:
-    check_schedule(text)
+    parse_schedule(text)
 
 
 @cases(
@@ -42,7 +43,7 @@ def test_valid_schedules_pass(text: str) -> None:
 )
 def test_invalid_schedules_are_refused_with_a_reason(text: str, why: str) -> None:
     with pytest.raises(InvalidSchedule) as refused:
-        check_schedule(text)
+        parse_schedule(text)
     assert str(refused.value) == why
 
 
@@ -51,3 +52,62 @@ def test_time_zone_error() -> None:
     assert time_zone_error("../etc/passwd") == "time: invalid location name"
     assert time_zone_error("Europe") == "unknown time zone Europe"
     assert time_zone_error("No\0Where") == "unknown time zone No\0Where"
+
+
+@cases(
+    ("text", "after", "moments"),
+    [
+        ("* * * * *", "2026-01-31T23:58:30Z", "01-31T23:59 02-01T00:00 02-01T00:01"),
+        ("*/20 9-17/4 * * *", "2026-03-01T17:30:00Z", "03-01T17:40 03-02T09:00 03-02T09:20"),
+        ("0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00"),
+        ("30 6 13 * fri", "2026-11-01T00:00:00Z", "11-06T06:30 11-13T06:30 11-20T06:30"),
+        ("30 6 */13 * fri", "2026-11-02T00:00:00Z", "11-06T06:30 11-13T06:30 11-14T06:30"),
+        ("30 6 * * fri", "2026-12-30T00:00:00Z", "2027-01-01T06:30 2027-01-08T06:30"),
+        ("@yearly", "2026-01-01T00:00:00Z", "2027-01-01T00:00"),
+        ("@weekly", "2026-01-01T00:00:00Z", "01-04T00:00 01-11T00:00"),
+        ("@hourly", "2026-12-31T23:00:00Z", "2027-01-01T00:00 2027-01-01T01:00"),
+        ("@every 1h30m", "2026-12-31T23:10:05Z", "2027-01-01T00:40:05 2027-01-01T02:10:05"),
+        ("@every 10ms", "2026-01-01T00:00:00Z", "01-01T00:00:01 01-01T00:00:02"),
+        # Berlin: the hour from 2 is skipped in March, and repeated in October.
+        ("TZ=Europe/Berlin 30 2 * * *", "2026-03-28T00:00:00Z", "03-28T01:30 03-30T00:30"),
+        ("TZ=Europe/Berlin 30 2 * * *", "2026-10-24T12:00:00Z", "10-25T00:30 10-25T01:30 10-26T01:30"),
+        # Havana's clocks skip from midnight to one o'clock; Lord Howe's are put back by half an hour.
+        ("TZ=America/Havana 0 0 * * *", "2026-03-07T12:00:00Z", "03-09T04:00 03-10T04:00"),
+        ("TZ=Australia/Lord_Howe 45 1 5 4 *", "2026-04-01T00:00:00Z", "04-04T14:45 04-04T15:15"),
+    ],
+)
+def test_moments_at_which_a_schedule_is_due(text: str, after: str, moments: str) -> None:
+    schedule = parse_schedule(text)
+    moment = micros_of(after)
+    for expected in moments.split():
+        found = schedule.next(moment)
+        assert found is not None and found > moment
+        whole = expected if expected.startswith("20") else f"{after[:4]}-{expected}"
+        assert seconds_text(found) == (whole if whole.count(":") == 2 else f"{whole}:00") + "Z"
+        moment = found
+
+
+def test_schedule_that_is_never_due() -> None:
+    schedule = parse_schedule("0 0 31 2 *")
+    assert schedule.next(0) is None
+    assert schedule.latest(0, 10**16) is None
+
+
+def test_zone_of_a_schedule_that_names_none() -> None:
+    start = micros_of("2026-01-01T00:00:00Z")
+    assert parse_schedule("0 12 * * *").next(start) == micros_of("2026-01-01T12:00:00Z")
+    assert parse_schedule("0 12 * * *", "Asia/Tokyo").next(start) == micros_of("2026-01-01T03:00:00Z")
+    assert parse_schedule("TZ=Local 0 12 * * *", "Asia/Tokyo").next(start) == micros_of(
+        "2026-01-01T12:00:00Z"
+    )
+
+
+@cases("text", ["*/7 3-5 * * 1,3", "0 0 1 1 *", "@every 17m", "TZ=Europe/Berlin 30 2 * * *", "59 23 31 * *"])
+def test_latest_moment_is_the_one_that_all_moments_end_with(text: str) -> None:
+    schedule = parse_schedule(text)
+    start = micros_of("2026-03-20T10:11:12Z")
+    for days in (0, 1, 9, 40, 400):
+        until, moment, last = start + days * 86_400_000_000, start, None
+        while (following := schedule.next(moment)) is not None and following <= until:
+            moment = last = following
+        assert schedule.latest(start, until) == last
