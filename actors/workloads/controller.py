@@ -6,8 +6,7 @@
         def __init__(self, parts: Parts) -> None:
             super().__init__(parts)
             self._sets = self.keyed_by("replicasets.apps")
-            self._pods = parts.cache.collection("pods")
-            self._pods.listen(self._pod_changed)
+            self._pods = self.dependents("pods", self._sets)
 
         async def reconcile(self, key: Key) -> None: ...
 
@@ -24,9 +23,10 @@ from functools import partial
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
-from rewound.actors.workloads.cache import Cache, CachedType, Key, key_of
+from rewound.actors.workloads.cache import Cache, CachedType, Key, controller_of, key_of
 from rewound.actors.workloads.recorder import EventWriter, Recorder
 from rewound.journal.records import Event
 
@@ -70,6 +70,15 @@ class WorkloadController:
         self._keyed.append(collection)
         return collection
 
+    def dependents(self, type_name: str, owners: CachedType) -> CachedType:
+        """The objects that those of `owners` control: a change of one adds the key of its owner.
+
+        That of an object without a controller adds the keys of those that may adopt it.
+        """
+        collection = self.cache.collection(type_name)
+        collection.listen(partial(_add_owners, self.queue, owners))
+        return collection
+
     def now(self) -> int:
         """The time in microseconds since 1970."""
         return self._clock.now()
@@ -95,3 +104,28 @@ def _add_key(queue: WorkQueue[Key], old: Object | None, new: Object | None) -> N
     stored = new if new is not None else old
     assert stored is not None
     queue.add(key_of(stored))
+
+
+def _add_owners(queue: WorkQueue[Key], owners: CachedType, old: Object | None, new: Object | None) -> None:
+    before = None if old is None else controller_of(old)
+    after = None if new is None else controller_of(new)
+    if before is not None and before != after:
+        _add_owner(queue, owners, old, before)
+    if after is not None:
+        _add_owner(queue, owners, new, after)
+    elif new is not None:
+        labels = new["metadata"].get("labels") or {}
+        if before is not None or old is None or labels != (old["metadata"].get("labels") or {}):
+            for owner in owners.in_namespace(new["metadata"].get("namespace", "")):
+                if label_selector_matches(owner["spec"].get("selector") or {}, labels):
+                    queue.add(key_of(owner))
+
+
+def _add_owner(
+    queue: WorkQueue[Key], owners: CachedType, dependent: Object | None, reference: Object
+) -> None:
+    if dependent is None or reference["kind"] != owners.definition.kind:
+        return
+    owner = owners.get(dependent["metadata"].get("namespace", ""), reference["name"])
+    if owner is not None and owner["metadata"]["uid"] == reference["uid"]:
+        queue.add(key_of(owner))

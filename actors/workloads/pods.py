@@ -100,23 +100,29 @@ class Claims:
         self._dependents = dependents
 
     async def claim(
-        self, owner: Object, selector: Object, accepts: Callable[[Object], bool] = lambda _: True
+        self,
+        owner: Object,
+        selector: Object,
+        accepts: Callable[[Object], bool] = lambda _: True,
+        *,
+        releases: bool = True,
     ) -> list[Object]:
         """What belongs to `owner` then, from the cache: the caller decides about it without another `await`.
 
-        Only what `accepts` is true for is adopted. The error of a write that fails is raised, after all others.
+        Only what `selector` and `accepts` match belongs to it. The error of a write that fails is raised, after all
+        others.
         """
         uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
 
         def matches(one: Object) -> bool:
-            return label_selector_matches(selector, one["metadata"].get("labels") or {})
+            return label_selector_matches(selector, one["metadata"].get("labels") or {}) and accepts(one)
 
         if not is_terminating(owner):
-            unmatched = [one for one in self._dependents.controlled_by(uid) if not matches(one)]
+            unmatched = [one for one in self._dependents.controlled_by(uid) if releases and not matches(one)]
             orphans = [
                 one
                 for one in self._dependents.uncontrolled(namespace)
-                if matches(one) and not is_terminating(one) and accepts(one)
+                if matches(one) and not is_terminating(one)
             ]
             if unmatched or orphans:
                 errors = await run_concurrently(lambda one: self._release(one, uid), unmatched)
