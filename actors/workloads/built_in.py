@@ -8,10 +8,16 @@ from typing import Any, Final
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import Controller, Loop
 from rewound.actors.workloads.controller import Parts
+from rewound.actors.workloads.deployments import Deployments
+from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
 
 Task = tuple[str, Callable[[], Awaitable[None]]]
 Build = Callable[[Parts], Controller[Any]]
-BY_NAME: Final[dict[str, Build]] = {}
+BY_NAME: Final[dict[str, Build]] = {
+    "deployment": Deployments,
+    "replicaset": ReplicaSets,
+    "replicationcontroller": ReplicationControllers,
+}
 
 
 class Workloads:

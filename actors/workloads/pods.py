@@ -8,7 +8,7 @@ from typing import Final
 import orjson
 
 from rewound.actors.controllers.client import Client, run_concurrently
-from rewound.actors.errors import Invalid, NotFound
+from rewound.actors.errors import Forbidden, Invalid, NotFound, RequestError
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import micros_of
@@ -71,6 +71,13 @@ def owner_reference(definition: Definition, owner: Object) -> Object:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def is_namespace_terminating(error: RequestError) -> bool:
+    """Whether nothing can be created any more: then it is no failure that nothing is."""
+    return isinstance(error, Forbidden) and any(
+        cause.reason == "NamespaceTerminating" for cause in error.causes
+    )
 
 
 def pod_from_template(template: Object, definition: Definition, owner: Object) -> Object:

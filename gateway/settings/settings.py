@@ -95,7 +95,7 @@ CONTROLLERS: Final = (
     "tokencleaner",
 )
 # Those that make a cluster of stored objects. They run if they are chosen: an API server alone has none of them.
-WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = ()
+WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = ("deployment", "replicaset", "replicationcontroller")
 _DEFAULT: Final = "default"  # in --controllers: those that run without the flag
 _GROUPS: Final = ("*", _DEFAULT)
 

@@ -15,10 +15,10 @@ and writes 1 for 1000E; and numbers of more than a thousand digits or zeros are 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 NANOS: Final = 10**9
-_LARGEST_BINARY: Final = (2**63 - 1) * NANOS
+LARGEST_BINARY: Final = (2**63 - 1) * NANOS
 _MOST_DIGITS: Final = 1000  # more than any amount has; keeps the arithmetic small
 _FARTHEST_EXPONENT: Final = 1000
 
@@ -88,8 +88,18 @@ def rounded_to(unit: int, text: str) -> str:
     return quantity_text(multiple if nanos > 0 else -multiple, style)
 
 
-def _parse(text: str) -> tuple[int, str, bool]:
-    """The amount in nano-units, the style, and whether Kubernetes keeps the text as it is."""
+class Parts(NamedTuple):
+    """A quantity as Kubernetes reads it: number * 10**scale, and the style of its suffix."""
+
+    is_negative: bool
+    number: int
+    scale: int
+    style: str
+    is_fast: bool  # the fast parser takes it
+    is_kept: bool  # its text stays as it is
+
+
+def parts_of(text: str) -> Parts:
     found = _PARTS.fullmatch(text)
     if found is None or not text:
         raise NotAQuantity(NOT_IN_FORMAT)
@@ -107,12 +117,18 @@ def _parse(text: str) -> tuple[int, str, bool]:
         is_kept = is_fast and scale % 3 == 0 and digits[0] != "0" and digits[-3:] != "000"
     if not (is_fast or whole or zeros or fraction):
         raise NotAQuantity(_NOT_A_NUMBER)
-    nanos = _scaled(number << (10 * twos), scale + 9)
+    return Parts(sign == "-", number << (10 * twos), scale, style, is_fast, is_kept)
+
+
+def _parse(text: str) -> tuple[int, str, bool]:
+    """The amount in nano-units, the style, and whether Kubernetes keeps the text as it is."""
+    is_negative, number, scale, style, _, is_kept = parts_of(text)
+    nanos = _scaled(number, scale + 9)
     if style == "binary":
-        nanos = min(nanos, _LARGEST_BINARY)
+        nanos = min(nanos, LARGEST_BINARY)
         if 0 < nanos < NANOS:
             style = "decimal"
-    return (-nanos if sign == "-" else nanos), style, is_kept
+    return (-nanos if is_negative else nanos), style, is_kept
 
 
 def _suffix(suffix: str) -> tuple[str, int, int]:

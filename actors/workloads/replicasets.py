@@ -1,0 +1,420 @@
+"""ReplicaSets and ReplicationControllers: keep as many pods of one template as `spec.replicas` says.
+
+Both have one flow; they differ in the form of their selector. A status must be cheap where a ReplicaSet has ten
+thousand pods and each of them changes: `Members` counts its pods as they change, so that no pass looks at all of them.
+Only when pods have to go are they compared, to choose those that are missed least (`pods_to_delete`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from functools import cmp_to_key
+from typing import Final, NamedTuple
+
+from rewound.actors.controllers.client import run_concurrently
+from rewound.actors.errors import NotFound, RequestError
+from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.names import Names
+from rewound.actors.workloads.cache import Key, controller_of, key_of
+from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.pods import (
+    Claims,
+    condition_of,
+    is_active,
+    is_namespace_terminating,
+    is_terminating,
+    pod_from_template,
+)
+
+BURST: Final = 500  # pods that one pass creates or deletes at most
+FAILURE: Final = "ReplicaFailure"
+
+
+class _Counted(NamedTuple):
+    """What one pod adds to the numbers of its owner."""
+
+    is_labelled: bool  # has all labels of the template
+    ready_since: str | None
+
+
+class Members:
+    """The pods of one owner that count: active ones that its selector matches."""
+
+    def __init__(self, selector: Object, template_labels: dict[str, str], pods: Collection[Object]) -> None:
+        self.selector = selector
+        self.template_labels = template_labels
+        self._counted: dict[Key, _Counted] = {}
+        self.labelled = self.ready = 0
+        self.unmatched: dict[Key, Object] = {}  # active ones that the selector does not match
+        for pod in pods:
+            self.replace(key_of(pod), pod)
+
+    @property
+    def active(self) -> int:
+        return len(self._counted)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._counted
+
+    def replace(self, key: Key, pod: Object | None) -> None:
+        """Take over a change of a pod; None: it is not, or no longer, a pod of this owner."""
+        before = self._counted.pop(key, None)
+        if before is not None:
+            self.labelled -= before.is_labelled
+            self.ready -= before.ready_since is not None
+        self.unmatched.pop(key, None)
+        if pod is None or not is_active(pod):
+            return
+        labels = pod["metadata"].get("labels") or {}
+        if not label_selector_matches(self.selector, labels):
+            self.unmatched[key] = pod
+            return
+        counted = _Counted(self.template_labels.items() <= labels.items(), ready_since(pod))
+        self._counted[key] = counted
+        self.labelled += counted.is_labelled
+        self.ready += counted.ready_since is not None
+
+    def available(self, min_ready_seconds: int, now: int) -> tuple[int, float | None]:
+        """How many pods are available, and after how many seconds one more is."""
+        if not min_ready_seconds:
+            return self.ready, None
+        available, next_one = 0, math.inf
+        for since in (one.ready_since for one in self._counted.values() if one.ready_since):
+            # Later than that by as much as a time has steps: so it is in v1.25.
+            left = micros_of(since) + min_ready_seconds * 1_000_000 + 1 - now
+            if left <= 0:
+                available += 1
+            else:
+                next_one = min(next_one, left / 1_000_000)
+        return available, None if next_one == math.inf else next_one
+
+
+class Replicas(WorkloadController):
+    """The flow of both; subclasses say whose pods they are."""
+
+    type_name: str
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._owners = self.keyed_by(self.type_name)
+        self._pods = self.cache.collection("pods")
+        self._claims = Claims(self.client, self._owners, self._pods)
+        self._members: dict[str, Members] = {}  # by the uid of the owner
+        self._may_adopt: set[Key] = set()  # owners that have not looked for pods without a controller
+        self._owners.listen(self._owner_changed)
+        self._pods.listen(self._pod_changed)
+
+    def selector(self, owner: Object) -> Object:
+        raise NotImplementedError
+
+    async def catch_up(self) -> None:
+        await self.cache.loaded()
+        self._members.clear()
+        self._may_adopt.update(map(key_of, self._owners))
+        await super().catch_up()
+
+    def _owner_changed(self, old: Object | None, new: Object | None) -> None:
+        if old is None or new is None or _sorts_out(old) != _sorts_out(new):
+            if old is not None:
+                self._members.pop(old["metadata"]["uid"], None)
+            if new is not None:
+                self._may_adopt.add(key_of(new))
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        before, after = _controller(old), _controller(new)
+        stored = new if new is not None else old
+        assert stored is not None
+        namespace, key = stored["metadata"]["namespace"], key_of(stored)
+        stays = before is not None and after is not None and before["uid"] == after["uid"]
+        if before is not None and not stays:
+            self._count(namespace, before, key, None)
+        if after is not None:
+            if not stays or _matters(old) != _matters(new):
+                self._count(namespace, after, key, new)
+        elif new is not None and (old is None or before is not None or _labels(old) != _labels(new)):
+            for owner in self._owners.in_namespace(namespace):
+                if label_selector_matches(self.selector(owner), _labels(new)):
+                    self._may_adopt.add(key_of(owner))
+                    self.queue.add(key_of(owner))
+
+    def _count(self, namespace: str, reference: Object, key: Key, pod: Object | None) -> None:
+        members = self._members.get(reference["uid"])
+        if members is not None:
+            members.replace(key, pod)
+        owner = self._owners.get(namespace, reference["name"])
+        if owner is not None and owner["metadata"]["uid"] == reference["uid"]:
+            self.queue.add((namespace, reference["name"]))
+
+    def _members_of(self, owner: Object) -> Members:
+        uid = owner["metadata"]["uid"]
+        found = self._members.get(uid)
+        if found is None:
+            labels = owner["spec"]["template"]["metadata"].get("labels") or {}
+            found = Members(self.selector(owner), labels, self._pods.controlled_by(uid))
+            self._members[uid] = found
+        return found
+
+    async def reconcile(self, key: Key) -> None:
+        owner = self._owners.get(*key)
+        if owner is None:
+            self._may_adopt.discard(key)
+            return
+        failure: RequestError | None = None
+        if not is_terminating(owner):
+            await self._claim(key, owner)
+            failure = await self._create_or_delete(key)
+        await self._write_status(key, failure)
+        if failure is not None:
+            raise failure
+
+    async def _claim(self, key: Key, owner: Object) -> None:
+        if key in self._may_adopt or self._members_of(owner).unmatched:
+            self._may_adopt.discard(key)
+            try:
+                await self._claims.claim(owner, self.selector(owner), is_active)
+            except BaseException:
+                self._may_adopt.add(key)
+                raise
+
+    async def _create_or_delete(self, key: Key) -> RequestError | None:
+        """Creates slowly at first: where one pod is refused, all may be."""
+        created, batch = 0, 1
+        while (owner := self._owners.get(*key)) is not None and not is_terminating(owner):
+            missing = owner["spec"]["replicas"] - self._members_of(owner).active
+            if missing < 0:
+                return None if created else await self._delete(owner, min(-missing, BURST))
+            count = min(missing, batch, BURST - created)
+            if count == 0:
+                return None
+            if failure := await self._create(owner, count):
+                return None if is_namespace_terminating(failure) else failure
+            created, batch = created + count, 2 * batch
+        return None
+
+    async def _create(self, owner: Object, count: int) -> RequestError | None:
+        new = pod_from_template(owner["spec"]["template"], self._owners.definition, owner)
+        errors = await run_concurrently(self._create_one, [(owner, new)] * count)
+        return errors[0] if errors else None
+
+    async def _create_one(self, of: tuple[Object, Object]) -> None:
+        owner, new = of
+        definition = self._pods.definition
+        try:
+            made = await self.client.create(definition, owner["metadata"]["namespace"], new)
+        except RequestError as error:
+            if not is_namespace_terminating(error):
+                self._report(owner, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        self._report(owner, "Normal", "SuccessfulCreate", f"Created pod: {name_in(made)}")
+
+    async def _delete(self, owner: Object, count: int) -> RequestError | None:
+        members = self._members_of(owner)
+        uid = owner["metadata"]["uid"]
+        pods = [one for one in self._pods.controlled_by(uid) if key_of(one) in members]
+        if count < len(pods):
+            pods = pods_to_delete(pods, self._on_nodes(owner), count, self.now(), self.names)
+        errors = await run_concurrently(self._delete_one, [(owner, one) for one in pods])
+        return _NotDeleted(errors[0]) if errors else None
+
+    async def _delete_one(self, of: tuple[Object, Object]) -> None:
+        owner, pod = of
+        try:
+            await self.client.delete(self._pods.definition, *key_of(pod), DeleteOptions())
+        except NotFound:
+            return
+        except RequestError as error:
+            self._report(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
+            raise
+        self._report(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
+
+    def _on_nodes(self, owner: Object) -> dict[str, int]:
+        """How many active pods of the same controller, such as a Deployment, each node has."""
+        found: dict[str, int] = {}
+        reference = controller_of(owner)
+        if reference is not None:
+            for one in self._owners.controlled_by(reference["uid"]):
+                for pod in self._pods.controlled_by(one["metadata"]["uid"]):
+                    if is_active(pod):
+                        node = pod["spec"].get("nodeName", "")
+                        found[node] = found.get(node, 0) + 1
+        return found
+
+    async def _write_status(self, key: Key, failure: RequestError | None) -> None:
+        owner = self._owners.get(*key)
+        if owner is None:
+            return
+        members = self._members_of(owner)
+        available, next_one = members.available(owner["spec"].get("minReadySeconds", 0), self.now())
+        if next_one is not None:
+            self.queue.add_after(key, next_one)
+        counts = {
+            "fullyLabeledReplicas": members.labelled,
+            "readyReplicas": members.ready,
+            "availableReplicas": available,
+            "observedGeneration": owner["metadata"].get("generation", 0),
+        }
+        status: Object = {
+            "replicas": members.active,
+            **{part: number for part, number in counts.items() if number},
+        }
+        if conditions := self._conditions(owner, members, failure):
+            status["conditions"] = conditions
+        if status != owner["status"]:
+            await self.client.replace(self._owners.definition, {**owner, "status": status}, "status")
+
+    def _conditions(self, owner: Object, members: Members, failure: RequestError | None) -> list[Object]:
+        conditions: list[Object] = owner["status"].get("conditions") or []
+        known = condition_of(owner, FAILURE)
+        if failure is None:
+            return [one for one in conditions if one is not known]
+        if known is not None:
+            return conditions
+        condition: Object = {
+            "type": FAILURE,
+            "status": "True",
+            "lastTransitionTime": self.now_text(),
+            "message": str(failure),
+        }
+        if members.active != owner["spec"]["replicas"]:
+            condition["reason"] = (
+                "FailedCreate" if members.active < owner["spec"]["replicas"] else "FailedDelete"
+            )
+        return [*conditions, condition]
+
+    def _report(self, owner: Object, event_type: str, reason: str, message: str) -> None:
+        self.recorder.event(self._owners.definition, owner, event_type, reason, message)
+
+
+class ReplicaSets(Replicas):
+    name, account = "replicaset", "replicaset-controller"
+    type_name = "replicasets.apps"
+
+    def selector(self, owner: Object) -> Object:
+        selector: Object = owner["spec"]["selector"]
+        return selector
+
+
+class ReplicationControllers(Replicas):
+    name, account = "replicationcontroller", "replication-controller"
+    type_name = "replicationcontrollers"
+
+    def selector(self, owner: Object) -> Object:
+        return {"matchLabels": owner["spec"].get("selector") or {}}
+
+
+class _NotDeleted(RequestError):
+    def __init__(self, error: RequestError) -> None:
+        self.message = f"unable to delete pods: {error}"
+
+
+def ready_since(pod: Object) -> str | None:
+    """When a pod became ready; None if it is not, "" if nobody knows."""
+    ready = condition_of(pod, "Ready")
+    if ready is None or ready["status"] != "True":
+        return None
+    return ready.get("lastTransitionTime") or ""
+
+
+def pods_to_delete(
+    pods: Sequence[Object], on_nodes: dict[str, int], count: int, now: int, names: Names
+) -> list[Object]:
+    """The pods that are missed least, in the order of v1.25.
+
+    First go pods without a node, then pending, then not ready ones, those with a lower cost by their annotation, on
+    nodes with more pods of the same controller, ready for a shorter time, with more restarts, younger ones. Times
+    count by their logarithm: of about the same age, chance (the uid) decides.
+    """
+    cost_key = names.key("pod-deletion-cost", "controller")
+    ranked = sorted((_Rank.of(pod, on_nodes, cost_key, now) for pod in pods), key=lambda one: one.first)
+    last = ranked[count - 1].first
+    # Which of those go that come before anyhow needs no comparison.
+    certain = [one.pod for one in ranked[:count] if one.first != last]
+    rest = [one for one in ranked if one.first == last]
+    rest.sort(key=cmp_to_key(_Rank.compare))
+    return certain + [one.pod for one in rest[: count - len(certain)]]
+
+
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+class _Rank(NamedTuple):
+    pod: Object
+    first: tuple[bool, int, bool, int, int]  # what can be compared at once
+    ready: tuple[str, int] | None  # since when it is ready, and the logarithm of how long
+    restarts: int
+    created: tuple[str, int]
+    uid: str
+
+    @classmethod
+    def of(cls, pod: Object, on_nodes: dict[str, int], cost_key: str, now: int) -> _Rank:
+        metadata, status = pod["metadata"], pod["status"]
+        node = pod["spec"].get("nodeName", "")
+        since = ready_since(pod)
+        cost = _cost((metadata.get("annotations") or {}).get(cost_key))
+        phase = _PHASES.get(status.get("phase", ""), 0)
+        restarts = [one.get("restartCount", 0) for one in status.get("containerStatuses") or ()]
+        return cls(
+            pod,
+            (bool(node), phase, since is not None, cost, -on_nodes.get(node, 0)),
+            None if since is None else _age(since, now),
+            max(restarts, default=0),
+            _age(metadata["creationTimestamp"], now),
+            metadata["uid"],
+        )
+
+    @staticmethod
+    def compare(one: _Rank, other: _Rank) -> int:
+        if one.ready is not None and other.ready is not None and one.ready[0] != other.ready[0]:
+            return one.ready[1] - other.ready[1] or _order(one.uid, other.uid)
+        if one.restarts != other.restarts:
+            return other.restarts - one.restarts
+        if one.created[0] != other.created[0]:
+            return one.created[1] - other.created[1] or _order(one.uid, other.uid)
+        return 0
+
+
+def _age(since: str, now: int) -> tuple[str, int]:
+    """The time, and the logarithm of the nanoseconds since then: -1 for one that is not over."""
+    passed = (now - micros_of(since)) * 1000 if since else 0
+    return since, int(math.log2(passed)) if passed > 0 else -1
+
+
+def _order(one: str, other: str) -> int:
+    return (one > other) - (one < other)
+
+
+def _cost(text: str | None) -> int:
+    """What the annotation says; 0 for what is no number of 32 bits."""
+    try:
+        number = int(text) if text is not None and text.strip() == text and "_" not in text else 0
+    except ValueError:
+        return 0
+    return number if -(2**31) <= number < 2**31 else 0
+
+
+def name_in(body: bytes) -> str:
+    """The name in the bytes of a stored object: metadata, and in it the name, come first."""
+    start = body.index(b'"name":"') + 8
+    return body[start : body.index(b'"', start)].decode()
+
+
+def _sorts_out(owner: Object) -> tuple[object, object]:
+    """What says which pods count, and as what."""
+    spec = owner["spec"]
+    return spec.get("selector"), (spec["template"].get("metadata") or {}).get("labels")
+
+
+def _controller(pod: Object | None) -> Object | None:
+    return controller_of(pod) if pod is not None else None
+
+
+def _labels(stored: Object) -> dict[str, str]:
+    return stored["metadata"].get("labels") or {}
+
+
+def _matters(pod: Object | None) -> tuple[bool, dict[str, str], str | None] | None:
+    """What of a pod its owner acts on."""
+    return None if pod is None else (is_active(pod), _labels(pod), ready_since(pod))
