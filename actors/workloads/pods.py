@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import orjson
@@ -132,11 +132,16 @@ class Claims:
                 if matches(one) and not is_terminating(one)
             ]
             if unmatched or orphans:
-                errors = await run_concurrently(lambda one: self._release(one, uid), unmatched)
-                errors += await run_concurrently(lambda one: self._adopt(one, owner), orphans)
-                if errors:
-                    raise errors[0]
+                await self.exchange(owner, orphans, unmatched)
         return [one for one in self._dependents.controlled_by(uid) if matches(one)]
+
+    async def exchange(self, owner: Object, adopted: Sequence[Object], released: Sequence[Object]) -> None:
+        """Adopt some objects and release others; the error of a write that fails is raised, after all others."""
+        uid = owner["metadata"]["uid"]
+        errors = await run_concurrently(lambda one: self._release(one, uid), released)
+        errors += await run_concurrently(lambda one: self._adopt(one, owner), adopted)
+        if errors:
+            raise errors[0]
 
     async def _adopt(self, one: Object, owner: Object) -> None:
         current = self._owners.get(*key_of(owner))

@@ -8,7 +8,7 @@ Only when pods have to go are they compared, to choose those that are missed lea
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cmp_to_key
 from typing import Final, NamedTuple
 
@@ -171,13 +171,23 @@ class Replicas(WorkloadController):
             raise failure
 
     async def _claim(self, key: Key, owner: Object) -> None:
-        if key in self._may_adopt or self._members_of(owner).unmatched:
-            self._may_adopt.discard(key)
-            try:
-                await self._claims.claim(owner, self.selector(owner), is_active)
-            except BaseException:
-                self._may_adopt.add(key)
-                raise
+        """Adopt active pods that match and have no controller, and release those that no longer match."""
+        unmatched = tuple(self._members_of(owner).unmatched.values())
+        orphans = tuple(self._orphans(owner)) if key in self._may_adopt else ()
+        self._may_adopt.discard(key)
+        if not unmatched and not orphans:
+            return
+        try:
+            await self._claims.exchange(owner, orphans, unmatched)
+        except RequestError:
+            self._may_adopt.add(key)
+            raise
+
+    def _orphans(self, owner: Object) -> Iterator[Object]:
+        selector = self.selector(owner)
+        for pod in self._pods.uncontrolled(owner["metadata"]["namespace"]):
+            if is_active(pod) and label_selector_matches(selector, _labels(pod)):
+                yield pod
 
     async def _create_or_delete(self, key: Key) -> RequestError | None:
         """Creates slowly at first: where one pod is refused, all may be."""

@@ -567,10 +567,11 @@ class Rollout:
 
     def created(self, name: str) -> Object:
         """The status after the new ReplicaSet was created."""
+        status: Object = self._status
         if not self._has_deadline:
-            return self._status
+            return status
         message = f"Created new replica set {quoted(name)}"
-        return self._with_condition(self._status, PROGRESSING, "True", CREATED, message)
+        return self._with_condition(status, PROGRESSING, "True", CREATED, message)
 
     def _with_condition(
         self, status: Object, condition_type: str, value: str, reason: str, message: str
