@@ -37,6 +37,8 @@ from rewound.journal.errors import Damaged, NewerLayout
 from rewound.journal.escapes import escaped
 from rewound.journal.keys import Buffer, pack_offset
 
+GUESSED = "field manager guessed"  # the end of such a reason
+
 
 class Event(NamedTuple):
     """One record of the log: a change of one object."""
@@ -54,6 +56,11 @@ class Event(NamedTuple):
     facts: bytes  # opaque here: labels, selectable fields and others, packed by the writer
     body: bytes  # canonical, escaped JSON, whose metadata.resourceVersion is the offset
     reason: str = ""  # why it was written, if the writer said so
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether the field manager of a recorded event is a guess."""
+        return self.reason.endswith(GUESSED)
 
 
 class Row(NamedTuple):

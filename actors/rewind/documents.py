@@ -48,7 +48,14 @@ def event_document(event: Event) -> Document:
     }
     if event.reason:
         document["reason"] = event.reason
+    if event.is_guess:
+        document["guessed"] = True
     return document
+
+
+def manager_text(event: Event) -> str:
+    """The field manager for a person, with a mark if a recording could only guess it."""
+    return f"{event.manager} (guessed)" if event.is_guess else event.manager
 
 
 def history_page(
@@ -142,7 +149,7 @@ def blame_document(found: Blame) -> list[Document]:
 def blame_lines(found: Blame) -> Iterator[str]:
     """`git blame` for fields: version, time, user, manager, field and value."""
     rows = [
-        (str(event.offset), rfc3339(event.time)[:19] + "Z", event.user, event.manager, one)
+        (str(event.offset), rfc3339(event.time)[:19] + "Z", event.user, manager_text(event), one)
         for one in found.fields
         for event in (found.events[one.version],)
     ]

@@ -1,20 +1,20 @@
 """One recorded change: an object of another server, in the form in which the journal stores objects.
 
-Who wrote it is not known: the user is `recorded`. Field manager and time are those of the newest entry of
-metadata.managedFields. Values of Secrets are masked unless the user asks for them.
+The API does not say who wrote it: the user is `recorded`; `attribution` finds the field manager. Values of Secrets are
+masked unless the user asks for them.
 """
 
 from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.selectors.facts import pack_facts
 from rewound.actors.store.document import in_usual_order
+from rewound.gateway.record.attribution import check_entries
 from rewound.gateway.record.kinds import RecordedKind
 from rewound.gateway.record.secret_annotations import annotations_with_values
 from rewound.journal import keys
@@ -26,9 +26,7 @@ SECRETS: Final = "secrets"
 # Values of a Secret are base64: this is valid for clients that decode it.
 MASK: Final = base64.b64encode(b"***").decode()
 MASKED_MANIFEST: Final = "***"
-_LONGEST: Final = 128  # letters of a uid, a version or a manager
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
+_LONGEST: Final = 128  # letters of a uid or a version
 
 
 def number_of(version: str) -> int | None:
@@ -47,9 +45,6 @@ class Change:
     body: bytes  # with an empty resourceVersion; empty for what a list no longer has: the last content counts
     facts: bytes
     arrived: int  # microseconds since 1970
-    manager: str = ""
-    applied: bool = False  # by server-side apply
-    written: int = 0  # microseconds since 1970, by managedFields; 0: not known
     reason: str = ""
 
     @property
@@ -80,20 +75,9 @@ def change_of(
     document: Document = {} if kind.is_built_in else {"apiVersion": kind.api_version}
     document["metadata"] = {**ordered, **{key: one for key, one in metadata.items() if key not in ordered}}
     document.update((key, one) for key, one in stored.items() if key not in _TYPE and key != "metadata")
-    manager, written, applied = _last_writer(metadata)
+    check_entries(document)
     return Change(
-        kind,
-        namespace,
-        name,
-        uid,
-        version,
-        removed,
-        dumps(document),
-        _facts(kind, stored),
-        arrived,
-        manager,
-        applied,
-        written,
+        kind, namespace, name, uid, version, removed, dumps(document), _facts(kind, stored), arrived
     )
 
 
@@ -168,20 +152,3 @@ def _mask(secret: Document) -> None:
     if hidden:
         metadata = secret["metadata"]
         secret["metadata"] = {**metadata, "annotations": {**metadata["annotations"], **hidden}}
-
-
-def _last_writer(metadata: Document) -> tuple[str, int, bool]:
-    """Manager, time and whether it applied, of the newest entry of managedFields; else the creation."""
-    newest: Document = {}
-    for entry in metadata.get("managedFields") or ():
-        if entry.get("time", "") >= newest.get("time", ""):
-            newest = entry
-    time = newest.get("time") or metadata.get("creationTimestamp") or ""
-    return str(newest.get("manager", ""))[:_LONGEST], _micros(time), newest.get("operation") == "Apply"
-
-
-def _micros(time: str) -> int:
-    try:
-        return (datetime.fromisoformat(time) - _EPOCH) // _MICROSECOND
-    except (ValueError, TypeError):
-        return 0

@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from rewound.actors.selectors.facts import unpack_uids
-from rewound.actors.store.document import at_version, without_version
+from rewound.actors.store.document import at_version, decode, without_version
+from rewound.gateway.record.attribution import Writer, writer_of
 from rewound.gateway.record.changes import USER, Change, number_of
 from rewound.journal import history, keys
 from rewound.journal.log import Journal
-from rewound.journal.records import Event
+from rewound.journal.records import GUESSED, Event
 from rewound.journal.retention import advance
 from rewound.journal.view import View
 
@@ -40,6 +41,7 @@ class RecordingWriter:
         self._time = journal.time
         self._objects: dict[tuple[str, str, str], Written] = {}
         self._batch: list[Event] = []
+        self._unwritten: dict[tuple[str, str, str], bytes] = {}  # the contents of objects in the batch
         self.events = 0
         self.renumbered = 0
         with journal.read() as view:
@@ -111,24 +113,26 @@ class RecordingWriter:
         if not body:
             assert known is not None
             body, facts = self._last_content(change, known)
-        self._head, self._time = offset, self._time_of(change)
+        writer = self._writer(change, known)
+        self._head, self._time = offset, self._time_of(change, writer)
         self._batch.append(
             Event(
                 offset=offset,
                 type_id=self.journal.type_id(change.kind.type_name),
-                verb=_verb(change, known),
+                verb=_verb(change, known, writer),
                 namespace=change.namespace,
                 name=change.name,
                 previous=previous,
                 removed=removed,
                 time=self._time,
                 user=USER,
-                manager=change.manager,
+                manager=writer.manager,
                 facts=facts,
                 body=at_version(body, offset),
-                reason=self._reason(change, offset),
+                reason=self._reason(change, offset, writer),
             )
         )
+        self._unwritten[change.key] = change.body
         self.events += 1
         if removed:
             del self._objects[change.key]
@@ -141,17 +145,29 @@ class RecordingWriter:
             return self._head + 1
         return number if number > self._head else self._head + 1
 
-    def _reason(self, change: Change, offset: int) -> str:
-        if not change.version or change.version == str(offset):
-            return change.reason
-        self.renumbered += 1
-        return RECORDED_AS + change.version
+    def _writer(self, change: Change, known: Written | None) -> Writer:
+        if change.removed:
+            return Writer("")
+        before = None
+        if known is not None:
+            body = self._unwritten.get(change.key) or self._last_content(change, known)[0]
+            before = decode(body)
+        return writer_of(before, decode(change.body), change.arrived)
 
-    def _time_of(self, change: Change) -> int:
+    def _reason(self, change: Change, offset: int, writer: Writer) -> str:
+        reason = change.reason
+        if change.version and change.version != str(offset):
+            self.renumbered += 1
+            reason = RECORDED_AS + change.version
+        if not writer.guessed:
+            return reason
+        return f"{reason}; {GUESSED}" if reason else GUESSED
+
+    def _time_of(self, change: Change, writer: Writer) -> int:
         """The time of the write if it is known, else of its arrival; times never decrease along the log."""
         time = change.arrived
-        if change.written and not change.removed:
-            time = min(change.written, change.arrived)
+        if writer.time:
+            time = min(writer.time, change.arrived)
             if change.arrived - time < PRECISE:
                 time = change.arrived
         return max(time, self._time)
@@ -164,6 +180,7 @@ class RecordingWriter:
 
     def _flush(self) -> None:
         batch, self._batch = self._batch, []
+        self._unwritten.clear()
         self.journal.append(batch)
 
 
@@ -176,9 +193,10 @@ def original_version(view: View, offset: int) -> str:
     event = view.event(offset)
     if event is None:
         return ""
-    if event.reason.startswith(RECORDED_AS):
-        return event.reason.removeprefix(RECORDED_AS)
-    return "" if event.reason else str(offset)
+    reason = event.reason.removesuffix(GUESSED).removesuffix("; ")
+    if reason.startswith(RECORDED_AS):
+        return reason.removeprefix(RECORDED_AS)
+    return "" if reason else str(offset)
 
 
 def _is_recorded(change: Change, known: Written) -> bool:
@@ -204,9 +222,9 @@ def _unseen_removal(change: Change) -> Change:
     )
 
 
-def _verb(change: Change, known: Written | None) -> str:
-    if change.removed:
+def _verb(change: Change, known: Written | None, writer: Writer) -> str:
+    if change.removed or writer.deletes:
         return "delete"
     if known is None:
         return "create"
-    return "patch" if change.applied else "update"
+    return "patch" if writer.applied else "update"

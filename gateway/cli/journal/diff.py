@@ -195,6 +195,7 @@ def _print_document(
             "user": one.last.user,
             "verb": one.last.verb,
             "manager": one.last.manager,
+            **({"guessed": True} if one.last.is_guess else {}),
         }
         if one.sign == "~":
             entry["changes"] = [change.document() for change in one.changes]

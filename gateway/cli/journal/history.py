@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rewound.actors.rewind.difference import escaped
+from rewound.actors.rewind.documents import manager_text
 from rewound.gateway.cli.command import Failure, UsageError
 from rewound.gateway.cli.journal.printing import (
     Output,
@@ -88,7 +89,7 @@ def _print(output: Output, entry: Entry, options: Options) -> None:
     event = entry.event
     verb = output.paint(event.verb, verb_color(event))
     where = f"{output.paint(f'{event.offset:6}', 'cyan')}  {output.paint(local(event.time), 'dim')}"
-    manager = f" with {escaped(event.manager)}" if event.manager else ""
+    manager = f" with {escaped(manager_text(event))}" if event.manager else ""
     output.line(f"{where}  {escaped(event.user)}  {verb}{manager}: {_outcome(entry)}")
     print_changes(output, entry, " " * 8, managed_fields=options.show_managed_fields)
 

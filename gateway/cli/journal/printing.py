@@ -335,6 +335,7 @@ def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) ->
         "verb": event.verb,
         "manager": event.manager,
         **({"reason": event.reason} if event.reason else {}),
+        **({"guessed": True} if event.is_guess else {}),
         **identity(kind, event.namespace, event.name),
         "previous": event.previous,
         "removed": event.removed,

@@ -46,10 +46,13 @@ def run(options: Options) -> int:
     return 0
 
 
+def _manager(one: Document) -> str:
+    return f"{one['fieldManager']} (guessed)" if one.get("guessed") else str(one["fieldManager"])
+
+
 def _lines(fields: list[Document]) -> list[str]:
     rows = [
-        (one["version"], one["time"].replace("T", " ")[:19], one["user"], one["fieldManager"])
-        for one in fields
+        (one["version"], one["time"].replace("T", " ")[:19], one["user"], _manager(one)) for one in fields
     ]
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(4)]
     lines = []

@@ -1,7 +1,7 @@
 // Connects the parts of the page: what it shows is one state, which is also in the URL.
 
 import { GROUP, Refused, Session } from "./api.js";
-import { debounced, element, find } from "./dom.js";
+import { debounced, element, find, managerText } from "./dom.js";
 import { exportEvents } from "./export.js";
 import { TEXTS, format, hasSecret, parse, query } from "./filters.js";
 import { ObjectPane } from "./object.js";
@@ -184,7 +184,7 @@ function eventItem(event) {
       element("time", { text: readable(event.micros) }),
       element("span", { class: "verb", text: event.verb }),
       element("span", { class: "what", text: `${event.type} ${where}` }),
-      element("span", { class: "who", text: [event.user, event.fieldManager].filter(Boolean).join(" · ") })));
+      element("span", { class: "who", text: [event.user, managerText(event)].filter(Boolean).join(" · ") })));
 }
 
 function choose(event) {

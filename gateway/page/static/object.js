@@ -1,6 +1,6 @@
 // One object: its versions side by side, blame, owners, and the Events about it.
 
-import { button, element, find, table } from "./dom.js";
+import { button, element, find, managerText, table } from "./dom.js";
 import { collapsed, lines, sideBySide } from "./diff.js";
 import { isMasked, masked } from "./secrets.js";
 
@@ -74,7 +74,7 @@ export class ObjectPane {
     const rows = this.#versions.map((one) => [
       this.#choice("left", one.version), this.#choice("right", one.version),
       button(one.version, () => this.#actions.jump(one.version), { class: "link", title: "Move the cursor here" }),
-      one.time.replace("T", " ").slice(0, 23), one.verb, one.user, one.fieldManager, summary(one),
+      one.time.replace("T", " ").slice(0, 23), one.verb, one.user, managerText(one), summary(one),
     ]);
     const difference = element("div", { id: "difference" });
     this.#compare(target, difference);
@@ -124,7 +124,7 @@ export class ObjectPane {
   async _blame(target) {
     const found = await this.#session.past(target, "blame");
     const rows = found.fields.map((one) => [
-      one.field, isMasked(target.type, one.field) ? "***" : JSON.stringify(one.value), one.user, one.fieldManager,
+      one.field, isMasked(target.type, one.field) ? "***" : JSON.stringify(one.value), one.user, managerText(one),
       button(one.version, () => this.#actions.jump(one.version), { class: "link" }), one.time.replace("T", " ").slice(0, 19),
     ]);
     return [table(["field", "value", "user", "manager", "version", "time"], rows)];
