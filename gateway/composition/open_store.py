@@ -6,10 +6,11 @@ opens it before the server listens, and closes it when every request has ended.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from math import inf
+from typing import Any
 
 import trio
 
@@ -328,7 +329,7 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
         # Here, because an API server alone need not load them.
         from rewound.actors.workloads.built_in import Workloads
 
-        workloads = Workloads(context)
+        workloads = Workloads(context, _added_controllers(settings))
         store.loops.extend(workloads.loops)
         running += workloads.tasks
     if store.node is None:
@@ -336,6 +337,13 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
     else:
         own = leading_tasks(settings, store.node, store.journal, store.clock)
         store.node.election.lead_with([*running, *own])
+
+
+def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Those that share the cache of the workload controllers."""
+    from rewound.actors.nodes.simulator import NAME, SimulatedNodes
+
+    yield NAME, partial(SimulatedNodes, count=settings.controllers.nodes)
 
 
 def _running_plugins(context: PluginContext, added: Sequence[Plugin]) -> tuple[Plugin, ...]:

@@ -25,7 +25,7 @@ from rewound.actors.certificates.names import address_of
 from rewound.actors.kinds.enablement import Enablement, parse_enablement
 from rewound.actors.kinds.features import parse_features
 from rewound.actors.names import NAMES, REWIND_GROUP
-from rewound.actors.profile import PROFILES, Rules, choose_rules, parse_assignments
+from rewound.actors.profile import DOCUMENTED, PROFILES, Rules, choose_rules, parse_assignments
 from rewound.gateway.settings.access import (
     AuthorizationSettings,
     OidcSettings,
@@ -95,7 +95,14 @@ CONTROLLERS: Final = (
     "tokencleaner",
 )
 # Those that make a cluster of stored objects. They run if they are chosen: an API server alone has none of them.
-WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = ("deployment", "replicaset", "replicationcontroller")
+WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
+    "deployment",
+    "replicaset",
+    "replicationcontroller",
+    "simulated-nodes",
+)
+_NODES: Final = "simulated-nodes"
+MAX_NODES: Final = 50_000  # their addresses are in one range of 65,534
 _DEFAULT: Final = "default"  # in --controllers: those that run without the flag
 _GROUPS: Final = ("*", _DEFAULT)
 
@@ -111,8 +118,10 @@ class ControllerSettings:
     controllers: tuple[str, ...] = (_DEFAULT,)
     enable_bootstrap_token_auth: bool = False
     event_ttl: float = 3600.0  # 0: Events stay
+    nodes: int | None = None  # how many simulated nodes there are from the start; None: --nodes was not given
 
     def __post_init__(self) -> None:
+        self._check_nodes()
         known = CONTROLLERS + WORKLOAD_CONTROLLERS
         unknown = [
             one for one in self._patterns() if one not in _GROUPS and one.removeprefix("-") not in known
@@ -124,10 +133,19 @@ class ControllerSettings:
                 f"run without this flag, a name, or -name for all but that one: {', '.join(sorted(known))}",
             )
 
+    def _check_nodes(self) -> None:
+        if self.nodes is None:
+            return
+        if not 0 <= self.nodes <= MAX_NODES:
+            raise SettingsError("--nodes", f"must be 0 to {MAX_NODES}, not {self.nodes}")
+        if not self._enabled(_NODES, self._patterns(), DOCUMENTED):
+            raise SettingsError(
+                "--nodes",
+                f"has no effect, because --controllers leaves out {_NODES}; add it there, or leave --nodes out",
+            )
+
     def enabled_controllers(self, rules: Rules) -> frozenset[str]:
         patterns = self._patterns()
-        if patterns and all(one.startswith("-") for one in patterns):
-            patterns.append("*")
         known = CONTROLLERS + WORKLOAD_CONTROLLERS
         return frozenset(name for name in known if self._enabled(name, patterns, rules))
 
@@ -146,7 +164,13 @@ class ControllerSettings:
         return "*" in patterns or (_DEFAULT in patterns and name in CONTROLLERS)
 
     def _patterns(self) -> list[str]:
-        return [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]
+        """The items of the list. A list of exceptions means all others; with nodes, so does none."""
+        if self.nodes is not None and self.controllers == (_DEFAULT,):
+            return ["*"]
+        patterns = [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]
+        if patterns and all(one.startswith("-") for one in patterns):
+            patterns.append("*")
+        return patterns
 
 
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")

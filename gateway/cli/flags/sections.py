@@ -491,6 +491,14 @@ def add_controllers(group: Any) -> None:
         "--enable-bootstrap-token-auth, root-ca-cert-publisher only with the rule "
         "root-certificate=published (default: default)",
     )
+    add(
+        group,
+        "--nodes",
+        number,
+        "N",
+        "simulate N nodes, and every Node object whose conditions nobody reports; runs all controllers, unless "
+        "--controllers says which (docs/nodes.md)",
+    )
     add_switch(
         group,
         "--enable-bootstrap-token-auth",

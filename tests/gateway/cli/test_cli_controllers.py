@@ -85,3 +85,13 @@ def test_unknown_names_are_refused_with_the_known_ones(wrong: str) -> None:
         parse_flags([f"--controllers=*,{wrong}"])
     assert str(refused.value).startswith(f"--controllers: there is no controller '{wrong}'; give ")
     assert "bootstrapsigner, clusterrole-aggregation, csrapproving" in str(refused.value)
+
+
+def test_nodes_turn_all_controllers_on_unless_some_are_named() -> None:
+    assert enabled("--nodes=3") == enabled("--nodes=0") == enabled("--controllers=*")
+    named = "--controllers=default,simulated-nodes"
+    assert enabled("--nodes=3", named) == enabled(named) == enabled() | {"simulated-nodes"}
+    assert parse_flags(["--nodes=3"])[0].controllers.nodes == 3
+    for flags in (["--nodes=-1"], ["--nodes=50001"], ["--nodes=1", "--controllers=*,-simulated-nodes"]):
+        with pytest.raises(SettingsError, match="--nodes"):
+            parse_flags(flags)

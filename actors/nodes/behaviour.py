@@ -1,0 +1,116 @@
+"""What the annotations of a pod ask its simulated node to do (docs/nodes.md lists them).
+
+Without annotations a pod is Running and Ready at once. An annotation whose value makes no sense is left out, and
+reported as an Event of the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+
+PREFIX: Final = "sim/"
+PHASES: Final = ("Running", "NeverReady", "Hold", "Succeeded", "Failed", "CrashLoop", "ImagePull")
+_LONGEST: Final = 10 * 365 * 86400.0  # seconds
+
+
+class Behaviour(NamedTuple):
+    phase: str = "Running"
+    exit_code: int | None = None
+    restarts: int | None = None
+    start_after: float = 0.0  # seconds in ContainerCreating
+    init_for: float = 0.0  # seconds that each init container runs
+    init_exit_code: int = 0
+    ready_after: float = 0.0  # seconds from the start of the pod
+    run_for: float = 0.0  # seconds until the phases Succeeded and Failed
+    exit_after: float | None = None  # seconds that a container runs; then restartPolicy decides
+    terminate_after: float = 0.0  # seconds that a deleted pod takes to end
+    reason: str = ""
+    holds_termination: bool = False
+    problems: tuple[str, ...] = ()
+
+
+DEFAULT: Final = Behaviour()
+
+
+def behaviour_of(pod: Object, names: Names) -> Behaviour:
+    annotations = pod["metadata"].get("annotations")
+    if not annotations or not any(key.startswith(PREFIX) for key in annotations):
+        return DEFAULT
+    problems: list[str] = []
+    read = _Reader(annotations, problems)
+    phase = read("phase", _phase, "Running")
+    if (ordinal := ordinal_of(pod, names)) is not None:
+        phase = read(f"phase.{ordinal}", _phase, phase)
+    return Behaviour(
+        phase=phase,
+        exit_code=read("exit-code", _code, None),
+        restarts=read("restarts", _count, None),
+        start_after=read("start-after", _seconds, 0.0),
+        init_for=read("init-for", _seconds, 0.0),
+        init_exit_code=read("init-exit-code", _code, 0),
+        ready_after=read("ready-after", _seconds, 0.0),
+        run_for=read("run-for", _seconds, 0.0),
+        exit_after=read("exit-after", _seconds, None),
+        terminate_after=read("terminate-after", _seconds, 0.0),
+        reason=annotations.get(PREFIX + "reason", ""),
+        holds_termination=annotations.get(PREFIX + "hold-termination") == "true",
+        problems=tuple(problems),
+    )
+
+
+def ordinal_of(pod: Object, names: Names) -> str | None:
+    """The completion index of a Job's pod, or the ordinal of a StatefulSet's."""
+    metadata = pod["metadata"]
+    index: str | None = (metadata.get("annotations") or {}).get(names.key("job-completion-index", "batch"))
+    if index is None and names.key("pod-name", "statefulset") in (metadata.get("labels") or {}):
+        index = metadata["name"].rpartition("-")[2]
+    return index
+
+
+class _Reader:
+    def __init__(self, annotations: Mapping[str, str], problems: list[str]) -> None:
+        self._annotations = annotations
+        self._problems = problems
+
+    def __call__(self, name: str, parse: Callable[[str], Any], default: Any) -> Any:
+        text = self._annotations.get(PREFIX + name)
+        if text is None:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            self._problems.append(f"{PREFIX}{name}: {text!r} {error}")
+            return default
+
+
+def _phase(text: str) -> str:
+    if text not in PHASES:
+        raise ValueError(f"is none of {', '.join(PHASES)}")
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _LONGEST:
+        raise ValueError("is no number of seconds, such as 2.5")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ValueError("is no whole number")
+    return int(text)
+
+
+def _code(text: str) -> int:
+    code = _count(text)
+    if code > 255:
+        raise ValueError("is no exit code: they are 0 to 255")
+    return code

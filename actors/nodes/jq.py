@@ -1,0 +1,500 @@
+"""The part of jq that the selectors and delays of Stages use (docs/nodes.md lists it).
+
+    query = compile_query('.status.conditions.[] | select( .type == "Ready" ) | .status')
+    query(pod)    -> ["True"]
+
+A query is a function from a value to the values that it gives, compiled once. What jq refuses, such as a field of a
+text, gives None: kwok takes that for "nothing there". A text that is outside this part is a QueryError.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+Filter = Callable[[Any], Iterator[Any]]
+
+
+class QueryError(ValueError):
+    """The text is no query, or has something that is not supported."""
+
+
+class _Refused(Exception):
+    """The query cannot be applied to this value."""
+
+
+def compile_query(text: str) -> Callable[[Any], list[Any] | None]:
+    """Returns what gives the values that are not null; None where jq would fail. QueryError."""
+    parser = _Parser(text)
+    found = parser.pipeline()
+    parser.end()
+
+    def query(value: Any) -> list[Any] | None:
+        try:
+            return [one for one in found(value) if one is not None]
+        except _Refused:
+            return None
+
+    return query
+
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+      (?P<text>"(?:[^"\\]|\\.)*")
+    | (?P<number>\d+(?:\.\d+)?)
+    | (?P<field>\.[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<sign>\?//|//|==|!=|<=|>=|[.|,()\[\]?<>+\-*/%:])
+    )""",
+    re.VERBOSE,
+)
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "==": lambda left, right: left == right and _is_bool(left) == _is_bool(right),
+    "!=": lambda left, right: not (left == right and _is_bool(left) == _is_bool(right)),
+    "<": lambda left, right: _order(left) < _order(right),
+    "<=": lambda left, right: _order(left) <= _order(right),
+    ">": lambda left, right: _order(left) > _order(right),
+    ">=": lambda left, right: _order(left) >= _order(right),
+}
+_KEYWORDS: Final = ("and", "or", "then", "else", "elif", "end")
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _tokens(text)
+        self._at = 0
+
+    def end(self) -> None:
+        if self._at < len(self._tokens):
+            raise self._unexpected()
+
+    def pipeline(self) -> Filter:
+        found = self._comma()
+        while self._take("|"):
+            found = _piped(found, self._comma())
+        return found
+
+    def _comma(self) -> Filter:
+        found = self._alternative()
+        while self._take(","):
+            found = _joined(found, self._alternative())
+        return found
+
+    def _alternative(self) -> Filter:
+        found = self._or()
+        if self._take("//"):
+            return _or_else(found, self._alternative())
+        return found
+
+    def _or(self) -> Filter:
+        found = self._and()
+        while self._take("or"):
+            found = _binary(found, self._and(), lambda left, right: _true(left) or _true(right))
+        return found
+
+    def _and(self) -> Filter:
+        found = self._comparison()
+        while self._take("and"):
+            found = _binary(found, self._comparison(), lambda left, right: _true(left) and _true(right))
+        return found
+
+    def _comparison(self) -> Filter:
+        found = self._sum()
+        sign = self._peek()
+        if sign in _COMPARISONS:
+            self._at += 1
+            return _binary(found, self._sum(), _COMPARISONS[sign])
+        return found
+
+    def _sum(self) -> Filter:
+        found = self._product()
+        while (sign := self._peek()) in ("+", "-"):
+            self._at += 1
+            found = _binary(found, self._product(), _add if sign == "+" else _subtract)
+        return found
+
+    def _product(self) -> Filter:
+        found = self._term()
+        while (sign := self._peek()) in ("*", "/", "%"):
+            self._at += 1
+            found = _binary(found, self._term(), _ARITHMETIC[sign])
+        return found
+
+    def _term(self) -> Filter:
+        found = self._primary()
+        while True:
+            token = self._peek()
+            if token == ".":
+                self._at += 1
+                if (text := self._peek()).startswith('"'):
+                    self._at += 1
+                    found = _piped(found, _field(json.loads(text)))
+                elif text != "[":
+                    raise self._unexpected()
+            elif token.startswith(".") and len(token) > 1:
+                self._at += 1
+                found = _piped(found, _field(token[1:]))
+            elif token == "[":
+                found = self._brackets(found)
+            elif token == "?":
+                self._at += 1
+                found = _optional(found)
+            else:
+                return found
+
+    def _primary(self) -> Filter:
+        token = self._next()
+        if token == ".":
+            if (text := self._peek()).startswith('"'):
+                self._at += 1
+                return _field(json.loads(text))
+            return _identity
+        if token.startswith("."):
+            return _field(token[1:])
+        if token.startswith('"'):
+            return _constant(json.loads(token))
+        if token[0].isdigit():
+            return _constant(float(token) if "." in token else int(token))
+        if token == "(":
+            found = self.pipeline()
+            self._expect(")")
+            return found
+        if token == "[":
+            if self._take("]"):
+                return _constant([])
+            found = self.pipeline()
+            self._expect("]")
+            return lambda value: iter([list(found(value))])
+        if token == "-":
+            return _binary(_constant(0), self._term(), _subtract)
+        if token == "if":
+            return self._condition()
+        return self._call(token)
+
+    def _condition(self) -> Filter:
+        condition = self.pipeline()
+        self._expect("then")
+        positive = self.pipeline()
+        if self._take("elif"):
+            return _either(condition, positive, self._condition())
+        negative = self.pipeline() if self._take("else") else _identity
+        self._expect("end")
+        return _either(condition, positive, negative)
+
+    def _call(self, name: str) -> Filter:
+        if name in _CONSTANTS:
+            return _constant(_CONSTANTS[name])
+        arguments = []
+        if self._take("("):
+            arguments.append(self.pipeline())
+            self._expect(")")
+        made = _FUNCTIONS.get((name, len(arguments)))
+        if made is None or name in _KEYWORDS:
+            raise QueryError(f"{self._text!r}: {name!r} is not supported here")
+        return made(*arguments)
+
+    def _brackets(self, found: Filter) -> Filter:
+        self._expect("[")
+        if self._take("]"):
+            return _piped(found, _iterate)
+        index = self.pipeline()
+        self._expect("]")
+        return lambda value: (_at(one, key) for one in found(value) for key in index(value))
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        if not token:
+            raise QueryError(f"{self._text!r}: ends too early")
+        self._at += 1
+        return token
+
+    def _take(self, token: str) -> bool:
+        if self._peek() != token:
+            return False
+        self._at += 1
+        return True
+
+    def _expect(self, token: str) -> None:
+        if not self._take(token):
+            raise self._unexpected()
+
+    def _unexpected(self) -> QueryError:
+        found = self._peek()
+        return QueryError(
+            f"{self._text!r}: unexpected {found!r}" if found else f"{self._text!r}: ends too early"
+        )
+
+
+def _tokens(text: str) -> list[str]:
+    found, at = [], 0
+    rest = text.rstrip()
+    while at < len(rest):
+        match = _TOKEN.match(rest, at)
+        if match is None:
+            raise QueryError(f"{text!r}: {rest[at:].strip()[:1]!r} is not supported here")
+        found.append(match[0].strip())
+        at = match.end()
+    return found
+
+
+def _identity(value: Any) -> Iterator[Any]:
+    yield value
+
+
+def _constant(constant: Any) -> Filter:
+    return lambda value: iter((constant,))
+
+
+def _piped(left: Filter, right: Filter) -> Filter:
+    return lambda value: (two for one in left(value) for two in right(one))
+
+
+def _joined(left: Filter, right: Filter) -> Filter:
+    def joined(value: Any) -> Iterator[Any]:
+        yield from left(value)
+        yield from right(value)
+
+    return joined
+
+
+def _or_else(left: Filter, right: Filter) -> Filter:
+    def alternative(value: Any) -> Iterator[Any]:
+        found = False
+        try:
+            for one in left(value):
+                if _true(one):
+                    found = True
+                    yield one
+        except _Refused:
+            pass
+        if not found:
+            yield from right(value)
+
+    return alternative
+
+
+def _optional(found: Filter) -> Filter:
+    def optional(value: Any) -> Iterator[Any]:
+        try:
+            yield from found(value)
+        except _Refused:
+            return
+
+    return optional
+
+
+def _either(condition: Filter, positive: Filter, negative: Filter) -> Filter:
+    def either(value: Any) -> Iterator[Any]:
+        for one in condition(value):
+            yield from positive(value) if _true(one) else negative(value)
+
+    return either
+
+
+def _binary(left: Filter, right: Filter, combine: Callable[[Any, Any], Any]) -> Filter:
+    return lambda value: (combine(one, two) for two in right(value) for one in left(value))
+
+
+def _field(name: str) -> Filter:
+    return lambda value: iter((_at(value, name),))
+
+
+def _iterate(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+    else:
+        raise _Refused
+
+
+def _at(value: Any, key: Any) -> Any:
+    if value is None and (key is None or isinstance(key, (str, int))):
+        return None
+    if isinstance(value, dict) and isinstance(key, str):
+        return value.get(key)
+    if isinstance(value, list) and isinstance(key, int):
+        return value[key] if -len(value) <= key < len(value) else None
+    raise _Refused
+
+
+def _true(value: Any) -> bool:
+    return value is not None and value is not False
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    """Null before false, true, numbers, texts, lists and objects, as jq sorts them."""
+    if value is None or isinstance(value, bool):
+        return (0 if value is None else 2 if value else 1), 0
+    if isinstance(value, (int, float)):
+        return 3, value
+    if isinstance(value, str):
+        return 4, value
+    if isinstance(value, list):
+        return 5, [_order(one) for one in value]
+    return 6, sorted((key, _order(one)) for key, one in value.items())
+
+
+def _add(left: Any, right: Any) -> Any:
+    if left is None or right is None:
+        return right if left is None else left
+    if _number(left) and _number(right):
+        return left + right
+    if type(left) is type(right) and isinstance(left, (str, list)):
+        return left + right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return {**left, **right}
+    raise _Refused
+
+
+def _subtract(left: Any, right: Any) -> Any:
+    if _number(left) and _number(right):
+        return left - right
+    raise _Refused
+
+
+def _divide(left: Any, right: Any) -> Any:
+    if _number(left) and _number(right) and right:
+        whole = left / right
+        return int(whole) if whole == int(whole) else whole
+    raise _Refused
+
+
+def _multiply(left: Any, right: Any) -> Any:
+    if _number(left) and _number(right):
+        return left * right
+    raise _Refused
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    if _number(left) and _number(right) and int(right):
+        return int(abs(left) % abs(int(right))) * (1 if left >= 0 else -1)
+    raise _Refused
+
+
+_ARITHMETIC: Final = {"*": _multiply, "/": _divide, "%": _remainder}
+_CONSTANTS: Final = {"null": None, "true": True, "false": False}
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _length(value: Any) -> Any:
+    if value is None:
+        return 0
+    if isinstance(value, (str, list, dict)):
+        return len(value)
+    if _number(value):
+        return abs(value)
+    raise _Refused
+
+
+def _to_number(value: Any) -> Any:
+    if _number(value):
+        return value
+    try:
+        return json.loads(value) if isinstance(value, str) and value[:1] in "-0123456789" else _refuse()
+    except ValueError:
+        return _refuse()
+
+
+def _to_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _refuse() -> Any:
+    raise _Refused
+
+
+def _type(value: Any) -> str:
+    names = {str: "string", list: "array", dict: "object", bool: "boolean", type(None): "null"}
+    return names.get(type(value), "number")
+
+
+def _keys(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return sorted(value)
+    return list(range(len(value))) if isinstance(value, list) else _refuse()
+
+
+def _has(value: Any, key: Any) -> bool:
+    if isinstance(value, dict) and isinstance(key, str):
+        return key in value
+    if isinstance(value, list) and isinstance(key, int):
+        return 0 <= key < len(value)
+    raise _Refused
+
+
+def _matches(value: Any, pattern: Any) -> bool:
+    try:
+        return isinstance(value, str) and re.search(pattern, value) is not None
+    except (re.error, TypeError):
+        raise _Refused from None
+
+
+def _contains(value: Any, part: Any) -> bool:
+    if isinstance(value, str) and isinstance(part, str):
+        return part in value
+    if isinstance(value, list) and isinstance(part, list):
+        return all(any(_contains(one, two) for one in value) for two in part)
+    if isinstance(value, dict) and isinstance(part, dict):
+        return all(key in value and _contains(value[key], one) for key, one in part.items())
+    return bool(value == part)
+
+
+def _of_value(made: Callable[[Any], Any]) -> Callable[[], Filter]:
+    return lambda: lambda value: iter((made(value),))
+
+
+def _of_argument(made: Callable[[Any, Any], Any]) -> Callable[[Filter], Filter]:
+    return lambda argument: lambda value: (made(value, one) for one in argument(value))
+
+
+def _select(condition: Filter) -> Filter:
+    return lambda value: (value for one in condition(value) if _true(one))
+
+
+_FUNCTIONS: Final[dict[tuple[str, int], Callable[..., Filter]]] = {
+    ("select", 1): _select,
+    ("map", 1): lambda found: lambda value: iter([[two for one in _iterate(value) for two in found(one)]]),
+    ("any", 1): lambda found: (
+        lambda value: iter([any(_true(two) for one in _iterate(value) for two in found(one))])
+    ),
+    ("all", 1): lambda found: (
+        lambda value: iter([all(_true(two) for one in _iterate(value) for two in found(one))])
+    ),
+    ("any", 0): _of_value(lambda value: any(_true(one) for one in _iterate(value))),
+    ("all", 0): _of_value(lambda value: all(_true(one) for one in _iterate(value))),
+    ("first", 1): lambda found: (
+        lambda value: iter([one for _, one in zip(range(1), found(value), strict=False)])
+    ),
+    ("empty", 0): lambda: lambda value: iter(()),
+    ("not", 0): _of_value(lambda value: not _true(value)),
+    ("length", 0): _of_value(_length),
+    ("keys", 0): _of_value(_keys),
+    ("type", 0): _of_value(_type),
+    ("tostring", 0): _of_value(_to_text),
+    ("tonumber", 0): _of_value(_to_number),
+    ("first", 0): _of_value(lambda value: _at(value, 0)),
+    ("last", 0): _of_value(lambda value: _at(value, -1)),
+    ("has", 1): _of_argument(_has),
+    ("test", 1): _of_argument(_matches),
+    ("startswith", 1): _of_argument(
+        lambda value, part: value.startswith(part) if isinstance(value, str) else _refuse()
+    ),
+    ("endswith", 1): _of_argument(
+        lambda value, part: value.endswith(part) if isinstance(value, str) else _refuse()
+    ),
+    ("contains", 1): _of_argument(_contains),
+}

@@ -1,0 +1,140 @@
+"""What a simulated node reports about itself, and which Node objects are simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+
+SIMULATED: Final = "sim/node"  # an annotation of Node objects; its value is "true"
+STOPPED: Final = "sim/stopped"  # "true" while the node does nothing: its machine is down
+KWOK_NODE: Final = ("kwok.x-k8s.io/node", "fake")  # by which users of kwok say the same
+CAPACITY: Final = {"cpu": "16", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+VERSION: Final = "v1.25.16"
+LEASE_SECONDS: Final = 40
+
+# Type, status, reason and message, as a kubelet reports them.
+HEALTHY: Final = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+# The order in which the API shows the first fields of a status.
+_ORDER: Final = ("capacity", "allocatable", "phase", "conditions", "addresses", "daemonEndpoints", "nodeInfo")
+
+
+def is_simulated(node: Object) -> bool:
+    annotations = node["metadata"].get("annotations") or {}
+    key, value = KWOK_NODE
+    return annotations.get(SIMULATED) == "true" or annotations.get(key) == value
+
+
+def is_stopped(node: Object) -> bool:
+    return (node["metadata"].get("annotations") or {}).get(STOPPED) == "true"
+
+
+def has_agent(node: Object) -> bool:
+    """Whether somebody reports the conditions of a Node: it is not ours to simulate."""
+    return bool((node.get("status") or {}).get("conditions"))
+
+
+def new_node(name: str, address: str, names: Names, now: int) -> Object:
+    labels = {
+        names.key("arch"): "amd64",
+        names.key("hostname"): name,
+        names.key("os"): "linux",
+    }
+    node: Object = {
+        "metadata": {"name": name, "labels": labels, "annotations": {SIMULATED: "true"}},
+        "spec": {},
+        "status": {},
+    }
+    node["status"] = reported_status(node, address, now)
+    return node
+
+
+def reported_status(node: Object, address: str, now: int) -> Object:
+    """The status of a healthy node: what the object says of its machine stays, what is missing is filled in."""
+    status: Object = node.get("status") or {}
+    name = node["metadata"]["name"]
+    capacity = status.get("capacity") or CAPACITY
+    reported = {
+        **status,
+        "capacity": capacity,
+        "allocatable": status.get("allocatable") or capacity,
+        "conditions": _conditions(status.get("conditions") or (), now),
+        "addresses": status.get("addresses")
+        or [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+        "nodeInfo": _with_defaults(status.get("nodeInfo"), _node_info(name)),
+    }
+    ordered = [part for part in _ORDER if part in reported]
+    return {part: reported[part] for part in (*ordered, *(reported.keys() - _ORDER))}
+
+
+def address_of(node: Object) -> str:
+    """The address that pods on the host network have; "" before the node has one."""
+    for one in (node.get("status") or {}).get("addresses") or ():
+        if one["type"] == "InternalIP":
+            address: str = one["address"]
+            return address
+    return ""
+
+
+def new_lease(node: Object, renewed: str) -> Object:
+    """The lease of a node, which goes when the Node object goes."""
+    metadata = node["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": metadata["name"], "uid": metadata["uid"]}
+    spec = {"holderIdentity": metadata["name"], "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewed}
+    return {"metadata": {"name": metadata["name"], "ownerReferences": [owner]}, "spec": spec}
+
+
+def _conditions(old: Sequence[Object], now: int) -> list[Object]:
+    """The four conditions of a kubelet; others stay. One that is as it should be keeps its times."""
+    wanted = {kind: (kind, status, reason, message) for kind, status, reason, message in HEALTHY}
+    conditions = []
+    for one in old:
+        healthy = wanted.pop(one["type"], None)
+        if healthy is None or healthy == tuple(
+            one.get(part) for part in ("type", "status", "reason", "message")
+        ):
+            conditions.append(one)
+        else:
+            conditions.append(_condition(healthy, one, now))
+    return [*conditions, *(_condition(healthy, None, now) for healthy in wanted.values())]
+
+
+def _condition(healthy: tuple[str, str, str, str], old: Object | None, now: int) -> Object:
+    kind, status, reason, message = healthy
+    text = seconds_text(now)
+    since: Any = text if old is None or old["status"] != status else old["lastTransitionTime"]
+    return {
+        "type": kind,
+        "status": status,
+        "lastHeartbeatTime": text,
+        "lastTransitionTime": since,
+        "reason": reason,
+        "message": message,
+    }
+
+
+def _node_info(name: str) -> Object:
+    return {
+        "machineID": name,
+        "systemUUID": name,
+        "bootID": name,
+        "kernelVersion": "simulated",
+        "osImage": "simulated",
+        "containerRuntimeVersion": "sim://1",
+        "kubeletVersion": VERSION,
+        "kubeProxyVersion": VERSION,
+        "operatingSystem": "linux",
+        "architecture": "amd64",
+    }
+
+
+def _with_defaults(given: Object | None, defaults: Object) -> Object:
+    return {**defaults, **{name: value for name, value in (given or {}).items() if value}}

@@ -1,0 +1,429 @@
+"""The controller of all simulated nodes: registers them, renews their leases, and moves their pods on.
+
+One loop serves every node. Its keys are pods, Node objects, and groups of leases; each is due when something about it
+changes, or at a time that the queue keeps: nothing is polled, and a cluster at rest costs the renewals alone. Each node
+writes as itself (`system:node:NAME`), as a kubelet would. What a pod does next is a function of the stored pod and the
+time (`pod_status.next_step`), so that a restart goes on where it was.
+
+Which Node objects are simulated: those with the annotation `sim/node: "true"` or kwok's, and with `--nodes` also those
+whose conditions nobody has reported when they appear; they get the annotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Any, Final
+
+import trio
+
+from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
+from rewound.actors.controllers.client import Client, run_concurrently
+from rewound.actors.errors import AlreadyExists, Conflict, NotFound, RequestError
+from rewound.actors.identity import AUTHENTICATED, NODE_PREFIX, NODES, User
+from rewound.actors.kinds.apiextensions import definition_type
+from rewound.actors.kinds.values.times import micros_text, seconds_text
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.nodes import stages
+from rewound.actors.nodes.behaviour import behaviour_of
+from rewound.actors.nodes.node_status import (
+    HEALTHY,
+    SIMULATED,
+    VERSION,
+    address_of,
+    has_agent,
+    is_simulated,
+    is_stopped,
+    new_lease,
+    new_node,
+    reported_status,
+)
+from rewound.actors.nodes.pod_status import Placement, next_step, seconds_to_deletion
+from rewound.actors.nodes.stages import Stage, StageFollower, StagePatch, changed_finalizers
+from rewound.actors.nodes.templates import TemplateError
+from rewound.actors.workloads.cache import CachedType, Key, key_of
+from rewound.actors.workloads.controller import Parts, WorkloadController
+
+NAME: Final = "simulated-nodes"
+RENEW_SECONDS: Final = 10.0
+GROUP_SIZE: Final = 64  # leases that are renewed together: as many as one commit should carry
+LEASES: Final = "/leases"  # what stands in keys for a namespace, and cannot be the name of one
+STAGES: Final = "/stages"
+_POD_ADDRESSES: Final = IPv4Address("10.244.0.1"), IPv4Address("10.255.255.254")
+_NODE_ADDRESSES: Final = IPv4Address("192.168.0.1"), IPv4Address("192.168.255.254")
+
+
+@dataclass(slots=True)
+class SimulatedNode:
+    name: str
+    client: Client
+    group: int  # of leases
+    address: str = ""
+    runs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A Stage that was chosen for a version of an object, and when its delay ends."""
+
+    version: str
+    stage: Stage
+    time: float
+
+
+class SimulatedNodes(WorkloadController):
+    name, account = NAME, NAME
+
+    def __init__(self, parts: Parts, count: int | None = None) -> None:
+        """`count` is the number of nodes to create; None: only annotated Node objects are simulated."""
+        super().__init__(parts)
+        self._context = parts.context
+        self._takes_all = count is not None
+        self._missing = {f"node-{number}" for number in range(count or 0)}  # those to be created
+        self._node_objects = self.keyed_by("nodes")
+        self._pods = parts.cache.collection("pods")
+        self._by_node = self._pods.index(_node_name)
+        self._pods.listen(self._pod_changed)
+        catalog = parts.context.registry.current
+        self._leases = catalog.storage(f"leases.{self.names.group('coordination')}")
+        self._custom_kinds = catalog.storage(definition_type(self.names))
+        self._nodes: dict[str, SimulatedNode] = {}
+        self._groups: list[set[str]] = []
+        self._pod_addresses = Addresses(*_POD_ADDRESSES)
+        self._node_addresses = Addresses(*_NODE_ADDRESSES)
+        self._stages = StageFollower(parts.context, self._stages_changed)
+        self._stages_started = False
+        self._due: dict[Key, _Due] = {}
+
+    async def catch_up(self) -> None:
+        await self.cache.loaded()
+        for pod in self._pods:
+            self._pod_addresses.use((pod.get("status") or {}).get("podIP"))
+        for node in self._node_objects:
+            self._node_addresses.use(address_of(node))
+        if not self._stages_started:
+            self._stages_started = True
+            self._stages.start()
+        await super().catch_up()
+        for name in sorted(self._missing, key=lambda name: int(name.rpartition("-")[2])):
+            self.queue.add(("", name))
+        for number in range(len(self._groups)):  # of a loop that was started again
+            self.queue.add((LEASES, str(number)))
+        if self._takes_all:
+            self.queue.add((STAGES, ""))
+
+    async def reconcile(self, key: Key) -> None:
+        namespace, name = key
+        if namespace == LEASES:
+            await self._renew(int(name))
+        elif namespace == STAGES:
+            await self._define_stages()
+        elif namespace:
+            await self._reconcile_pod(key)
+        else:
+            await self._reconcile_node(name)
+
+    # Nodes.
+
+    async def _reconcile_node(self, name: str) -> None:
+        node = self._node_objects.get("", name)
+        if node is None:
+            self._forget(name)
+            if name in self._missing:
+                await self._create(name)
+            return
+        self._missing.discard(name)
+        if not is_simulated(node):
+            self._forget(name)
+            if self._takes_all and not has_agent(node):
+                await self._take_over(node)
+            return
+        known = self._nodes.get(name) or self._register(name)
+        was_running, known.runs = known.runs, not is_stopped(node)
+        if not known.runs:
+            return
+        if self._stages.of("Node"):
+            await self._play("Node", self._node_objects, node, known)
+        else:
+            await self._report(node, known)
+        if not was_running:
+            for pod in self._by_node.get(name):
+                self.queue.add(key_of(pod))
+            await self._renew_lease(known)
+
+    async def _create(self, name: str) -> None:
+        definition = self._node_objects.definition
+        made = new_node(name, self._node_addresses.take(), self.names, self.now())
+        try:
+            await self._client_of(name).create(definition, "", definition.schema.decode_object(made).object)
+        except AlreadyExists:
+            pass
+        self._missing.discard(name)
+
+    async def _take_over(self, node: Object) -> None:
+        name, uid = node["metadata"]["name"], node["metadata"]["uid"]
+        patch = {"metadata": {"uid": uid, "annotations": {SIMULATED: "true"}}}
+        await self._client_of(name).patch(self._node_objects.definition, "", name, patch)
+
+    async def _report(self, node: Object, known: SimulatedNode) -> None:
+        address = address_of(node) or known.address or self._node_addresses.take()
+        known.address = address
+        status = reported_status(node, address, self.now())
+        if status != node.get("status"):
+            changed = {**node, "status": status}
+            await known.client.replace(self._node_objects.definition, changed, "status")
+
+    def _register(self, name: str) -> SimulatedNode:
+        if not self._groups or len(self._groups[-1]) >= GROUP_SIZE:
+            self._groups.append(set())
+            first = RENEW_SECONDS * (0.5 + self.random.random() / 2)  # spread: not all groups at once
+            self.queue.add_after((LEASES, str(len(self._groups) - 1)), first)
+        group = len(self._groups) - 1
+        self._groups[group].add(name)
+        known = SimulatedNode(name, self._client_of(name), group)
+        self._nodes[name] = known
+        return known
+
+    def _forget(self, name: str) -> None:
+        known = self._nodes.pop(name, None)
+        if known is not None:
+            self._groups[known.group].discard(name)
+
+    def _client_of(self, node: str) -> Client:
+        user = User(f"{NODE_PREFIX}{node}", groups=(NODES, AUTHENTICATED))
+        return Client(self._context.directory, self._context.write_contexts, user, "kubelet")
+
+    # Leases.
+
+    async def _renew(self, group: int) -> None:
+        self.queue.add_after((LEASES, str(group)), RENEW_SECONDS)
+        members = sorted(self._groups[group])
+        running = [known for name in members if (known := self._nodes.get(name)) is not None and known.runs]
+        errors = await run_concurrently(self._renew_lease, running)
+        if errors:
+            raise errors[0]
+
+    async def _renew_lease(self, known: SimulatedNode) -> None:
+        namespace, text = self.names.node_lease_namespace, micros_text(self.now())
+        try:
+            await known.client.patch(self._leases, namespace, known.name, {"spec": {"renewTime": text}})
+        except NotFound:
+            node = self._node_objects.get("", known.name)
+            if node is not None:
+                lease = self._leases.schema.decode_object(new_lease(node, text)).object
+                await known.client.create(self._leases, namespace, lease)
+
+    # Pods.
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            self._pod_addresses.free((old.get("status") or {}).get("podIP"))
+            self._due.pop(key_of(old), None)
+        elif new["spec"].get("nodeName") in self._nodes:
+            self.queue.add(key_of(new))
+
+    async def _reconcile_pod(self, key: Key) -> None:
+        pod = self._pods.get(*key)
+        known = self._nodes.get(pod["spec"].get("nodeName", "")) if pod is not None else None
+        if pod is None or known is None or not known.runs:
+            return
+        if self._stages.of("Pod"):
+            await self._play("Pod", self._pods, pod, known)
+        elif "deletionTimestamp" in pod["metadata"]:
+            await self._end(pod, known)
+        else:
+            await self._move_on(pod, known)
+
+    async def _move_on(self, pod: Object, known: SimulatedNode) -> None:
+        behaviour = behaviour_of(pod, self.names)
+        placement = Placement(self._address_of(known), self._pod_addresses.take)
+        step = next_step(pod, behaviour, placement, self.now())
+        if step.wake is not None:
+            self.queue.add_after(key_of(pod), step.wake)
+        if step.status is None:
+            return
+        for problem in behaviour.problems:
+            self.recorder.event(self._pods.definition, pod, "Warning", "InvalidAnnotation", problem)
+        try:
+            await known.client.replace(self._pods.definition, {**pod, "status": step.status}, "status")
+        except RequestError as refused:
+            if "podIP" not in pod["status"]:
+                self._pod_addresses.free(step.status.get("podIP"))
+            if not isinstance(refused, NotFound):
+                raise
+
+    async def _end(self, pod: Object, known: SimulatedNode) -> None:
+        seconds = seconds_to_deletion(pod, behaviour_of(pod, self.names), self.now())
+        if seconds is None:
+            return
+        if seconds:
+            self.queue.add_after(key_of(pod), seconds)
+            return
+        await self._delete(self._pods, pod, known)
+
+    async def _delete(self, collection: CachedType, stored: Object, known: SimulatedNode) -> None:
+        options = DeleteOptions(uid=stored["metadata"]["uid"], grace_period_seconds=0)
+        try:
+            await known.client.delete(collection.definition, *key_of(stored), options)
+        except (NotFound, Conflict):
+            return
+
+    def _address_of(self, known: SimulatedNode) -> str:
+        if not known.address:
+            node = self._node_objects.get("", known.name)
+            known.address = address_of(node) if node is not None else ""
+        return known.address
+
+    # Stages.
+
+    async def _define_stages(self) -> None:
+        """Create the kind, so that users of kwok can bring their files."""
+        definition = self._custom_kinds
+        try:
+            document = definition.schema.decode_object(stages.definition(self.names)).object
+            await self.client.create(definition, "", document)
+        except AlreadyExists:
+            return
+
+    def _stages_changed(self, problems: Sequence[tuple[Object, str]]) -> None:
+        kind = self._context.registry.current.stored_type(stages.TYPE_NAME)
+        for stage, problem in problems:
+            if kind is not None:
+                self.recorder.event(kind.storage, stage, "Warning", "InvalidStage", problem)
+        self._due.clear()
+        for name in self._nodes:
+            self.queue.add(("", name))
+            for pod in self._by_node.get(name):
+                self.queue.add(key_of(pod))
+
+    async def _play(self, kind: str, collection: CachedType, stored: Object, known: SimulatedNode) -> None:
+        """Choose the next Stage of an object, wait for its delay, and take its steps."""
+        key, version, now = key_of(stored), stored["metadata"]["resourceVersion"], trio.current_time()
+        due = self._due.get(key)
+        if due is None or due.version != version:
+            stage = self._stages.of(kind).choose(stored, self.random)
+            if stage is None:
+                self._due.pop(key, None)
+                return
+            due = _Due(version, stage, now + stage.delay(stored, self.now(), self.random))
+            self._due[key] = due
+        if due.time > now:
+            self.queue.add_after(key, due.time - now)
+            return
+        del self._due[key]
+        try:
+            await self._take_steps(due.stage, collection, stored, known)
+        except (TemplateError, NotYaml) as error:
+            message = f"stage {due.stage.name}: {error}"
+            self.recorder.event(collection.definition, stored, "Warning", "InvalidStage", message)
+
+    async def _take_steps(
+        self, stage: Stage, collection: CachedType, stored: Object, known: SimulatedNode
+    ) -> None:
+        definition, (namespace, name) = collection.definition, key_of(stored)
+        for step in stage.steps:
+            if step.event is not None:
+                text = [step.event.get(part, "") for part in ("type", "reason", "message")]
+                self.recorder.event(definition, stored, text[0] or "Normal", text[1], text[2])
+            if step.finalizers is not None:
+                current = stored["metadata"].get("finalizers") or []
+                changed = changed_finalizers(current, step.finalizers)
+                if changed != current:
+                    patch = {"metadata": {"finalizers": changed or None}}
+                    await known.client.patch(definition, namespace, name, patch)
+            if step.delete:
+                await self._delete(collection, stored, known)
+                return
+            if step.patch is not None:
+                await self._patch(step.patch, collection, stored, known)
+
+    async def _patch(
+        self, patch: StagePatch, collection: CachedType, stored: Object, known: SimulatedNode
+    ) -> None:
+        definition, (namespace, name) = collection.definition, key_of(stored)
+        whole = {"apiVersion": definition.api_version, "kind": definition.kind, **stored}
+        rendered: Any = load_yaml(patch.template.render(whole, self._functions(stored, known)).encode())
+        if patch.root and patch.patch_format == "json":
+            rendered = [{**one, "path": f"/{patch.root}{one.get('path', '')}"} for one in rendered or ()]
+        elif patch.root:
+            rendered = {patch.root: rendered}
+        try:
+            await known.client.patch(
+                definition, namespace, name, rendered, patch.patch_format, patch.subresource
+            )
+        except NotFound:
+            return
+        except Conflict:
+            raise
+        except RequestError as refused:
+            raise TemplateError(f"the patch was refused: {refused}") from refused
+
+    def _functions(self, stored: Object, known: SimulatedNode) -> dict[str, Any]:
+        now = seconds_text(self.now())
+
+        def pod_address(node: str = "", host_network: bool = False, *_: object) -> str:
+            if host_network:
+                return self._address_of(known)
+            current: str = (stored.get("status") or {}).get("podIP", "")
+            return current or self._pod_addresses.take()
+
+        def node_address(*_: object) -> str:
+            if not known.address:
+                known.address = self._address_of(known) or self._node_addresses.take()
+            return known.address
+
+        conditions = [
+            {"type": kind, "status": status, "reason": reason, "message": message}
+            for kind, status, reason, message in HEALTHY
+        ]
+        return {
+            "Now": lambda: now,
+            "StartTime": lambda: now,
+            "Version": lambda: VERSION,
+            "NodeConditions": lambda: conditions,
+            "NodeName": lambda: known.name,
+            "NodePort": lambda: 0,
+            "NodeIP": node_address,
+            "NodeIPWith": node_address,
+            "NodeIPsWith": lambda *_: [node_address()],
+            "PodIP": pod_address,
+            "PodIPWith": pod_address,
+            "PodIPsWith": lambda *given: [pod_address(*given)],
+        }
+
+
+class Addresses:
+    """Free addresses of a range, in order; one that was freed is given again after all others."""
+
+    def __init__(self, first: IPv4Address, last: IPv4Address) -> None:
+        self._first, self._last = int(first), int(last)
+        self._used: set[str] = set()
+        self._order = self._all()
+
+    def take(self) -> str:
+        for _ in range(len(self._used) + 1):
+            address = next(self._order)
+            if address not in self._used:
+                self._used.add(address)
+                return address
+        raise AssertionError("a range has more addresses than are in use")
+
+    def use(self, address: str | None) -> None:
+        if address:
+            self._used.add(address)
+
+    def free(self, address: str | None) -> None:
+        if address:
+            self._used.discard(address)
+
+    def _all(self) -> Iterator[str]:
+        while True:
+            for number in range(self._first, self._last + 1):
+                yield str(IPv4Address(number))
+
+
+def _node_name(pod: Object) -> tuple[str, ...]:
+    name = pod["spec"].get("nodeName")
+    return (name,) if name else ()

@@ -1,0 +1,540 @@
+"""The part of Go's text/template that Stages use, with kwok's functions (docs/nodes.md lists it).
+
+    template = Template('phase: {{ if .spec.initContainers }}Pending{{ else }}Running{{ end }}')
+    template.render(pod, {"Now": lambda: "2026-01-01T00:00:00Z"})
+
+A template is parsed once into functions that write texts. What is missing in the object is nil, as in a map of Go. An
+action or function outside this part is a TemplateError, which names it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from rewound.actors.golang.quoting import quoted
+
+Function = Callable[..., Any]
+
+
+class TemplateError(ValueError):
+    """The text is no template of the supported part, or cannot be applied to an object."""
+
+
+class _Scope:
+    """The variables of a block, within those of the blocks around it."""
+
+    def __init__(self, outer: _Scope | None, functions: Mapping[str, Function]) -> None:
+        self._outer = outer
+        self._variables: dict[str, Any] = {}
+        self.functions = functions
+
+    def inner(self) -> _Scope:
+        return _Scope(self, self.functions)
+
+    def declare(self, name: str, value: Any) -> None:
+        self._variables[name] = value
+
+    def assign(self, name: str, value: Any) -> None:
+        scope: _Scope | None = self
+        while scope is not None and name not in scope._variables:
+            scope = scope._outer
+        if scope is None:
+            raise TemplateError(f"undefined variable {name}")
+        scope._variables[name] = value
+
+    def get(self, name: str) -> Any:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope._variables:
+                return scope._variables[name]
+            scope = scope._outer
+        raise TemplateError(f"undefined variable {name}")
+
+
+Value = Callable[[Any, _Scope], Any]  # of the dot and the variables
+Part = Callable[[Any, _Scope], Iterator[str]]
+
+
+class Template:
+    def __init__(self, text: str) -> None:
+        """TemplateError."""
+        parser = _Parser(_pieces(text.strip()))
+        self._parts, end = parser.block()
+        if end:
+            raise TemplateError(f"unexpected {{{{{end}}}}}")
+
+    def render(self, data: Any, functions: Mapping[str, Function] | None = None) -> str:
+        """TemplateError."""
+        scope = _Scope(None, {**_FUNCTIONS, **(functions or {})})
+        scope.declare("$", data)
+        try:
+            return "".join(_written(self._parts, data, scope))
+        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+            if isinstance(error, TemplateError):
+                raise
+            raise TemplateError(f"{type(error).__name__}: {error}") from error
+
+
+def _written(parts: Sequence[Part], dot: Any, scope: _Scope) -> Iterator[str]:
+    for part in parts:
+        yield from part(dot, scope)
+
+
+# Parsing.
+
+
+class _Piece(NamedTuple):
+    is_action: bool
+    text: str
+
+
+_ACTION: Final = re.compile(
+    r"""\{\{(?P<left>-(?=\s))?(?P<body>\s*/\*.*?\*/\s*|(?:"(?:[^"\\\n]|\\.)*"|`[^`]*`|(?!\}\}).)*?)"""
+    r"""(?P<right>(?<=\s)-)?\}\}""",
+    re.DOTALL,
+)
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+      (?P<text>"(?:[^"\\\n]|\\.)*"|`[^`]*`)
+    | (?P<number>[+-]?\d+(?:\.\d+)?)
+    | (?P<variable>\$[A-Za-z0-9_]*)
+    | (?P<field>\.[A-Za-z_][A-Za-z0-9_]*)
+    | (?P<sign>:=|[.|,()=])
+    | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    )""",
+    re.VERBOSE,
+)
+_UNSUPPORTED: Final = ("define", "template", "block", "break", "continue")
+
+
+def _pieces(text: str) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    at, trims = 0, False
+    for match in _ACTION.finditer(text):
+        before = text[at : match.start()]
+        before = before.lstrip() if trims else before
+        pieces.append(_Piece(False, before.rstrip() if match["left"] else before))
+        body = match["body"].strip()
+        if not (body.startswith("/*") and body.endswith("*/")):
+            pieces.append(_Piece(True, body))
+        at, trims = match.end(), bool(match["right"])
+    rest = text[at:].lstrip() if trims else text[at:]
+    if "{{" in rest:
+        raise TemplateError(f"unclosed action: {rest[rest.index('{{') :][:40]!r}")
+    pieces.append(_Piece(False, rest))
+    return [piece for piece in pieces if piece.text or piece.is_action]
+
+
+class _Parser:
+    def __init__(self, pieces: list[_Piece]) -> None:
+        self._pieces = pieces
+        self._at = 0
+
+    def block(self) -> tuple[list[Part], str]:
+        """The parts up to an `end` or `else`, and that action; "" at the end of the text."""
+        parts: list[Part] = []
+        while self._at < len(self._pieces):
+            piece = self._pieces[self._at]
+            self._at += 1
+            if not piece.is_action:
+                parts.append(_constant_text(piece.text))
+                continue
+            word, _, rest = piece.text.partition(" ")
+            if word in ("end", "else"):
+                return parts, piece.text
+            if word in _UNSUPPORTED:
+                raise TemplateError(f"the action {word} is not supported in Stages")
+            if word in ("if", "with", "range"):
+                parts.append(self._control(word, rest))
+            else:
+                parts.append(_action(piece.text))
+        return parts, ""
+
+    def _control(self, word: str, rest: str) -> Part:
+        pipeline = _Pipeline(rest)
+        value = pipeline.parse(ranged=word == "range")
+        body, end = self.block()
+        otherwise: list[Part] = []
+        if end.startswith("else"):
+            nested = end[4:].strip()
+            if nested:
+                inner, _, condition = nested.partition(" ")
+                otherwise = [self._control(inner, condition)]
+                end = "end"
+            else:
+                otherwise, end = self.block()
+        if end != "end":
+            raise TemplateError(f"{word} without an end")
+        if word == "range":
+            return _range(value, pipeline.names, body, otherwise)
+        return _conditional(value, pipeline, body, otherwise, changes_dot=word == "with")
+
+
+def _constant_text(text: str) -> Part:
+    return lambda dot, scope: iter((text,))
+
+
+def _action(text: str) -> Part:
+    pipeline = _Pipeline(text)
+    value = pipeline.parse()
+
+    def written(dot: Any, scope: _Scope) -> Iterator[str]:
+        found = value(dot, scope)
+        if pipeline.names:
+            pipeline.store(scope, found)
+        else:
+            yield _shown(found)
+
+    return written
+
+
+def _conditional(
+    value: Value, pipeline: _Pipeline, body: list[Part], otherwise: list[Part], *, changes_dot: bool
+) -> Part:
+    def written(dot: Any, scope: _Scope) -> Iterator[str]:
+        inner = scope.inner()
+        found = value(dot, inner)
+        if pipeline.names:
+            pipeline.store(inner, found)
+        if _true(found):
+            yield from _written(body, found if changes_dot else dot, inner)
+        else:
+            yield from _written(otherwise, dot, scope.inner())
+
+    return written
+
+
+def _range(value: Value, names: Sequence[str], body: list[Part], otherwise: list[Part]) -> Part:
+    def written(dot: Any, scope: _Scope) -> Iterator[str]:
+        items = _items(value(dot, scope))
+        if not items:
+            yield from _written(otherwise, dot, scope.inner())
+        for key, item in items:
+            inner = scope.inner()
+            for name, found in zip(names, (key, item) if len(names) == 2 else (item,), strict=False):
+                inner.declare(name, found)
+            yield from _written(body, item, inner)
+
+    return written
+
+
+def _items(found: Any) -> list[tuple[Any, Any]]:
+    if found is None:
+        return []
+    if isinstance(found, dict):
+        return sorted(found.items())
+    if isinstance(found, list):
+        return list(enumerate(found))
+    if isinstance(found, int) and not isinstance(found, bool):
+        return [(number, number) for number in range(found)]
+    raise TemplateError(f"range can't iterate over {_shown(found)}")
+
+
+class _Pipeline:
+    """`$a := f .x "y" | g`: operands, calls, and the variables that get the result."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _tokens(text)
+        self._at = 0
+        self.names: list[str] = []
+        self._declares = True
+
+    def parse(self, *, ranged: bool = False) -> Value:
+        self._variables(ranged)
+        found = self._commands()
+        if self._at < len(self._tokens):
+            raise self._unexpected()
+        return found
+
+    def store(self, scope: _Scope, value: Any) -> None:
+        if self._declares:
+            scope.declare(self.names[0], value)
+        else:
+            scope.assign(self.names[0], value)
+
+    def _variables(self, ranged: bool) -> None:
+        tokens = self._tokens
+        if tokens[1:2] == [":="] or tokens[1:2] == ["="]:
+            self.names, self._declares, self._at = [tokens[0]], tokens[1] == ":=", 2
+        elif ranged and tokens[1:2] == [","] and tokens[3:4] == [":="]:
+            self.names, self._at = [tokens[0], tokens[2]], 4
+        if any(not name.startswith("$") for name in self.names):
+            raise self._unexpected()
+
+    def _commands(self) -> Value:
+        found = self._command(None)
+        while self._peek() == "|":
+            self._at += 1
+            found = self._command(found)
+        return found
+
+    def _command(self, piped: Value | None) -> Value:
+        token = self._peek()
+        if token and (token[0].isalpha() or token[0] == "_") and token not in _WORDS:
+            self._at += 1
+            arguments = []
+            while self._peek() not in ("", "|", ")"):
+                arguments.append(self._operand())
+            return _call(token, [*arguments, *([piped] if piped is not None else [])])
+        if piped is not None:
+            raise TemplateError(f"{self._text!r}: only a function can follow |")
+        found = self._operand()
+        if self._peek() not in ("", "|", ")"):
+            raise self._unexpected()
+        return found
+
+    def _operand(self) -> Value:
+        token = self._next()
+        found = self._first(token)
+        while (field := self._peek()).startswith(".") and len(field) > 1 and self._follows:
+            self._at += 1
+            found = _field(found, field[1:])
+        return found
+
+    @property
+    def _follows(self) -> bool:
+        """Whether the next token stands directly behind the one before: `$x.a`, and not `$x .a`."""
+        return not self._tokens.spaced[self._at]
+
+    def _first(self, token: str) -> Value:
+        if token == "(":
+            found = self._commands()
+            if self._next() != ")":
+                raise self._unexpected()
+            return found
+        if token == ".":
+            return lambda dot, scope: dot
+        if token.startswith("."):
+            return _field(lambda dot, scope: dot, token[1:])
+        if token.startswith("$"):
+            return lambda dot, scope: scope.get(token)
+        if token in _WORDS:
+            constant = _WORDS[token]
+            return lambda dot, scope: constant
+        if token[0] in '"`':
+            text = token[1:-1] if token[0] == "`" else _unquoted(token)
+            return lambda dot, scope: text
+        if token[0].isdigit() or token[0] in "+-":
+            number = float(token) if "." in token else int(token)
+            return lambda dot, scope: number
+        if token[0].isalpha() or token[0] == "_":
+            return _call(token, [])
+        raise self._unexpected()
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        if not token:
+            raise TemplateError(f"{self._text!r}: ends too early")
+        self._at += 1
+        return token
+
+    def _unexpected(self) -> TemplateError:
+        return TemplateError(f"{self._text!r}: unexpected {self._peek() or 'end'!r}")
+
+
+class _Tokens(list[str]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.spaced: list[bool] = []  # whether white space is before the token
+
+
+_WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "nil": None}
+
+
+def _tokens(text: str) -> _Tokens:
+    tokens, at = _Tokens(), 0
+    rest = text.rstrip()
+    while at < len(rest):
+        match = _TOKEN.match(rest, at)
+        if match is None:
+            raise TemplateError(f"{text!r}: {rest[at:].strip()[:1]!r} is not supported in Stages")
+        token = match[0].strip()
+        tokens.append(token)
+        tokens.spaced.append(match[0] != token)
+        at = match.end()
+    if not tokens:
+        raise TemplateError("an action is empty")
+    return tokens
+
+
+def _unquoted(token: str) -> str:
+    try:
+        text: str = json.loads(token)
+    except ValueError:
+        raise TemplateError(f"{token}: is no text with escapes of JSON") from None
+    return text
+
+
+def _field(of: Value, name: str) -> Value:
+    def field(dot: Any, scope: _Scope) -> Any:
+        found = of(dot, scope)
+        if found is None:
+            return None
+        if isinstance(found, dict):
+            return found.get(name)
+        raise TemplateError(f"can't evaluate field {name} of {_shown(found)}")
+
+    return field
+
+
+def _call(name: str, arguments: list[Value]) -> Value:
+    if name in ("and", "or"):
+        return _short_circuit(arguments, stops=name == "or")
+
+    def call(dot: Any, scope: _Scope) -> Any:
+        function = scope.functions.get(name)
+        if function is None:
+            raise TemplateError(f"the function {name} is not supported in Stages")
+        return function(*(one(dot, scope) for one in arguments))
+
+    return call
+
+
+def _short_circuit(arguments: list[Value], *, stops: bool) -> Value:
+    def call(dot: Any, scope: _Scope) -> Any:
+        found = None
+        for one in arguments:
+            found = one(dot, scope)
+            if _true(found) is stops:
+                break
+        return found
+
+    return call
+
+
+# Values.
+
+
+def _true(value: Any) -> bool:
+    return bool(value)
+
+
+def _shown(value: Any) -> str:
+    """As Go's fmt prints it."""
+    if value is None:
+        return "<no value>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{_shown(one)}' for key, one in sorted(value.items()))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(_shown, value))}]"
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    return str(value)
+
+
+def _quote(value: Any) -> str:
+    if isinstance(value, str):
+        return orjson.dumps(value).decode()
+    return quoted(orjson.dumps(value).decode())
+
+
+def _yaml(value: Any, indent: int = 0) -> str:
+    """JSON is YAML, and stays one line however deep it is."""
+    return ("\n" + "  " * indent if indent else "") + orjson.dumps(
+        value, option=orjson.OPT_SORT_KEYS
+    ).decode()
+
+
+def _index(value: Any, *keys: Any) -> Any:
+    for key in keys:
+        if value is None:
+            return None
+        if isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(value, (list, str)) and isinstance(key, int) and 0 <= key < len(value):
+            value = value[key]
+        else:
+            raise TemplateError(f"index {_shown(key)} is out of range")
+    return value
+
+
+def _printf(layout: str, *values: Any) -> str:
+    rest = list(values)
+
+    def replaced(match: re.Match[str]) -> str:
+        verb = match[0][-1]
+        if verb == "%":
+            return "%"
+        value = rest.pop(0) if rest else "%!" + verb + "(MISSING)"
+        if verb == "q":
+            return quoted(_shown(value))
+        if verb in "vst":
+            return _shown(value).rjust(0)
+        return match[0] % value
+
+    return re.sub(r"%[-+ 0-9.]*[a-zA-Z%]", replaced, layout)
+
+
+def _compared(compare: Callable[[Any, Any], bool]) -> Function:
+    def compared(left: Any, right: Any) -> bool:
+        if isinstance(left, str) != isinstance(right, str):
+            raise TemplateError("incompatible types for comparison")
+        return compare(left, right)
+
+    return compared
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, str):
+        value = float(value) if value.strip() else 0
+    return int(value or 0)
+
+
+_FUNCTIONS: Final[dict[str, Function]] = {
+    "not": lambda value: not _true(value),
+    "eq": lambda left, *others: any(left == one for one in others),
+    "ne": lambda left, right: left != right,
+    "lt": _compared(lambda left, right: left < right),
+    "le": _compared(lambda left, right: left <= right),
+    "gt": _compared(lambda left, right: left > right),
+    "ge": _compared(lambda left, right: left >= right),
+    "index": _index,
+    "len": lambda value: len(value or ()),
+    "print": lambda *values: "".join(map(_shown, values)),
+    "printf": _printf,
+    "Quote": _quote,
+    "YAML": _yaml,
+    # Of the library sprig.
+    "dict": lambda *pairs: {str(key): value for key, value in zip(pairs[::2], pairs[1::2], strict=True)},
+    "list": lambda *values: list(values),
+    "default": lambda default, value=None: value if _true(value) else default,
+    "ternary": lambda positive, negative, condition: positive if condition else negative,
+    "quote": lambda *values: " ".join(quoted(_shown(one)) for one in values if one is not None),
+    "toString": _shown,
+    "toJson": lambda value: orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode(),
+    "int": _number,
+    "int64": _number,
+    "add": lambda *values: sum(map(_number, values)),
+    "add1": lambda value: _number(value) + 1,
+    "sub": lambda left, right: _number(left) - _number(right),
+    "mul": lambda left, right: _number(left) * _number(right),
+    "div": lambda left, right: int(_number(left) / _number(right)),
+    "mod": lambda left, right: _number(left) % _number(right),
+    "max": lambda *values: max(map(_number, values)),
+    "min": lambda *values: min(map(_number, values)),
+    "lower": lambda value: _shown(value).lower(),
+    "upper": lambda value: _shown(value).upper(),
+    "trim": lambda value: _shown(value).strip(),
+    "trimPrefix": lambda part, value: value.removeprefix(part),
+    "trimSuffix": lambda part, value: value.removesuffix(part),
+    "hasPrefix": lambda part, value: value.startswith(part),
+    "hasSuffix": lambda part, value: value.endswith(part),
+    "contains": lambda part, value: part in value,
+    "replace": lambda old, new, value: value.replace(old, new),
+    "join": lambda separator, values: separator.join(map(_shown, values)),
+    "hasKey": lambda value, key: key in value,
+    "get": lambda value, key: value.get(key, ""),
+}

@@ -1,0 +1,71 @@
+"""Stages select objects and find delays by a part of jq."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rewound.actors.nodes.jq import QueryError, compile_query
+from tests.cases import cases
+
+POD: dict[str, Any] = {
+    "metadata": {
+        "name": "p",
+        "annotations": {"a.b/c": "5s"},
+        "ownerReferences": [{"kind": "Job"}, {"kind": "Other"}],
+    },
+    "spec": {"containers": [{"name": "one", "n": 1}, {"name": "two", "n": 2}], "hostNetwork": False},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Held", "status": "False"}]},
+}
+FOUND: dict[str, list[Any] | None] = {
+    ".metadata.name": ["p"],
+    '.metadata.annotations["a.b/c"]': ["5s"],
+    '.metadata["name"]': ["p"],
+    '.metadata."name"': ["p"],
+    ".metadata.finalizers": [],
+    ".metadata.labels.app": [],
+    ".metadata.ownerReferences.[].kind": ["Job", "Other"],
+    ".metadata.ownerReferences[].kind": ["Job", "Other"],
+    '.status.conditions.[] | select( .type == "Ready" ) | .status': ["True"],
+    '.status.conditions.[] | select(.type == "Ready" and .status != "True")': [],
+    ".status.containerStatuses.[].state": None,  # jq cannot iterate over null
+    ".status.containerStatuses[]?": [],
+    ".metadata.name.first": None,
+    ".spec.containers[1].name": ["two"],
+    ".spec.containers[-1].name": ["two"],
+    ".spec.containers[5].name": [],
+    ".spec.hostNetwork": [False],
+    ".spec.missing // .metadata.name": ["p"],
+    '.spec.hostNetwork // "x"': ["x"],
+    ".spec.containers | length": [2],
+    "[.spec.containers[].n] | length": [2],
+    ".spec.containers | map(.n + 1)": [[2, 3]],
+    ".spec.containers[] | select(.n > 1) | .name": ["two"],
+    ".spec.containers | any(.n == 2)": [True],
+    ".spec.containers | all(.n == 2)": [False],
+    '.metadata | has("name")': [True],
+    '.metadata.name | test("^p$")': [True],
+    '.metadata.name | startswith("q") | not': [True],
+    'if .spec.hostNetwork then "host" else "pod" end': ["pod"],
+    ".metadata.name, .spec.containers[0].name": ["p", "one"],
+    '"7" | tonumber * 3 - 1': [20],
+    "true": [True],
+}
+
+
+@cases("query, found", FOUND.items())
+def test_queries_find_what_jq_finds(query: str, found: list[Any] | None) -> None:
+    assert compile_query(query)(POD) == found
+
+
+def test_what_is_not_supported_is_named() -> None:
+    for text, named in {
+        ".a | ltrimstr(1)": "ltrimstr",
+        ".a[": "ends too early",
+        ".a ]": "']'",
+        "{a: 1}": "'{'",
+        "": "ends too early",
+    }.items():
+        with pytest.raises(QueryError, match=named.replace("{", r"\{").replace("]", r"\]")):
+            compile_query(text)

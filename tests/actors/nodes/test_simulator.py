@@ -1,0 +1,188 @@
+"""Simulated nodes register, renew their leases and run the pods that are bound to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trio.testing import MockClock
+
+from rewound.actors.messages import Object
+from tests.actors.controllers.control_plane import ControlPlane
+from tests.actors.nodes.simulated_cluster import LEASES, bound_to, simulated_cluster
+
+
+def conditions(stored: Object | None) -> dict[str, str]:
+    assert stored is not None
+    return {one["type"]: one["status"] for one in stored["status"].get("conditions") or ()}
+
+
+def phase(cluster: ControlPlane, pod: str) -> str:
+    found = cluster.get("pods", pod)
+    return "" if found is None else found["status"]["phase"]
+
+
+async def annotate(cluster: ControlPlane, type_name: str, name: str, **annotations: str | None) -> None:
+    definition = cluster.catalog.storage(type_name)
+    changed = {f"sim/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    namespace = "default" if definition.namespaced else ""
+    await cluster.client.patch(definition, namespace, name, {"metadata": {"annotations": changed}})
+    await cluster.wait_until_idle()
+
+
+async def test_nodes_are_created_ready_and_written_by_themselves(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with simulated_cluster(tmp_path, nodes=2) as cluster:
+        assert cluster.names("nodes", None) == ["node-0", "node-1"]
+        node = cluster.get("nodes", "node-0")
+        assert conditions(node) == {
+            "MemoryPressure": "False",
+            "DiskPressure": "False",
+            "PIDPressure": "False",
+            "Ready": "True",
+        }
+        assert node is not None and node["status"]["allocatable"]["pods"] == "110"
+        assert {event.user for event in cluster.events("nodes", "node-0")} == {"system:node:node-0"}
+
+
+async def test_leases_are_renewed_every_ten_seconds_until_the_node_stops(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    def renewed() -> list[str]:
+        with cluster.journal.read() as view:
+            events = view.events(0, type_id=cluster.journal.type_id(LEASES))
+            return [event.name for event in events]
+
+    async with simulated_cluster(tmp_path, nodes=2) as cluster:
+        assert sorted(renewed()) == ["node-0", "node-1"]
+        await cluster.wait_until_idle(10)
+        assert sorted(renewed()) == ["node-0"] * 2 + ["node-1"] * 2
+        await annotate(cluster, "nodes", "node-1", stopped="true")
+        await cluster.wait_until_idle(100)
+        assert renewed().count("node-0") == 12 and renewed().count("node-1") == 2
+        await annotate(cluster, "nodes", "node-1", stopped=None)
+        assert renewed().count("node-1") == 3
+
+
+async def test_pod_runs_and_ends_with_a_second_delete(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=bound_to("node-0"))
+        await cluster.wait_until_idle()
+        assert phase(cluster, "p") == "Running" and conditions(cluster.get("pods", "p"))["Ready"] == "True"
+        before = len(cluster.events("pods", "p"))
+        await cluster.wait_until_idle(3600)
+        assert len(cluster.events("pods", "p")) == before == 2  # at rest nothing is written
+        await cluster.delete("pods", "p")
+        await cluster.wait_until_idle()
+        assert cluster.get("pods", "p") is None
+        assert [event.user for event in cluster.events("pods", "p")][-1] == "system:node:node-0"
+
+
+async def test_pod_of_a_stopped_node_goes_on_when_the_node_starts(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await annotate(cluster, "nodes", "node-0", stopped="true")
+        await cluster.create("pods", "p", content=bound_to("node-0"))
+        await cluster.wait_until_idle(60)
+        assert phase(cluster, "p") == "Pending"
+        await annotate(cluster, "nodes", "node-0", stopped=None)
+        assert phase(cluster, "p") == "Running"
+
+
+async def test_node_reports_its_conditions_again_after_it_was_unreachable(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await annotate(cluster, "nodes", "node-0", stopped="true")
+        node = cluster.get("nodes", "node-0")
+        assert node is not None
+        for condition in node["status"]["conditions"]:
+            condition["status"] = "Unknown"
+        await cluster.client.replace(cluster.catalog.storage("nodes"), node, "status")
+        await cluster.wait_until_idle(20)
+        assert conditions(cluster.get("nodes", "node-0"))["Ready"] == "Unknown"
+        await annotate(cluster, "nodes", "node-0", stopped=None)
+        assert conditions(cluster.get("nodes", "node-0"))["Ready"] == "True"
+
+
+async def test_annotations_may_change_while_a_pod_runs(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=bound_to("node-0"), annotations={"sim/ready-after": "30"})
+        await cluster.wait_until_idle(29)
+        assert conditions(cluster.get("pods", "p"))["Ready"] == "False"
+        await cluster.wait_until_idle(1)
+        assert conditions(cluster.get("pods", "p"))["Ready"] == "True"
+        await annotate(cluster, "pods", "p", phase="CrashLoop")
+        assert conditions(cluster.get("pods", "p"))["Ready"] == "False"
+        await annotate(cluster, "pods", "p", hold_termination="true")
+        await cluster.delete("pods", "p")
+        await cluster.wait_until_idle(60)
+        assert cluster.is_being_deleted("pods", "p")
+        await annotate(cluster, "pods", "p", hold_termination=None)
+        assert cluster.get("pods", "p") is None
+
+
+async def test_wrong_annotation_becomes_an_event(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=bound_to("node-0"), annotations={"sim/run-for": "soon"})
+        await cluster.wait_until_idle()
+        (name,) = cluster.names("events")
+        event = cluster.get("events", name)
+        assert event is not None and event["reason"] == "InvalidAnnotation"
+        assert event["message"] == "sim/run-for: 'soon' is no number of seconds, such as 2.5"
+
+
+async def test_only_annotated_nodes_are_simulated_without_a_count(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with simulated_cluster(tmp_path) as cluster:
+        await cluster.create("nodes", "plain")
+        await cluster.create("nodes", "ours", annotations={"sim/node": "true"})
+        await cluster.create("nodes", "kwok", annotations={"kwok.x-k8s.io/node": "fake"})
+        await cluster.wait_until_idle()
+        ready = {
+            name: conditions(cluster.get("nodes", name)).get("Ready") for name in ("plain", "ours", "kwok")
+        }
+        assert ready == {"plain": None, "ours": "True", "kwok": "True"}
+
+
+async def test_node_whose_conditions_nobody_reports_is_taken_over_with_a_count(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    reported = {"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": "starting"}
+    async with simulated_cluster(tmp_path, nodes=0) as cluster:
+        await cluster.create("nodes", "bare", content={"status": {"capacity": {"cpu": "2", "pods": "5"}}})
+        await cluster.create("nodes", "real", content={"status": {"conditions": [reported]}})
+        await cluster.wait_until_idle()
+        bare, real = cluster.get("nodes", "bare"), cluster.get("nodes", "real")
+        assert conditions(bare)["Ready"] == "True" and conditions(real) == {"Ready": "False"}
+        assert bare is not None and bare["status"]["allocatable"] == {"cpu": "2", "pods": "5"}
+        assert bare["metadata"]["annotations"] == {"sim/node": "true"}
+
+
+async def test_restart_goes_on_where_pods_were(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=bound_to("node-0"), annotations={"sim/start-after": "60"})
+        await cluster.create("pods", "q", content=bound_to("node-0"))
+        await cluster.wait_until_idle()
+        first = cluster.get("pods", "q")
+        assert first is not None and phase(cluster, "p") == "Pending"
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        assert phase(cluster, "p") == "Pending" and len(cluster.events("nodes", "node-0")) == 1
+        await cluster.wait_until_idle(60)
+        second = cluster.get("pods", "p")
+        assert second is not None and second["status"]["phase"] == "Running"
+        assert second["status"]["podIP"] != first["status"]["podIP"]
+        assert cluster.get("pods", "q") == first
+
+
+async def test_pods_of_a_node_that_was_removed_stay_as_they_are(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=bound_to("node-0"), annotations={"sim/start-after": "5"})
+        await cluster.wait_until_idle()
+        await cluster.delete("nodes", "node-0")
+        await cluster.wait_until_idle(60)
+        assert phase(cluster, "p") == "Pending" and cluster.names("nodes", None) == []
