@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rewound.actors.access.accounts.tokens import TokenIssuer
 from rewound.actors.access.authorize import Authorizer
 from rewound.actors.admission.plugins.quota.accounts import QuotaAccounts
 from rewound.actors.aggregation.context import AggregationContext
 from rewound.actors.certificates.signing import Authorities
+from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
@@ -38,3 +39,4 @@ class ControllerContext:
     publishes_certificate: bool = False  # whether the server has a certificate that its clients verify
     event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never
     aggregation: AggregationContext | None = None  # None: APIServices lead nowhere
+    workloads: WorkloadOptions = field(default_factory=WorkloadOptions)

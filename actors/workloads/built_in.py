@@ -10,11 +10,14 @@ from rewound.actors.controllers.loop import Controller, Loop
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.deployments import Deployments
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
+from rewound.actors.workloads.volumes import VolumeBinder, VolumeExpander
 
 Task = tuple[str, Callable[[], Awaitable[None]]]
 Build = Callable[[Parts], Controller[Any]]
 BY_NAME: Final[dict[str, Build]] = {
     "deployment": Deployments,
+    "persistentvolume-binder": VolumeBinder,
+    "persistentvolume-expander": VolumeExpander,
     "replicaset": ReplicaSets,
     "replicationcontroller": ReplicationControllers,
 }

@@ -388,4 +388,5 @@ def _controller_context(
         publishes_certificate=bool(settings.secure_binds),
         event_ttl=settings.controllers.event_ttl,
         aggregation=aggregation,
+        workloads=settings.workloads,
     )

@@ -22,6 +22,7 @@ from rewound.actors.allocation.ranges import (
     parse_ports,
 )
 from rewound.actors.certificates.names import address_of
+from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.kinds.enablement import Enablement, parse_enablement
 from rewound.actors.kinds.features import parse_features
 from rewound.actors.names import NAMES, REWIND_GROUP
@@ -97,6 +98,8 @@ CONTROLLERS: Final = (
 # Those that make a cluster of stored objects. They run if they are chosen: an API server alone has none of them.
 WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "deployment",
+    "persistentvolume-binder",
+    "persistentvolume-expander",
     "replicaset",
     "replicationcontroller",
     "simulated-nodes",
@@ -171,6 +174,17 @@ class ControllerSettings:
         if patterns and all(one.startswith("-") for one in patterns):
             patterns.append("*")
         return patterns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSettings(WorkloadOptions):
+    """The settings of workload controllers: how often they look, how long they wait, and how fast they act."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            flag, value = f"--{one.name.replace('_', '-')}", getattr(self, one.name)
+            if one.name.endswith("_period") and value <= 0:
+                raise SettingsError(flag, f"{value:g}s is no time; give one that is longer than 0")
 
 
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
@@ -456,6 +470,7 @@ class Settings:
     authorization: AuthorizationSettings = field(default_factory=AuthorizationSettings)
     signing: SigningSettings = field(default_factory=SigningSettings)
     controllers: ControllerSettings = field(default_factory=ControllerSettings)
+    workloads: WorkloadSettings = field(default_factory=WorkloadSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     proxy: ProxySettings = field(default_factory=ProxySettings)

@@ -32,6 +32,7 @@ from rewound.gateway.cli.flags.sections import (
     add_signing,
     add_standby,
     add_token_webhook,
+    add_workloads,
 )
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server import ServerSettings
@@ -196,6 +197,7 @@ _SECTIONS = (
     ("authorization", add_authorization),
     ("signing of certificates", add_signing),
     ("controllers", add_controllers),
+    ("workloads", add_workloads),
     ("proxied requests and kubelets", add_proxy),
     ("audit", add_audit),
     ("kinds and features", add_kinds),

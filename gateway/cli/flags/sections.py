@@ -513,6 +513,17 @@ def add_controllers(group: Any) -> None:
     )
 
 
+def add_workloads(group: Any) -> None:
+    """The flags of workload controllers, as kube-controller-manager has them."""
+    add(
+        group,
+        "--pvclaimbinder-sync-period",
+        duration,
+        "DURATION",
+        "look again after this time at a claim that is not bound",
+    )
+
+
 def add_proxy(group: Any) -> None:
     """The flags of forwarded requests: connections to kubelets and aggregated servers, and the targets that are
     refused.

@@ -9,7 +9,12 @@ import pytest
 from rewound.actors.controllers.built_in import controllers
 from rewound.gateway.cli.flags.parser import parse_flags
 from rewound.gateway.settings.checks import SettingsError
-from rewound.gateway.settings.settings import CONTROLLERS, WITH_BOOTSTRAP_TOKENS, WORKLOAD_CONTROLLERS
+from rewound.gateway.settings.settings import (
+    CONTROLLERS,
+    WITH_BOOTSTRAP_TOKENS,
+    WORKLOAD_CONTROLLERS,
+    WorkloadSettings,
+)
 from tests.actors.controllers.control_plane import open_control_plane
 from tests.actors.controllers.signing_requests import controller_context
 from tests.cases import cases
@@ -95,3 +100,12 @@ def test_nodes_turn_all_controllers_on_unless_some_are_named() -> None:
     for flags in (["--nodes=-1"], ["--nodes=50001"], ["--nodes=1", "--controllers=*,-simulated-nodes"]):
         with pytest.raises(SettingsError, match="--nodes"):
             parse_flags(flags)
+
+
+def test_flags_of_workload_controllers_have_the_defaults_of_v1_25() -> None:
+    assert parse_flags([])[0].workloads == WorkloadSettings()
+    found = parse_flags(["--pvclaimbinder-sync-period=3s"])[0].workloads
+    assert found.pvclaimbinder_sync_period == 3
+    assert WorkloadSettings().pvclaimbinder_sync_period == 15
+    with pytest.raises(SettingsError, match="--pvclaimbinder-sync-period: 0s is no time"):
+        parse_flags(["--pvclaimbinder-sync-period=0"])

@@ -1,0 +1,141 @@
+"""Which volume satisfies a claim: the rules that the binder of volumes and the scheduler share.
+
+All functions are pure. A volume belongs to a claim if its `claimRef` names the claim (and its uid, where it has one);
+somebody may have reserved it so before the claim existed. Otherwise the smallest free volume of the class that is large
+enough, and has the access modes, the volume mode and the labels, is the best match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.values.quantity import nanos_of
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+
+WAITS: Final = "WaitForFirstConsumer"
+
+
+class VolumeKeys:
+    """The annotations by which binder, scheduler and provisioners exchange what they know."""
+
+    def __init__(self, names: Names) -> None:
+        self.bind_completed = names.key("bind-completed", "pv")
+        self.bound_by_controller = names.key("bound-by-controller", "pv")
+        self.provisioned_by = names.key("provisioned-by", "pv")
+        self.migrated_to = names.key("migrated-to", "pv")
+        self.selected_node = names.key("selected-node", "volume")
+        self.provisioner = names.key("storage-provisioner", "volume")
+        self.beta_provisioner = names.key("storage-provisioner", "volume.beta")
+        self.beta_class = names.key("storage-class", "volume.beta")
+        self.no_provisioner = names.key("no-provisioner")  # of a class whose volumes are made by hand
+
+
+def annotations_of(stored: Object) -> dict[str, str]:
+    return stored["metadata"].get("annotations") or {}
+
+
+def class_of(stored: Object, keys: VolumeKeys) -> str:
+    """The storage class of a claim or a volume; "" without one."""
+    annotated = annotations_of(stored).get(keys.beta_class)
+    return stored["spec"].get("storageClassName") or "" if annotated is None else annotated
+
+
+def is_reserved_for(volume: Object, claim: Object) -> bool:
+    """Whether the volume is bound to the claim, or reserved for it."""
+    reference = volume["spec"].get("claimRef")
+    if not reference:
+        return False
+    metadata = claim["metadata"]
+    if (reference.get("namespace"), reference.get("name")) != (metadata["namespace"], metadata["name"]):
+        return False
+    return reference.get("uid", "") in ("", metadata["uid"])
+
+
+def capacity(volume: Object) -> int:
+    return nanos_of((volume["spec"].get("capacity") or {}).get("storage", "0"))
+
+
+def requested(claim: Object) -> int:
+    resources = claim["spec"].get("resources") or {}
+    return nanos_of((resources.get("requests") or {}).get("storage", "0"))
+
+
+def volume_modes_differ(claim: Object, volume: Object) -> bool:
+    return _mode(claim) != _mode(volume)
+
+
+def has_access_modes(volume: Object, claim: Object) -> bool:
+    offered = volume["spec"].get("accessModes") or ()
+    return all(mode in offered for mode in claim["spec"].get("accessModes") or ())
+
+
+def refusal(volume: Object, claim: Object, keys: VolumeKeys) -> str:
+    """Why a volume that the claim names is not bound to it; "" if it can be."""
+    if "deletionTimestamp" in volume["metadata"]:
+        return f'the volume is marked for deletion "{volume["metadata"]["name"]}"'
+    if capacity(volume) < requested(claim):
+        return "requested PV is too small"
+    if class_of(volume, keys) != class_of(claim, keys):
+        return "storageClassName does not match"
+    if volume_modes_differ(claim, volume):
+        return "incompatible volumeMode"
+    if not has_access_modes(volume, claim):
+        return "incompatible accessMode"
+    return ""
+
+
+def is_free_match(volume: Object, claim: Object, keys: VolumeKeys) -> bool:
+    """Whether a volume that nobody has reserved satisfies the claim, wherever it is."""
+    if volume["spec"].get("claimRef") or volume["status"].get("phase") != "Available":
+        return False
+    if refusal(volume, claim, keys):
+        return False
+    selector = claim["spec"].get("selector")
+    return selector is None or label_selector_matches(selector, volume["metadata"].get("labels") or {})
+
+
+def best_match(
+    claim: Object,
+    volumes: Iterable[Object],
+    keys: VolumeKeys,
+    *,
+    only_reserved: bool = False,
+    taken: Collection[str] = (),
+) -> Object | None:
+    """The volume to bind to a claim: one that is reserved for it, otherwise the smallest that satisfies it.
+
+    Volumes with no more access modes than necessary come first, among equals the one with the first name. With
+    `only_reserved` the scheduler chooses among the free ones. `taken` names volumes that another claim gets.
+    """
+    found: list[Object] = []
+    for volume in volumes:
+        if volume["metadata"]["name"] in taken:
+            continue
+        if is_reserved_for(volume, claim):
+            if _reserved_fits(volume, claim):
+                return volume
+        elif not only_reserved and is_free_match(volume, claim, keys):
+            found.append(volume)
+    return min(found, key=_rank, default=None)
+
+
+def _reserved_fits(volume: Object, claim: Object) -> bool:
+    """The class does not matter for it, nor do labels."""
+    return (
+        capacity(volume) >= requested(claim)
+        and not volume_modes_differ(claim, volume)
+        and "deletionTimestamp" not in volume["metadata"]
+        and has_access_modes(volume, claim)
+    )
+
+
+def _rank(volume: Object) -> tuple[int, int, str]:
+    modes = set(volume["spec"].get("accessModes") or ())
+    return len(modes), capacity(volume), volume["metadata"]["name"]
+
+
+def _mode(stored: Object) -> str:
+    return stored["spec"].get("volumeMode") or "Filesystem"

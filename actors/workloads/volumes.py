@@ -1,0 +1,617 @@
+"""The binder of volumes: it binds claims to volumes, provisions, and reclaims what was released.
+
+Claims and volumes are reconciled one at a time by their keys; a volume has the namespace "". A binding is four writes,
+as in v1.25: the volume, its phase, the claim, its phase. The volume comes first, so that two claims never get the same:
+the version check refuses the second. Whatever stops it half way, the next reconcile of the claim finishes it.
+
+A class with the provisioner `sim` gets its volumes here, at once. For any other provisioner the claim is annotated, as
+external provisioners expect, and waits. No volume has content: reclaiming one deletes nothing outside of the server.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rewound.actors.errors import AlreadyExists, Conflict, NotFound
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.workloads.cache import Key, key_of
+from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.pods import copied, is_finished
+from rewound.actors.workloads.volume_matching import (
+    WAITS,
+    VolumeKeys,
+    annotations_of,
+    best_match,
+    capacity,
+    class_of,
+    is_free_match,
+    is_reserved_for,
+    refusal,
+    requested,
+    volume_modes_differ,
+)
+
+PROVISIONER: Final = (
+    "sim"  # of the classes whose volumes this server provides, and the driver of these volumes
+)
+TOPOLOGY: Final = "topology"  # their only parameter: a label of nodes; a volume is where its first pod is
+# In v1.25 these are in the hands of CSI drivers, with these names.
+MIGRATED: Final = {
+    "aws-ebs": "ebs.csi.aws.com",
+    "azure-disk": "disk.csi.azure.com",
+    "azure-file": "file.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "gce-pd": "pd.csi.storage.gke.io",
+    "vsphere-volume": "csi.vsphere.vmware.com",
+}
+# Plugins that v1.25 has, and that cannot provision.
+_NOT_PROVISIONABLE: Final = ("csi", "local-volume", "nfs")
+_RECYCLABLE: Final = ("hostPath", "nfs")
+# Sources that the controller of v1.25 has a plugin for: none can be deleted without the storage behind it.
+_KNOWN_SOURCES: Final = frozenset(
+    {
+        "awsElasticBlockStore",
+        "azureDisk",
+        "azureFile",
+        "cinder",
+        "csi",
+        "gcePersistentDisk",
+        "glusterfs",
+        "local",
+        "nfs",
+        "portworxVolume",
+        "rbd",
+        "vsphereVolume",
+    }
+)
+_DELETABLE_PATH: Final = re.compile("/tmp/.+")  # v1.25 deletes host paths only there
+_RECLAIMED: Final = ("Released", "Failed")
+
+
+class ProvisioningError(Exception):
+    """Why a volume cannot be provisioned."""
+
+
+class VolumeBinder(WorkloadController):
+    name, account, component = (
+        "persistentvolume-binder",
+        "persistent-volume-binder",
+        "persistentvolume-controller",
+    )
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._period = parts.context.workloads.pvclaimbinder_sync_period
+        self._keys = keys = VolumeKeys(self.names)
+        self._migrated = {self.names.key(plugin): driver for plugin, driver in MIGRATED.items()}
+        self._own_domain = self.names.key("")  # of provisioners that were part of the controller manager
+        self._host_path = self.names.key("host-path")
+        self._volumes = self.keyed_by("persistentvolumes")
+        self._claims = self.keyed_by("persistentvolumeclaims")
+        self._classes = self.cache.collection(f"storageclasses.{self.names.group('storage')}")
+        self._nodes = self.cache.collection("nodes")
+        pods = self.cache.collection("pods")
+        self._pods_of_claim = pods.index(_claims_of_pod)
+        self._reserved = self._volumes.index(_claim_of_volume)
+        self._free = self._volumes.index(
+            lambda volume: () if volume["spec"].get("claimRef") else (class_of(volume, keys),)
+        )
+        self._unbound = self._claims.index(
+            lambda claim: () if keys.bind_completed in annotations_of(claim) else (class_of(claim, keys),)
+        )
+        self._naming = self._claims.index(_volume_of_claim)
+        self._binding: set[str] = set()  # volumes that a running reconcile binds
+        self._volumes.listen(self._volume_changed)
+        self._claims.listen(self._claim_changed)
+        self._classes.listen(self._class_changed)
+
+    def _volume_changed(self, old: Object | None, new: Object | None) -> None:
+        stored = new or old
+        assert stored is not None
+        for claim in self._naming.get(stored["metadata"]["name"]):
+            self.queue.add(key_of(claim))
+        for claim_key in _claim_of_volume(stored):
+            if self._claims.get(*claim_key) is not None:
+                self.queue.add(claim_key)
+        if new is not None and not self._waits_for_pod(class_name := class_of(new, self._keys)):
+            for claim in self._unbound.get(class_name):
+                if is_free_match(new, claim, self._keys):
+                    self.queue.add(key_of(claim))
+
+    def _claim_changed(self, old: Object | None, new: Object | None) -> None:
+        stored = new or old
+        assert stored is not None
+        for name in _volume_of_claim(stored):
+            self.queue.add(("", name))
+        for volume in self._reserved.get(key_of(stored)):
+            self.queue.add(key_of(volume))
+
+    def _class_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self._wake(new["metadata"]["name"])
+
+    def _wake(self, class_name: str) -> None:
+        for claim in self._unbound.get(class_name):
+            self.queue.add(key_of(claim))
+
+    async def reconcile(self, key: Key) -> None:
+        namespace, name = key
+        if namespace:
+            claim = self._claims.get(namespace, name)
+            if claim is None:
+                return
+            if self._keys.bind_completed in annotations_of(claim):
+                await self._reconcile_bound(claim)
+            else:
+                await self._reconcile_unbound(claim)
+        elif (volume := self._volumes.get("", name)) is not None:
+            await self._reconcile_volume(volume)
+
+    # Claims that are not bound
+
+    async def _reconcile_unbound(self, claim: Object) -> None:
+        if name := claim["spec"].get("volumeName"):
+            await self._bind_to_named(claim, name)
+            return
+        class_name = class_of(claim, self._keys)
+        waits = self._waits_for_pod(class_name)
+        candidates = (*self._reserved.get(key_of(claim)), *self._free.get(class_name))
+        volume = best_match(claim, candidates, self._keys, only_reserved=waits, taken=self._binding)
+        if volume is not None:
+            await self._bind(volume, claim)
+            return
+        # v1.25 repeats what it reports with every period, and so does this.
+        self.queue.add_after(key_of(claim), self._period)
+        if waits and self._keys.selected_node not in annotations_of(claim):
+            self._report_waiting(claim)
+        elif class_name:
+            await self._provision(claim, class_name)
+            return
+        else:
+            self._report(
+                claim,
+                "Normal",
+                "FailedBinding",
+                "no persistent volumes available for this claim and no storage class is set",
+            )
+        await self._set_claim_phase(claim, "Pending", None)
+
+    def _waits_for_pod(self, class_name: str) -> bool:
+        found = self._classes.get("", class_name)
+        return found is not None and found.get("volumeBindingMode") == WAITS
+
+    def _report_waiting(self, claim: Object) -> None:
+        pods = [
+            pod["metadata"]["name"]
+            for pod in self._pods_of_claim.get(key_of(claim))
+            if not is_finished(pod) and not pod["spec"].get("nodeName")
+        ]
+        if not pods:
+            message = "waiting for first consumer to be created before binding"
+            self._report(claim, "Normal", "WaitForFirstConsumer", message)
+            return
+        waiting = f"pods {','.join(pods)}" if len(pods) > 1 else f"pod {pods[0]}"
+        self._report(claim, "Normal", "WaitForPodScheduled", f"waiting for {waiting} to be scheduled")
+
+    async def _bind_to_named(self, claim: Object, name: str) -> None:
+        volume = self._volumes.get("", name)
+        if volume is not None:
+            if is_reserved_for(volume, claim):
+                await self._bind(volume, claim)
+                return
+            if volume["spec"].get("claimRef"):
+                why = f'volume "{name}" already bound to a different claim.'
+                self._report(claim, "Warning", "FailedBinding", why)
+            elif why := refusal(volume, claim, self._keys):
+                message = f'Cannot bind to requested volume "{name}": {why}'
+                self._report(claim, "Warning", "VolumeMismatch", message)
+            else:
+                await self._bind(volume, claim)
+                return
+            self.queue.add_after(key_of(claim), self._period)
+        await self._set_claim_phase(claim, "Pending", None)
+
+    # Binding
+
+    async def _bind(self, volume: Object, claim: Object) -> None:
+        name = volume["metadata"]["name"]
+        self._binding.add(name)
+        try:
+            await self._bind_volume(volume, claim)
+            await self._bind_claim(name, claim)
+        except (Conflict, NotFound):
+            self._wake(class_of(claim, self._keys))  # the volume may be free for another claim
+            raise
+        finally:
+            self._binding.discard(name)
+
+    async def _bind_volume(self, volume: Object, claim: Object) -> None:
+        reference, metadata = volume["spec"].get("claimRef") or {}, claim["metadata"]
+        changed = copied(volume)
+        if reference.get("uid") != metadata["uid"] or not is_reserved_for(volume, claim):
+            changed["spec"]["claimRef"] = self._reference_to(claim)
+        if not is_reserved_for(volume, claim):
+            _annotate(changed, self._keys.bound_by_controller, "yes")
+        if changed != volume:
+            volume = await self._replace_volume(changed)
+        await self._set_volume_phase(volume, "Bound")
+
+    async def _bind_claim(self, volume_name: str, claim: Object) -> None:
+        changed = copied(claim)
+        if changed["spec"].get("volumeName") != volume_name:
+            changed["spec"]["volumeName"] = volume_name
+            _annotate(changed, self._keys.bound_by_controller, "yes", replace=False)
+        _annotate(changed, self._keys.bind_completed, "yes", replace=False)
+        if changed != claim:
+            claim = await self._replace_claim(changed)
+        volume = self._volumes.get("", volume_name)
+        if volume is not None:
+            await self._set_claim_phase(claim, "Bound", volume)
+
+    def _reference_to(self, claim: Object) -> Object:
+        metadata = claim["metadata"]
+        return {
+            "apiVersion": self._claims.definition.api_version,
+            "kind": self._claims.definition.kind,
+            "namespace": metadata["namespace"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"],
+        }
+
+    # Claims that are bound
+
+    async def _reconcile_bound(self, claim: Object) -> None:
+        name = claim["spec"].get("volumeName")
+        if not name:
+            await self._lose(
+                claim,
+                "ClaimLost",
+                "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!",
+            )
+            return
+        volume = self._volumes.get("", name)
+        if volume is None:
+            await self._lose(
+                claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+            )
+            return
+        reference = volume["spec"].get("claimRef")
+        if not reference or reference.get("uid") == claim["metadata"]["uid"]:
+            await self._bind(volume, claim)
+            return
+        await self._lose(
+            claim, "ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly"
+        )
+
+    async def _lose(self, claim: Object, reason: str, message: str) -> None:
+        if claim["status"].get("phase") == "Lost":
+            return
+        await self._set_claim_phase(claim, "Lost", None)
+        self._report(claim, "Warning", reason, message)
+
+    # Volumes
+
+    async def _reconcile_volume(self, volume: Object) -> None:
+        volume = await self._hand_over(volume)
+        name, reference = volume["metadata"]["name"], volume["spec"].get("claimRef")
+        if not reference or not reference.get("uid"):
+            await self._set_volume_phase(volume, "Available")
+            return
+        claim = self._claims.get(reference.get("namespace", ""), reference.get("name", ""))
+        if claim is None or claim["metadata"]["uid"] != reference["uid"]:
+            await self._release(volume)
+            return
+        bound_to = claim["spec"].get("volumeName", "")
+        if bound_to == name:
+            await self._set_volume_phase(volume, "Bound")
+        elif not bound_to:
+            self._expect_binding(volume, claim)
+        elif (
+            self._keys.provisioned_by in annotations_of(volume)
+            and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
+        ):
+            await self._release(volume)
+        else:
+            await self._unbind(volume)
+
+    def _expect_binding(self, volume: Object, claim: Object) -> None:
+        if not volume_modes_differ(claim, volume):
+            self.queue.add(key_of(claim))
+            return
+        start, end = "Cannot bind PersistentVolume", "due to incompatible volumeMode."
+        claim_name, volume_name = claim["metadata"]["name"], volume["metadata"]["name"]
+        self._report_volume(
+            volume,
+            "Warning",
+            "VolumeMismatch",
+            f'{start} to requested PersistentVolumeClaim "{claim_name}" {end}',
+        )
+        message = f'{start} "{volume_name}" to requested PersistentVolumeClaim {end}'
+        self._report(claim, "Warning", "VolumeMismatch", message)
+
+    async def _hand_over(self, volume: Object) -> Object:
+        """Say which driver has the volume now, if another program provisioned it with a plugin that has moved."""
+        driver = self._migrated.get(annotations_of(volume).get(self._keys.provisioned_by, ""))
+        if driver is None or annotations_of(volume).get(self._keys.migrated_to) == driver:
+            return volume
+        changed = copied(volume)
+        _annotate(changed, self._keys.migrated_to, driver)
+        return await self._replace_volume(changed)
+
+    async def _unbind(self, volume: Object) -> None:
+        """Free a volume whose claim has another one; one that somebody reserved stays reserved."""
+        changed = copied(volume)
+        if self._keys.bound_by_controller in annotations_of(volume):
+            del changed["spec"]["claimRef"]
+            del changed["metadata"]["annotations"][self._keys.bound_by_controller]
+            if not changed["metadata"]["annotations"]:
+                del changed["metadata"]["annotations"]
+        else:
+            changed["spec"]["claimRef"].pop("uid", None)
+        if changed != volume:
+            volume = await self._replace_volume(changed)
+        await self._set_volume_phase(volume, "Available")
+
+    async def _release(self, volume: Object) -> None:
+        if volume["status"].get("phase") not in _RECLAIMED:
+            volume = await self._set_volume_phase(volume, "Released")
+        if annotations_of(volume).get(self._keys.migrated_to):
+            return  # a driver does it
+        match volume["spec"].get("persistentVolumeReclaimPolicy"):
+            case "Recycle":
+                await self._recycle(volume)
+            case "Delete":
+                await self._delete(volume)
+
+    async def _recycle(self, volume: Object) -> None:
+        (claim_key,) = _claim_of_volume(volume)
+        users = sorted(
+            "/".join(key_of(pod)) for pod in self._pods_of_claim.get(claim_key) if not is_finished(pod)
+        )
+        if users and self._claims.get(*claim_key) is None:
+            message = f"Volume is used by pods: {','.join(users)}"
+            self._report_volume(volume, "Normal", "VolumeFailedRecycle", message)
+            self.queue.add_after(key_of(volume), self._period)
+        elif not any(source in volume["spec"] for source in _RECYCLABLE):
+            await self._fail(volume, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
+        else:
+            self._report_volume(volume, "Normal", "VolumeRecycled", "Volume recycled")
+            await self._unbind(volume)
+
+    async def _delete(self, volume: Object) -> None:
+        if "deletionTimestamp" in volume["metadata"]:
+            return
+        provisioner = annotations_of(volume).get(self._keys.provisioned_by, "")
+        if provisioner and provisioner != PROVISIONER and not provisioner.startswith(self._own_domain):
+            return  # whoever provisioned it deletes it
+        if why := self._undeletable(volume, provisioner):
+            await self._fail(volume, "VolumeFailedDelete", why)
+            return
+        await self.client.delete(
+            self._volumes.definition,
+            "",
+            volume["metadata"]["name"],
+            DeleteOptions(uid=volume["metadata"]["uid"]),
+        )
+
+    def _undeletable(self, volume: Object, provisioner: str) -> str:
+        if provisioner == PROVISIONER:
+            return ""
+        if provisioner and provisioner != self._host_path:
+            return f"no volume plugin matched name: {provisioner}"
+        spec, name = volume["spec"], volume["metadata"]["name"]
+        if "hostPath" in spec:
+            path = spec["hostPath"]["path"]
+            if _DELETABLE_PATH.search(path):
+                return ""
+            return f"host_path deleter only supports /tmp/.+ but received provided {path}"
+        missing = "no volume plugin matched"
+        if not _KNOWN_SOURCES.isdisjoint(spec):
+            missing = "no deletable volume plugin matched"
+        return f'error getting deleter volume plugin for volume "{name}": {missing}'
+
+    async def _fail(self, volume: Object, reason: str, message: str) -> None:
+        if volume["status"].get("phase") != "Failed":
+            await self._set_volume_phase(volume, "Failed", message)
+            self._report_volume(volume, "Warning", reason, message)
+
+    # Provisioning
+
+    async def _provision(self, claim: Object, class_name: str) -> None:
+        storage_class = self._classes.get("", class_name)
+        if storage_class is None:
+            missing = f'storageclass.{self.names.group("storage")} "{class_name}" not found'
+            self._report(claim, "Warning", "ProvisioningFailed", missing)
+            return
+        provisioner = storage_class["provisioner"]
+        if provisioner == PROVISIONER:
+            await self._provision_here(claim, storage_class)
+        elif provisioner == self._host_path:
+            await self._set_provisioner(claim, provisioner)
+            why = f'provisioning in volume plugin "{provisioner}" is disabled'
+            self._report(claim, "Warning", "ProvisioningFailed", f"Failed to create provisioner: {why}")
+        elif provisioner.startswith(self._own_domain) and provisioner not in self._migrated:
+            missing = f"no volume plugin matched name: {provisioner}"
+            if provisioner.removeprefix(self._own_domain) in _NOT_PROVISIONABLE:
+                missing = "no provisionable volume plugin matched"
+            self._report(claim, "Warning", "ProvisioningFailed", missing)
+        else:
+            driver = self._migrated.get(provisioner) or provisioner
+            await self._set_provisioner(claim, driver)
+            message = (
+                f'waiting for a volume to be created, either by external provisioner "{driver}" '
+                "or manually created by system administrator"
+            )
+            self._report(claim, "Normal", "ExternalProvisioning", message)
+
+    async def _provision_here(self, claim: Object, storage_class: Object) -> None:
+        claim = await self._set_provisioner(claim, PROVISIONER)
+        name = f"pvc-{claim['metadata']['uid']}"
+        if self._volumes.get("", name) is not None:
+            return  # its change leads to the binding
+        try:
+            volume = self._new_volume(claim, storage_class, name)
+        except ProvisioningError as error:
+            self._report(claim, "Warning", "ProvisioningFailed", str(error))
+            return
+        definition = self._volumes.definition
+        try:
+            await self.client.create(definition, "", definition.schema.decode_object(volume).object)
+        except AlreadyExists:
+            return
+        message = f"Successfully provisioned volume {name} using {PROVISIONER}"
+        self._report(claim, "Normal", "ProvisioningSucceeded", message)
+
+    def _new_volume(self, claim: Object, storage_class: Object, name: str) -> Object:
+        spec = claim["spec"]
+        volume_spec: Object = {
+            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "csi": {"driver": PROVISIONER, "volumeHandle": name},
+            "accessModes": spec["accessModes"],
+            "claimRef": self._reference_to(claim),
+            "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+            "storageClassName": storage_class["metadata"]["name"],
+            "volumeMode": spec.get("volumeMode", "Filesystem"),
+        }
+        if options := storage_class.get("mountOptions"):
+            volume_spec["mountOptions"] = options
+        if terms := self._topology(claim, storage_class):
+            volume_spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+        annotations = {self._keys.bound_by_controller: "yes", self._keys.provisioned_by: PROVISIONER}
+        return {"metadata": {"name": name, "annotations": annotations}, "spec": volume_spec}
+
+    def _topology(self, claim: Object, storage_class: Object) -> list[Object]:
+        """Where the volume can be used: by the class, or where its first pod is."""
+        class_name, parameters = storage_class["metadata"]["name"], storage_class.get("parameters") or {}
+        failed = f'Failed to provision volume with StorageClass "{class_name}": '
+        if unknown := sorted(parameters.keys() - {TOPOLOGY}):
+            raise ProvisioningError(
+                f"{failed}there is no parameter {', '.join(unknown)}; only {TOPOLOGY}, a label of nodes"
+            )
+        selected = annotations_of(claim).get(self._keys.selected_node)
+        node = None if selected is None else self._nodes.get("", selected)
+        if selected is not None and node is None:
+            raise ProvisioningError(f'Failed to get target node: node "{selected}" not found')
+        if TOPOLOGY not in parameters:
+            return [
+                {"matchExpressions": [{**one, "operator": "In"} for one in term["matchLabelExpressions"]]}
+                for term in storage_class.get("allowedTopologies") or ()
+                if term.get("matchLabelExpressions")
+            ]
+        key = parameters[TOPOLOGY]
+        if node is None:
+            raise ProvisioningError(f"{failed}{TOPOLOGY} needs the volumeBindingMode {WAITS}")
+        value = (node["metadata"].get("labels") or {}).get(key)
+        if value is None:
+            raise ProvisioningError(f'{failed}node "{selected}" has no label {key}')
+        return [{"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}]
+
+    async def _set_provisioner(self, claim: Object, provisioner: str) -> Object:
+        if annotations_of(claim).get(self._keys.provisioner) == provisioner:
+            return claim
+        changed = copied(claim)
+        _annotate(changed, self._keys.beta_provisioner, provisioner)
+        _annotate(changed, self._keys.provisioner, provisioner)
+        return await self._replace_claim(changed)
+
+    # Writes and reports
+
+    async def _set_claim_phase(self, claim: Object, phase: str, volume: Object | None) -> None:
+        """The capacity of a bound claim stays: a file system may be smaller than its volume."""
+        old = claim["status"]
+        status = {part: value for part, value in old.items() if part not in ("accessModes", "capacity")}
+        status["phase"] = phase
+        if volume is not None:
+            status["accessModes"] = volume["spec"]["accessModes"]
+            becomes = old.get("phase") != phase
+            held = volume["spec"].get("capacity") if becomes else old.get("capacity")
+            if held is not None:
+                status["capacity"] = held
+        if status != old:
+            await self._replace_claim({**claim, "status": status}, "status")
+
+    async def _set_volume_phase(self, volume: Object, phase: str, message: str = "") -> Object:
+        old = volume["status"]
+        if old.get("phase") == phase:
+            return volume
+        status = {part: value for part, value in old.items() if part != "message"}
+        status["phase"] = phase
+        if message:
+            status["message"] = message
+        return await self._replace_volume({**volume, "status": status}, "status")
+
+    async def _replace_claim(self, changed: Object, subresource: str = "") -> Object:
+        """Store a claim; returns it as it then is."""
+        definition = self._claims.definition
+        await self.client.replace(definition, definition.schema.decode_object(changed).object, subresource)
+        return self._claims.get(*key_of(changed)) or changed
+
+    async def _replace_volume(self, changed: Object, subresource: str = "") -> Object:
+        definition = self._volumes.definition
+        await self.client.replace(definition, definition.schema.decode_object(changed).object, subresource)
+        return self._volumes.get(*key_of(changed)) or changed
+
+    def _report(self, claim: Object, event_type: str, reason: str, message: str) -> None:
+        self.recorder.event(self._claims.definition, claim, event_type, reason, message)
+
+    def _report_volume(self, volume: Object, event_type: str, reason: str, message: str) -> None:
+        self.recorder.event(self._volumes.definition, volume, event_type, reason, message)
+
+
+class VolumeExpander(WorkloadController):
+    """Lets the volumes that this server provides grow with their claims, as a driver and a node would."""
+
+    name, account, component = "persistentvolume-expander", "expand-controller", "volume_expand"
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._claims = self.keyed_by("persistentvolumeclaims")
+        self._volumes = self.cache.collection("persistentvolumes")
+
+    async def reconcile(self, key: Key) -> None:
+        claim = self._claims.get(*key)
+        if claim is None or claim["status"].get("phase") != "Bound":
+            return
+        volume = self._volumes.get("", claim["spec"].get("volumeName", ""))
+        if volume is None or (volume["spec"].get("csi") or {}).get("driver") != PROVISIONER:
+            return
+        size = claim["spec"]["resources"]["requests"]["storage"]
+        if capacity(volume) < requested(claim):
+            patch = {"spec": {"capacity": {"storage": size}}}
+            await self.client.patch(self._volumes.definition, *key_of(volume), patch)
+        held = claim["status"].get("capacity") or {}
+        if capacity({"spec": {"capacity": held}}) < requested(claim):
+            patch = {"status": {"capacity": {"storage": size}}}
+            await self.client.patch(self._claims.definition, *key, patch, subresource="status")
+
+
+def _annotate(stored: Object, key: str, value: str, *, replace: bool = True) -> None:
+    annotations = stored["metadata"].setdefault("annotations", {})
+    if replace or key not in annotations:
+        annotations[key] = value
+
+
+def _claim_of_volume(volume: Object) -> tuple[Key, ...]:
+    reference = volume["spec"].get("claimRef")
+    if not reference:
+        return ()
+    return ((reference.get("namespace", ""), reference.get("name", "")),)
+
+
+def _volume_of_claim(claim: Object) -> tuple[str, ...]:
+    name = claim["spec"].get("volumeName")
+    return (name,) if name else ()
+
+
+def _claims_of_pod(pod: Object) -> set[Key]:
+    """Also those of ephemeral volumes, which are named after pod and volume."""
+    namespace, name = key_of(pod)
+    found: set[Key] = set()
+    for volume in pod["spec"].get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            found.add((namespace, volume["persistentVolumeClaim"]["claimName"]))
+        elif "ephemeral" in volume:
+            found.add((namespace, f"{name}-{volume['name']}"))
+    return found
