@@ -10,13 +10,12 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed run cluster test test-programs test-etcd faults-etcd browser-test clients check fix bench attacks robustness conformance clean
+.PHONY: help setup installed run cluster test test-etcd faults-etcd browser-test clients check fix bench attacks robustness conformance clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
 	@echo "make cluster      three members of etcd and three nodes on this machine, and what to try with them"
 	@echo "make test         install, then run the tests"
-	@echo "make test-programs run the tests of packages, benchmarks and of clients that make clients has installed"
 	@echo "make browser-test install Chromium if it is missing, then test the web page in it and take its pictures"
 	@echo "make setup        create .venv with the command rewound, and everything for tests and checks"
 	@echo "make clients      install kubectl, kopf and clients in Go, JavaScript and Python into .clients, for tests/clients"
@@ -66,12 +65,7 @@ cluster: installed
 
 # pytest compiles the tests with their assertions rewritten; what it stores saves the next run some ten seconds.
 test: installed
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests $(PROGRAMS:%=--ignore=%)
-
-# What surrounds the server: packages, benchmarks, clients and examples in other languages.
-PROGRAMS := tests/benchmarks tests/clients tests/test_distribution.py
-test-programs: installed
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(PROGRAMS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
 
 # Every server of these tests has a journal that an etcd in memory orders.
 test-etcd: installed

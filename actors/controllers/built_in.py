@@ -25,7 +25,7 @@ from rewound.actors.controllers.certificates import (
 from rewound.actors.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.custom_resources import CustomResourceController
-from rewound.actors.controllers.endpoints import EndpointsController
+from rewound.actors.controllers.endpoints import EndpointsCleanup
 from rewound.actors.controllers.event_expiry import EventExpiry
 from rewound.actors.controllers.flow_control import FlowControlController
 from rewound.actors.controllers.garbage_collector import GarbageCollector
@@ -53,7 +53,7 @@ def controllers(context: ControllerContext, publication: Publication | None = No
         "csrapproving": lambda: CertificateApproving(context),
         "csrcleaner": lambda: CertificateCleaning(context),
         "csrsigning": lambda: CertificateSigning(context),
-        "endpoint": lambda: EndpointsController(context),
+        "endpoint-cleanup": lambda: EndpointsCleanup(context),
         "ephemeral-volume": lambda: EphemeralVolumeController(context),
         "garbagecollector": lambda: GarbageCollector(context),
         "namespace": lambda: NamespaceController(context),

@@ -1,4 +1,5 @@
-"""The endpoints controller: deletes the endpoints of a service when the service is deleted.
+"""Deletes the endpoints of a service when the service is deleted: what an API server alone needs of the endpoint
+controller, which `actors.workloads.endpoints` has whole and does this too.
 
 A new service of the same name must not get the addresses of the old one. Endpoints that a client has written after the
 service was deleted stay. Endpoints may also exist without any service: that is why the controller looks for nothing at
@@ -19,8 +20,8 @@ from rewound.journal.records import Event
 DeletedService = tuple[str, str, int]  # namespace, name, and the offset of the delete
 
 
-class EndpointsController:
-    name = "endpoints controller"
+class EndpointsCleanup:
+    name = "endpoints cleanup"
 
     def __init__(self, context: ControllerContext) -> None:
         self._journal = context.journal

@@ -9,6 +9,9 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import Controller, Loop
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.deployments import Deployments
+from rewound.actors.workloads.endpoint_mirroring import EndpointSliceMirroring
+from rewound.actors.workloads.endpoint_slices import EndpointSlices
+from rewound.actors.workloads.endpoints import Endpoints
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
 from rewound.actors.workloads.volumes import VolumeBinder, VolumeExpander
 
@@ -16,6 +19,9 @@ Task = tuple[str, Callable[[], Awaitable[None]]]
 Build = Callable[[Parts], Controller[Any]]
 BY_NAME: Final[dict[str, Build]] = {
     "deployment": Deployments,
+    "endpoint": Endpoints,
+    "endpointslice": EndpointSlices,
+    "endpointslicemirroring": EndpointSliceMirroring,
     "persistentvolume-binder": VolumeBinder,
     "persistentvolume-expander": VolumeExpander,
     "replicaset": ReplicaSets,

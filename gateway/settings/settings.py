@@ -76,13 +76,16 @@ class AdmissionSettings:
 # Controllers that run only with bootstrap tokens, unless they are named.
 WITH_BOOTSTRAP_TOKENS: Final = ("bootstrapsigner", "tokencleaner")
 PUBLISHER: Final = "root-ca-cert-publisher"  # runs by the rule root-certificate, unless it is named
+ENDPOINT: Final = "endpoint"
+# Deletes Endpoints with their Service, where the endpoint controller does not run.
+ENDPOINT_CLEANUP: Final = "endpoint-cleanup"
 CONTROLLERS: Final = (
     "bootstrapsigner",
     "clusterrole-aggregation",
     "csrapproving",
     "csrcleaner",
     "csrsigning",
-    "endpoint",
+    ENDPOINT_CLEANUP,
     "ephemeral-volume",
     "garbagecollector",
     "namespace",
@@ -98,6 +101,9 @@ CONTROLLERS: Final = (
 # Those that make a cluster of stored objects. They run if they are chosen: an API server alone has none of them.
 WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "deployment",
+    ENDPOINT,
+    "endpointslice",
+    "endpointslicemirroring",
     "persistentvolume-binder",
     "persistentvolume-expander",
     "replicaset",
@@ -163,6 +169,10 @@ class ControllerSettings:
         if name in WITH_BOOTSTRAP_TOKENS and not self.enable_bootstrap_token_auth:
             return False
         if name == PUBLISHER and rules.root_certificate == "absent":
+            return False
+        if name == ENDPOINT_CLEANUP and (
+            f"-{ENDPOINT}" in patterns or self._enabled(ENDPOINT, patterns, rules)
+        ):
             return False
         return "*" in patterns or (_DEFAULT in patterns and name in CONTROLLERS)
 

@@ -21,7 +21,7 @@ OWN = {"flow control controller", "event expiry", "API service registration cont
         ("csrapproving", "certificate approving controller"),
         ("csrcleaner", "certificate cleaning controller"),
         ("csrsigning", "certificate signing controller"),
-        ("endpoint", "endpoints controller"),
+        ("endpoint-cleanup", "endpoints cleanup"),
         ("ephemeral-volume", "ephemeral volume controller"),
         ("garbagecollector", "garbage collector"),
         ("namespace", "namespace controller"),

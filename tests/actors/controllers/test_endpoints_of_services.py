@@ -1,4 +1,4 @@
-"""The endpoints controller deletes the endpoints of a deleted service."""
+"""The endpoints of a deleted service are deleted."""
 
 from __future__ import annotations
 

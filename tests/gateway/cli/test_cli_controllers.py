@@ -11,6 +11,7 @@ from rewound.gateway.cli.flags.parser import parse_flags
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import (
     CONTROLLERS,
+    ENDPOINT_CLEANUP,
     WITH_BOOTSTRAP_TOKENS,
     WORKLOAD_CONTROLLERS,
     WorkloadSettings,
@@ -20,7 +21,7 @@ from tests.actors.controllers.signing_requests import controller_context
 from tests.cases import cases
 
 DEFAULT = frozenset(CONTROLLERS)
-ALL = DEFAULT | frozenset(WORKLOAD_CONTROLLERS)
+ALL = DEFAULT - {ENDPOINT_CLEANUP} | frozenset(WORKLOAD_CONTROLLERS)
 
 
 def enabled(*flags: str, dialect: str = "kubernetes") -> frozenset[str]:
@@ -78,6 +79,12 @@ async def test_event_expiry_can_be_turned_off(tmp_path: Path) -> None:
         (["--controllers=*,tokencleaner"], ALL - {"bootstrapsigner"}),
         (["--controllers=*,-tokencleaner", "--enable-bootstrap-token-auth"], ALL - {"tokencleaner"}),
         (["--controllers=endpoint,-endpoint"], {"endpoint"}),
+        (
+            ["--controllers=default,endpoint", "--enable-bootstrap-token-auth"],
+            DEFAULT - {ENDPOINT_CLEANUP} | {"endpoint"},
+        ),
+        (["--controllers=default,-endpoint", "--enable-bootstrap-token-auth"], DEFAULT - {ENDPOINT_CLEANUP}),
+        (["--controllers=*,-endpoint", "--enable-bootstrap-token-auth"], ALL - {"endpoint"}),
     ],
 )
 def test_names_stars_and_exceptions(flags: list[str], expected: set[str]) -> None:

@@ -1,0 +1,285 @@
+"""The endpoint controller: the Endpoints of each Service with a selector.
+
+The subsets of an Endpoints object have a canonical form: addresses that offer the same ports share a subset, addresses
+are sorted by IP and uid, and ports and subsets by the MD5 hash of the text that Go's debug printer makes of them
+(`_port_text`, `_subset_text`), so that clients that compare see no difference to other servers.
+
+An object holds 1000 addresses at most: ready ones come first, and each subset keeps its share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import md5
+from math import ceil
+from typing import Any, Final
+
+from rewound.actors.errors import Conflict, NotFound, RequestError
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.workloads.cache import Key, key_of
+from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.pods import is_ready
+from rewound.actors.workloads.service_pods import (
+    TriggerTimes,
+    addresses_in,
+    affected_services,
+    families_of,
+    has_address,
+    hostname_in,
+    in_ending_namespace,
+    is_headless,
+    may_serve,
+    pause_before,
+    pods_of,
+    ports_of,
+    publishes_unready,
+    reference_to,
+)
+
+MAX_ADDRESSES: Final = 1000
+TRUNCATED: Final = "truncated"
+
+_Address = tuple[Object, bool]  # and whether it is ready
+
+
+def subsets_of(service: Object, pods: Iterable[Object]) -> list[Object]:
+    """The addresses of the pods by the ports that they offer, in canonical form, however many there are."""
+    family, unready = families_of(service)[0], publishes_unready(service)
+    portless = is_headless(service) and not service["spec"].get("ports")
+    addresses: list[_Address] = []
+    offered: dict[tuple[tuple[str, Any], ...], list[int]] = {}  # by port: positions in `addresses`
+    for pod in pods:
+        found = addresses_in(pod, family) if may_serve(pod, terminating=unready) else []
+        if not found:
+            continue
+        position = len(addresses)
+        addresses.append((_address(service, pod, found[0]), unready or is_ready(pod)))
+        ports = [tuple(port.items()) for port in ports_of(service, pod)]
+        for port in [()] if portless else ports:
+            offered.setdefault(port, []).append(position)
+    together: dict[tuple[int, ...], list[Object]] = {}  # by positions: the ports that exactly these offer
+    for port, positions in offered.items():
+        together.setdefault(tuple(positions), []).append(dict(port))
+    subsets = [_subset([addresses[one] for one in where], ports) for where, ports in together.items()]
+    return subsets if len(subsets) < 2 else sorted(subsets, key=_subset_hash)
+
+
+def _address(service: Object, pod: Object, ip: str) -> Object:
+    found = {"ip": ip, "nodeName": pod["spec"].get("nodeName", ""), "targetRef": reference_to(pod)}
+    if hostname := hostname_in(service, pod):
+        found["hostname"] = hostname
+    return found
+
+
+def _subset(addresses: list[_Address], ports: list[Object]) -> Object:
+    ordered = sorted(addresses, key=lambda one: (one[0]["ip"], one[0]["targetRef"]["uid"]))
+    ready = [address for address, is_up in ordered if is_up]
+    not_ready = [address for address, is_up in ordered if not is_up]
+    real = [_written_port(port) for port in ports if port]
+    real.sort(key=lambda port: md5(f"(v1.EndpointPort){_port_text(port)}".encode()).digest())
+    found = {"addresses": ready, "notReadyAddresses": not_ready, "ports": real}
+    return {name: value for name, value in found.items() if value}
+
+
+def _written_port(port: Object) -> Object:
+    return {name: value for name, value in port.items() if value != ""}
+
+
+def _subset_hash(subset: Object) -> bytes:
+    return md5(_subset_text(subset).encode()).digest()
+
+
+def _subset_text(subset: Object) -> str:
+    parts = (
+        ("Addresses", "v1.EndpointAddress", _address_text, subset.get("addresses")),
+        ("NotReadyAddresses", "v1.EndpointAddress", _address_text, subset.get("notReadyAddresses")),
+        ("Ports", "v1.EndpointPort", _port_text, subset.get("ports")),
+    )
+    fields = " ".join(
+        f"{name}:([]{kind})" + (f"[{' '.join(map(text, values))}]" if values else "<nil>")
+        for name, kind, text, values in parts
+    )
+    return f"(v1.EndpointSubset){{{fields}}}"
+
+
+def _port_text(port: Object) -> str:
+    return (
+        f"{{Name:(string){port.get('name', '')} Port:(int32){port['port']} Protocol:(v1.Protocol){port['protocol']} "
+        f"AppProtocol:(*string){port.get('appProtocol', '<nil>')}}}"
+    )
+
+
+def _address_text(address: Object) -> str:
+    target = address["targetRef"]
+    reference = (
+        f"{{Kind:(string){target['kind']} Namespace:(string){target['namespace']} Name:(string){target['name']} "
+        f"UID:(types.UID){target['uid']} APIVersion:(string) ResourceVersion:(string) FieldPath:(string)}}"
+    )
+    return (
+        f"{{IP:(string){address['ip']} Hostname:(string){address.get('hostname', '')} "
+        f"NodeName:(*string){address['nodeName']} TargetRef:(*v1.ObjectReference){reference}}}"
+    )
+
+
+def truncate(subsets: list[Object]) -> tuple[list[Object], bool]:
+    """With at most `MAX_ADDRESSES`, and whether some had to go: first those that are not ready.
+
+    Each subset keeps a share, rounded up, so the last ones may get less.
+    """
+    ready = sum(len(subset.get("addresses", ())) for subset in subsets)
+    not_ready = sum(len(subset.get("notReadyAddresses", ())) for subset in subsets)
+    if ready + not_ready <= MAX_ADDRESSES:
+        return subsets, False
+    cut, total, room = (
+        ("addresses", ready, MAX_ADDRESSES)
+        if ready > MAX_ADDRESSES
+        else ("notReadyAddresses", not_ready, MAX_ADDRESSES - ready)
+    )
+    kept, left = [], room
+    for subset in subsets:
+        addresses = subset.get(cut, [])
+        share = min(ceil(len(addresses) / total * room), left)
+        left -= min(share, len(addresses))
+        shorter = {**subset, cut: addresses[:share]}
+        if cut == "addresses":
+            shorter.pop("notReadyAddresses", None)
+        kept.append({name: value for name, value in shorter.items() if value})
+    return kept, True
+
+
+def same_subsets(stored: list[Object], wanted: list[Object]) -> bool:
+    """Apart from the resourceVersion of pods, which others may have written."""
+    return stored == wanted or [_without_versions(one) for one in stored] == wanted
+
+
+def _without_versions(subset: Object) -> Object:
+    found = dict(subset)
+    for part in ("addresses", "notReadyAddresses"):
+        if part in found:
+            found[part] = [_without_version(address) for address in found[part]]
+    return found
+
+
+def _without_version(address: Object) -> Object:
+    target = address.get("targetRef")
+    if not target or "resourceVersion" not in target:
+        return address
+    return {
+        **address,
+        "targetRef": {name: value for name, value in target.items() if name != "resourceVersion"},
+    }
+
+
+class Endpoints(WorkloadController):
+    name, account = "endpoint", "endpoint-controller"
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._services = self.keyed_by("services")
+        self._pods = self.cache.collection("pods")
+        self._pods.listen(self._pod_changed)
+        self._endpoints = self.cache.collection("endpoints")
+        self._endpoints.listen(self._endpoints_changed)
+        self._times = TriggerTimes()
+        self._sizes: dict[Key, int] = {}  # pods of each Service
+        self._headless = self.names.key("headless", "service")
+        self._trigger_time = self.names.key("last-change-trigger-time", "endpoints")
+        self._over_capacity = self.names.key("over-capacity", "endpoints")
+        self._leader = self.names.key("leader", "control-plane.alpha")
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        for key in affected_services(self._services, old, new):
+            self.queue.add_after(key, pause_before(self._sizes.get(key, 0)))
+
+    def _endpoints_changed(self, old: Object | None, new: Object | None) -> None:
+        if old is not None and new is None:
+            self.queue.add(key_of(old))
+
+    async def catch_up(self) -> None:
+        """Endpoints too: their Service may have been deleted while nobody watched."""
+        await super().catch_up()
+        for stored in self._endpoints:
+            if self._leader not in stored["metadata"].get("annotations", {}):
+                self.queue.add(key_of(stored))
+
+    async def reconcile(self, key: Key) -> None:
+        service, stored = self._services.get(*key), self._endpoints.get(*key)
+        if service is None:
+            self._times.forget(key)
+            self._sizes.pop(key, None)
+            if stored is not None:
+                await self._delete(stored)
+            return
+        if not service["spec"].get("selector"):
+            return
+        pods = pods_of(self._pods, service)
+        self._sizes[key] = len(pods)
+        trigger = self._times.since_last(service, pods)
+        wanted = self._wanted(service, stored, *truncate(subsets_of(service, pods)))
+        if stored is None or not self._is_same(stored, wanted):
+            await self._write(stored, self._with_time(wanted, trigger))
+
+    async def _delete(self, stored: Object) -> None:
+        try:
+            options = DeleteOptions(uid=stored["metadata"]["uid"])
+            await self.client.delete(self._endpoints.definition, *key_of(stored), options)
+        except NotFound:
+            return
+
+    def _wanted(self, service: Object, stored: Object | None, subsets: list[Object], cut: bool) -> Object:
+        metadata = {"name": service["metadata"]["name"], "namespace": service["metadata"]["namespace"]}
+        if stored is not None:
+            metadata = dict(stored["metadata"])
+        labels = dict(service["metadata"].get("labels", {}))
+        labels.pop(self._headless, None)
+        if not has_address(service):
+            labels[self._headless] = ""
+        annotations = dict(metadata.get("annotations", {}))
+        annotations.pop(self._over_capacity, None)
+        if cut:
+            annotations[self._over_capacity] = TRUNCATED
+        return {
+            **(stored or {}),
+            "metadata": {**metadata, "labels": labels, "annotations": annotations},
+            "subsets": subsets,
+        }
+
+    def _is_same(self, stored: Object, wanted: Object) -> bool:
+        before, after = stored["metadata"], wanted["metadata"]
+        return all(
+            before.get(part, {}) == after[part] for part in ("labels", "annotations")
+        ) and same_subsets(stored.get("subsets", []), wanted["subsets"])
+
+    def _with_time(self, wanted: Object, trigger: str) -> Object:
+        annotations = {
+            name: value
+            for name, value in wanted["metadata"]["annotations"].items()
+            if name != self._trigger_time
+        }
+        if trigger:
+            annotations[self._trigger_time] = trigger
+        metadata = {**wanted["metadata"], "annotations": annotations}
+        written = {**wanted, "metadata": {part: value for part, value in metadata.items() if value}}
+        return {part: value for part, value in written.items() if value}
+
+    async def _write(self, stored: Object | None, wanted: Object) -> None:
+        definition = self._endpoints.definition
+        namespace, name = key_of(wanted)
+        decoded = definition.schema.decode_object(wanted).object
+        try:
+            if stored is None:
+                await self.client.create(definition, namespace, decoded)
+            else:
+                await self.client.replace(definition, decoded)
+        except Conflict:
+            raise
+        except RequestError as error:
+            if stored is None and in_ending_namespace(error):
+                return
+            reason, text = (
+                ("FailedToCreateEndpoint", f"Failed to create endpoint for service {namespace}/{name}")
+                if stored is None
+                else ("FailedToUpdateEndpoint", f"Failed to update endpoint {namespace}/{name}")
+            )
+            self.recorder.event(definition, wanted, "Warning", reason, f"{text}: {error}")
+            raise

@@ -1,0 +1,180 @@
+"""Which pods serve a Service, at which addresses and ports: what Endpoints and EndpointSlices have in common.
+
+A pod serves a Service if it has the labels of its selector, an address, and has not ended. Whether it is ready, and
+whether a pod that is being deleted still counts, differs between the two, and is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from rewound.actors.errors import Forbidden, RequestError
+from rewound.actors.messages import Object
+from rewound.actors.workloads.cache import CachedType, Key, key_of
+from rewound.actors.workloads.pods import condition_of, is_finished, is_ready, is_terminating
+
+IPV4, IPV6 = "IPv4", "IPv6"
+HEADLESS_IP: Final = "None"
+
+# Every change of a pod leads to a pass over all pods of its Services. A Service with many waits a little, so that one
+# pass serves many changes: a second for ten thousand.
+_IMMEDIATE: Final = 100  # pods
+_PODS_PER_SECOND: Final = 10_000
+_LONGEST_PAUSE: Final = 1.0
+
+
+def selects(service: Object, labels: Mapping[str, str]) -> bool:
+    """A Service without a selector selects nothing: somebody else writes its endpoints."""
+    selector = service["spec"].get("selector")
+    return bool(selector) and all(labels.get(name) == value for name, value in selector.items())
+
+
+def pods_of(pods: CachedType, service: Object) -> list[Object]:
+    return [
+        pod
+        for pod in pods.in_namespace(service["metadata"]["namespace"])
+        if selects(service, pod["metadata"].get("labels", {}))
+    ]
+
+
+def affected_services(services: CachedType, old: Object | None, new: Object | None) -> Iterator[Key]:
+    """The Services whose endpoints a change of a pod may change; one that is new or gone has no `old` or `new`."""
+    if old is not None and new is not None and _endpoint_facts(old) == _endpoint_facts(new):
+        return
+    pod = new if new is not None else old
+    assert pod is not None
+    every = [one["metadata"].get("labels", {}) for one in (old, new) if one is not None]
+    for service in services.in_namespace(pod["metadata"]["namespace"]):
+        if any(selects(service, labels) for labels in every):
+            yield key_of(service)
+
+
+def _endpoint_facts(pod: Object) -> tuple[object, ...]:
+    metadata, spec, status = pod["metadata"], pod["spec"], pod["status"]
+    return (
+        metadata.get("labels"),
+        is_terminating(pod),
+        spec.get("hostname"),
+        spec.get("subdomain"),
+        spec.get("nodeName"),
+        is_finished(pod),
+        status.get("podIP"),
+        status.get("podIPs"),
+        is_ready(pod),
+    )
+
+
+def pause_before(pods: int) -> float:
+    """How long a change of a pod waits for others, in seconds, if its Service had so many pods at last."""
+    return 0.0 if pods <= _IMMEDIATE else min(pods / _PODS_PER_SECOND, _LONGEST_PAUSE)
+
+
+def may_serve(pod: Object, *, terminating: bool) -> bool:
+    """Whether the pod has endpoints at all. `terminating`: also while it is being deleted."""
+    if is_finished(pod) or not addresses_of(pod):
+        return False
+    return terminating or not is_terminating(pod)
+
+
+def addresses_of(pod: Object) -> list[str]:
+    status = pod["status"]
+    found = [one["ip"] for one in status.get("podIPs", ())]
+    return found or [one for one in (status.get("podIP"),) if one]
+
+
+def family_of(address: str) -> str:
+    return IPV6 if ":" in address else IPV4
+
+
+def addresses_in(pod: Object, family: str) -> list[str]:
+    return [one for one in addresses_of(pod) if family_of(one) == family]
+
+
+def families_of(service: Object) -> tuple[str, ...]:
+    """The first one is that of Endpoints."""
+    return tuple(service["spec"].get("ipFamilies") or (IPV4,))
+
+
+def is_headless(service: Object) -> bool:
+    return bool(service["spec"].get("clusterIP") == HEADLESS_IP)
+
+
+def has_address(service: Object) -> bool:
+    """Whether a cluster IP leads to it. Neither headless Services nor external names have one."""
+    return service["spec"].get("clusterIP", "") not in ("", HEADLESS_IP)
+
+
+def publishes_unready(service: Object) -> bool:
+    return bool(service["spec"].get("publishNotReadyAddresses"))
+
+
+def hostname_in(service: Object, pod: Object) -> str:
+    """The name under which DNS has the pod below its Service, or nothing."""
+    spec = pod["spec"]
+    return spec.get("hostname", "") if spec.get("subdomain") == service["metadata"]["name"] else ""
+
+
+def reference_to(pod: Object) -> Object:
+    metadata = pod["metadata"]
+    return {"kind": "Pod", **{part: metadata[part] for part in ("namespace", "name", "uid")}}
+
+
+def ports_of(service: Object, pod: Object) -> Iterator[Object]:
+    """The ports of a pod that a Service leads to: name, port, protocol, and appProtocol if it has one."""
+    for port in service["spec"].get("ports", ()):
+        number = _number_of(port, pod)
+        if number is None:
+            continue
+        found = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
+        if "appProtocol" in port:
+            found["appProtocol"] = port["appProtocol"]
+        yield found
+
+
+def _number_of(port: Object, pod: Object) -> int | None:
+    """None if no container has a port of that name and protocol."""
+    target = port.get("targetPort", port["port"])
+    if isinstance(target, int):
+        return target
+    protocol = port.get("protocol", "TCP")
+    for container in pod["spec"]["containers"]:
+        for declared in container.get("ports", ()):
+            if declared.get("name") == target and declared.get("protocol", "TCP") == protocol:
+                number: int = declared["containerPort"]
+                return number
+    return None
+
+
+class TriggerTimes:
+    """When what led to a change of endpoints happened, for the annotation by which others measure the delay."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Key, tuple[str, dict[str, str]]] = {}  # of the Service, and of its pods by name
+
+    def since_last(self, service: Object, pods: Iterable[Object]) -> str:
+        """The earliest time that is new since the last call for the Service; "" if none is."""
+        key, created = key_of(service), service["metadata"]["creationTimestamp"]
+        last_created, last_ready = self._seen.get(key, ("", {}))
+        ready = {pod["metadata"]["name"]: time for pod in pods if (time := _ready_since(pod))}
+        known = key in self._seen
+        self._seen[key] = created, ready
+        if not known:
+            return str(created)
+        changed = [time for name, time in ready.items() if time > last_ready.get(name, "")]
+        if created > last_created:
+            changed.append(created)
+        return min(changed, default="")
+
+    def forget(self, key: Key) -> None:
+        self._seen.pop(key, None)
+
+
+def _ready_since(pod: Object) -> str:
+    found = condition_of(pod, "Ready")
+    return "" if found is None else found.get("lastTransitionTime") or ""
+
+
+def in_ending_namespace(error: RequestError) -> bool:
+    """Whether a create was refused because its namespace is being deleted: there is nothing to do any more."""
+    return isinstance(error, Forbidden) and any(one.reason == "NamespaceTerminating" for one in error.causes)
