@@ -9,6 +9,7 @@ import orjson
 
 from rewound.actors.controllers.client import Client, run_concurrently
 from rewound.actors.errors import Forbidden, Invalid, NotFound, RequestError
+from rewound.actors.kinds.core.pod import set_own_defaults
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import micros_of
@@ -83,7 +84,7 @@ def is_namespace_terminating(error: RequestError) -> bool:
 def pod_from_template(template: Object, definition: Definition, owner: Object) -> Object:
     """A new pod of this owner, as a stored template describes it; it has no name yet.
 
-    A stored template is decoded and has its defaults, and so has the pod.
+    A stored template is decoded, and so is the pod, which has some defaults more.
     """
     described: Object = template.get("metadata") or {}
     metadata: Object = {
@@ -95,7 +96,9 @@ def pod_from_template(template: Object, definition: Definition, owner: Object) -
     if described.get("finalizers"):
         metadata["finalizers"] = list(described["finalizers"])
     metadata = {part: value for part, value in metadata.items() if value}
-    return {"metadata": metadata, "spec": copied(template["spec"]), "status": {}}
+    spec = copied(template["spec"])
+    set_own_defaults(spec)
+    return {"metadata": metadata, "spec": spec, "status": {}}
 
 
 class Claims:

@@ -311,12 +311,7 @@ class Pods:
         self._features = features
 
     def set_defaults(self, new: Object) -> None:
-        spec = new["spec"]
-        if "enableServiceLinks" not in spec:
-            _set_in_order(spec, "enableServiceLinks", True)
-        set_spec_defaults(spec)
-        set_request_defaults(spec["containers"] or [])
-        set_request_defaults(spec.get("initContainers", []))
+        set_own_defaults(new["spec"])
         if new["status"]:
             set_status_defaults(new)
         annotations = new["metadata"].get("annotations", {})
@@ -425,6 +420,15 @@ class Pods:
 _AFTER_SERVICE_LINKS: Final = (
     *("preemptionPolicy", "overhead", "topologySpreadConstraints", "setHostnameAsFQDN", "os", "hostUsers"),
 )
+
+
+def set_own_defaults(spec: Object) -> None:
+    """The defaults of a pod, of which its template has some only."""
+    if "enableServiceLinks" not in spec:
+        _set_in_order(spec, "enableServiceLinks", True)
+    set_spec_defaults(spec)
+    set_request_defaults(spec["containers"] or [])
+    set_request_defaults(spec.get("initContainers", []))
 
 
 def _set_in_order(spec: Object, part: str, value: Any) -> None:
