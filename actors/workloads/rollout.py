@@ -361,9 +361,10 @@ class Rollout:
         sizes = {_name(one): _size(one) for one in self._old if _size(one) > 0}
         unavailable = _size(new) - _available(new)
         most = sum(map(_size, self._all)) - self._least_available - unavailable
-        if not sizes or most <= 0:
-            return ()
         active = [one for one in self._old if _name(one) in sizes]
+        # One that has more available pods than it is to have has not seen its last change: its numbers are too high.
+        if not active or most <= 0 or any(_available(one) > _size(one) for one in self._all):
+            return ()
         steps: list[Step] = []
         for one in active:
             gone = min(most, _size(one) - _available(one))

@@ -18,7 +18,7 @@ annotation `sim/phase` of a pod says otherwise: NeverReady, Hold (stays Pending)
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -72,24 +72,26 @@ PLUGINS = (
     *("StorageObjectInUseProtection", "TaintNodesByCondition", "ResourceQuota"),
 )
 
+Before = Callable[[Definition, Command], Awaitable[None]]
+
 
 @cache
 def _catalog() -> Catalog:
     return built_in(KUBERNETES)
 
 
-class CountingDirectory(Directory):
-    """Counts commands, and may refuse or delay some."""
+class WatchedDirectory(Directory):
+    """Remembers commands; `before` is called with each, and may wait or raise."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, before: Before | None) -> None:
         super().__init__(*args)
-        self.commands: list[tuple[str, str]] = []  # user and type, in order
-        self.before: Callable[[Definition, Command], None] | None = None
+        self.commands: list[tuple[str, str]] = []  # the last part of the user's name, and the type
+        self._before = before
 
     async def ask(self, definition: Definition, command: Command) -> Outcome:
         self.commands.append((command.context.user.rpartition(":")[2], definition.plural))
-        if self.before is not None:
-            self.before(definition, command)
+        if self._before is not None:
+            await self._before(definition, command)
         return await super().ask(definition, command)
 
 
@@ -140,7 +142,9 @@ class PodRunner(WorkloadController):
 
 
 class Bench:
-    def __init__(self, journal: Journal, nursery: trio.Nursery, names: frozenset[str]) -> None:
+    def __init__(
+        self, journal: Journal, nursery: trio.Nursery, names: frozenset[str], before: Before | None = None
+    ) -> None:
         self.journal = journal
         self.catalog = _catalog()
         journal.register_types(self.catalog.stored_types())
@@ -168,7 +172,7 @@ class Bench:
         nursery.start_soon(committer.run)
         self.registry = Registry(self.catalog, committer.register_types)
         shared = ActorContext(journal, committer, admission, AdmissionCalls(), LargeWork(), nursery)
-        self.directory = CountingDirectory(self.registry, self.supervisor, nursery, shared)
+        self.directory = WatchedDirectory(self.registry, self.supervisor, nursery, shared, before=before)
         self.client = Client(self.directory, self.write_contexts, "tester")
         self.context = ControllerContext(
             KUBERNETES,
@@ -255,15 +259,22 @@ class Bench:
 
 @asynccontextmanager
 async def open_bench(
-    path: Path, *names: str, pods_run: bool = True, more: Iterable[tuple[str, Build]] = ()
+    path: Path,
+    *names: str,
+    pods_run: bool = True,
+    more: Iterable[tuple[str, Build]] = (),
+    before: Before | None = None,
 ) -> AsyncIterator[Bench]:
-    """With the controllers of these names, of an API server and of workloads; `more` are other ones."""
+    """With the controllers of these names, of an API server and of workloads; `more` are other ones.
+
+    `before` is awaited before each command reaches its actor: one that never returns is a kill at that step.
+    """
     added = [*more, *([(PodRunner.name, PodRunner)] if pods_run else [])]
     enabled = frozenset((*names, *(name for name, _ in added)))
     journal = Journal.open(path / "journal")
     try:
         async with trio.open_nursery() as nursery:
-            bench = Bench(journal, nursery, enabled)
+            bench = Bench(journal, nursery, enabled, before)
             unknown = set(names).difference(CONTROLLERS, BY_NAME)
             assert not unknown, f"no such controllers: {unknown}"
             await bench.start(added)
