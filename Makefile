@@ -10,12 +10,13 @@ FLAGS ?=
 # Of `make conformance`: that requests go through.
 TRANSPORT ?= http1
 
-.PHONY: help setup installed run cluster test test-etcd faults-etcd browser-test clients check fix bench attacks robustness conformance clean
+.PHONY: help setup installed run cluster test test-programs test-etcd faults-etcd browser-test clients check fix bench attacks robustness conformance workloads clean
 
 help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
 	@echo "make cluster      three members of etcd and three nodes on this machine, and what to try with them"
 	@echo "make test         install, then run the tests"
+	@echo "make test-programs run the tests of packages, benchmarks and of clients that make clients has installed"
 	@echo "make browser-test install Chromium if it is missing, then test the web page in it and take its pictures"
 	@echo "make setup        create .venv with the command rewound, and everything for tests and checks"
 	@echo "make clients      install kubectl, kopf and clients in Go, JavaScript and Python into .clients, for tests/clients"
@@ -26,6 +27,7 @@ help:
 	@echo "make robustness   the long form of tests: 1,000 kills, 12,000 flipped bits, 3,000 power losses, and many random examples"
 	@echo "make test-etcd    the tests of the API on a journal that etcd orders"
 	@echo "make faults-etcd  200 rounds of random faults of three nodes and three members of etcd, or FAULTS=n"
+	@echo "make workloads    play stories of workloads from ../shared against the controllers, the scheduler and simulated nodes"
 	@echo "make conformance  replay recorded conversations and cases from ../shared, TRANSPORT=http1, http2, asgi-http1, asgi-http2, asgi-http3, workers or etcd"
 
 # A newer pip takes half the time: it compares names of files in the index with the platform faster. setuptools builds the
@@ -65,7 +67,12 @@ cluster: installed
 
 # pytest compiles the tests with their assertions rewritten; what it stores saves the next run some ten seconds.
 test: installed
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests $(PROGRAMS:%=--ignore=%)
+
+# What surrounds the server: packages, benchmarks, clients and examples in other languages.
+PROGRAMS := tests/benchmarks tests/clients tests/test_distribution.py
+test-programs: installed
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(PROGRAMS)
 
 # Every server of these tests has a journal that an etcd in memory orders.
 test-etcd: installed
@@ -108,6 +115,9 @@ attacks: installed
 robustness: installed
 	$(BIN)/python -m pytest -m slow tests
 	$(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-profile thorough tests
+
+workloads: installed
+	$(BIN)/python -m tests.conformance.workloads ../shared/reference/workloads
 
 conformance: installed
 	$(BIN)/python tests/conformance/hold.py ../shared/conformance --transport $(TRANSPORT)
