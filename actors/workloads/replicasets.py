@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cmp_to_key
 from typing import Final, NamedTuple
 
+import trio
+
 from rewound.actors.controllers.client import run_concurrently
 from rewound.actors.errors import NotFound, RequestError
 from rewound.actors.kinds.declaration.meta import label_selector_matches
@@ -30,6 +32,9 @@ from rewound.actors.workloads.pods import (
 )
 
 BURST: Final = 500  # pods that one pass creates or deletes at most
+# While so many pods become ready or go, one after the other, their number is written this often, in seconds.
+MANY: Final = 200
+REPORTS_EVERY: Final = 0.1
 FAILURE: Final = "ReplicaFailure"
 
 
@@ -49,6 +54,7 @@ class Members:
         self._counted: dict[Key, _Counted] = {}
         self.labelled = self.ready = 0
         self.unmatched: dict[Key, Object] = {}  # active ones that the selector does not match
+        self.reported = -math.inf  # when the status was written
         for pod in pods:
             self.replace(key_of(pod), pod)
 
@@ -58,6 +64,10 @@ class Members:
 
     def __contains__(self, key: Key) -> bool:
         return key in self._counted
+
+    def has_all(self, owner: Object) -> bool:
+        """Whether all pods are there, and ready."""
+        return bool(self.ready == self.active == owner["spec"]["replicas"])
 
     def replace(self, key: Key, pod: Object | None) -> None:
         """Take over a change of a pod; None: it is not, or no longer, a pod of this owner."""
@@ -272,8 +282,14 @@ class Replicas(WorkloadController):
         }
         if conditions := self._conditions(owner, members, failure):
             status["conditions"] = conditions
-        if status != owner["status"]:
-            await self.client.replace(self._owners.definition, {**owner, "status": status}, "status")
+        if status == owner["status"]:
+            return
+        wait = members.reported + REPORTS_EVERY - trio.current_time()
+        if wait > 0 and failure is None and members.active >= MANY and not members.has_all(owner):
+            self.queue.add_after(key, wait)
+            return
+        members.reported = trio.current_time()
+        await self.client.replace(self._owners.definition, {**owner, "status": status}, "status")
 
     def _conditions(self, owner: Object, members: Members, failure: RequestError | None) -> list[Object]:
         conditions: list[Object] = owner["status"].get("conditions") or []

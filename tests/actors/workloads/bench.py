@@ -72,7 +72,7 @@ PLUGINS = (
     *("StorageObjectInUseProtection", "TaintNodesByCondition", "ResourceQuota"),
 )
 
-Before = Callable[[Definition, Command], Awaitable[None]]
+Before = Callable[[Definition, Command], Awaitable[None] | None]
 
 
 @cache
@@ -86,12 +86,12 @@ class WatchedDirectory(Directory):
     def __init__(self, *args: Any, before: Before | None) -> None:
         super().__init__(*args)
         self.commands: list[tuple[str, str]] = []  # the last part of the user's name, and the type
-        self._before = before
+        self.before = before
 
     async def ask(self, definition: Definition, command: Command) -> Outcome:
         self.commands.append((command.context.user.rpartition(":")[2], definition.plural))
-        if self._before is not None:
-            await self._before(definition, command)
+        if self.before is not None and (waiting := self.before(definition, command)) is not None:
+            await waiting
         return await super().ask(definition, command)
 
 
@@ -267,7 +267,7 @@ async def open_bench(
 ) -> AsyncIterator[Bench]:
     """With the controllers of these names, of an API server and of workloads; `more` are other ones.
 
-    `before` is awaited before each command reaches its actor: one that never returns is a kill at that step.
+    `before` is called before each command reaches its actor, and awaited: one that never returns is a kill.
     """
     added = [*more, *([(PodRunner.name, PodRunner)] if pods_run else [])]
     enabled = frozenset((*names, *(name for name, _ in added)))

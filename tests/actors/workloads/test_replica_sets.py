@@ -206,3 +206,17 @@ async def test_at_rest_nothing_is_written(tmp_path: Path, autojump_clock: MockCl
         bench.directory.commands.clear()
         await bench.rest(1800)
         assert bench.directory.commands == []
+
+
+async def test_many_pods_that_change_share_a_status(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, "replicaset") as bench:
+        await bench.create(SETS, replica_set("web", 220))
+        await bench.rest()
+        assert bench.get(SETS, "web")["status"]["availableReplicas"] == 220
+        written = bench.directory.commands.count(("replicaset-controller", "replicasets"))
+        assert written < 20
+        held = {"metadata": {"annotations": {"sim/phase": "NeverReady"}}}
+        for name in bench.names("pods")[:3]:
+            await bench.patch("pods", name, held)
+        await bench.rest(1)
+        assert bench.get(SETS, "web")["status"]["readyReplicas"] == 217
