@@ -13,6 +13,7 @@ from rewound.actors.workloads.endpoint_mirroring import EndpointSliceMirroring
 from rewound.actors.workloads.endpoint_slices import EndpointSlices
 from rewound.actors.workloads.endpoints import Endpoints
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
+from rewound.actors.workloads.statefulsets import StatefulSets
 from rewound.actors.workloads.volumes import VolumeBinder, VolumeExpander
 
 Task = tuple[str, Callable[[], Awaitable[None]]]
@@ -26,6 +27,7 @@ BY_NAME: Final[dict[str, Build]] = {
     "persistentvolume-expander": VolumeExpander,
     "replicaset": ReplicaSets,
     "replicationcontroller": ReplicationControllers,
+    "statefulset": StatefulSets,
 }
 
 

@@ -12,6 +12,7 @@ from rewound.actors.errors import Forbidden, Invalid, NotFound, RequestError
 from rewound.actors.kinds.core.pod import set_own_defaults
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.workloads.cache import CachedType, controller_of, key_of
@@ -71,6 +72,18 @@ def owner_reference(definition: Definition, owner: Object) -> Object:
         "uid": metadata["uid"],
         "controller": True,
         "blockOwnerDeletion": True,
+    }
+
+
+def stored_status(definition: Definition, counted: Object) -> Object:
+    """A status as it is stored: in the declared order, and without zeros that Go's encoder omits."""
+    declared = definition.fields.by_name["status"].type
+    assert isinstance(declared, Struct)
+    fields = declared.by_name.items()
+    return {
+        name: counted[name]
+        for name, field in fields
+        if name in counted and (counted[name] or field.pointer or field.always)
     }
 
 

@@ -109,6 +109,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "replicaset",
     "replicationcontroller",
     "simulated-nodes",
+    "statefulset",
 )
 _NODES: Final = "simulated-nodes"
 MAX_NODES: Final = 50_000  # their addresses are in one range of 65,534

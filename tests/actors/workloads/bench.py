@@ -205,6 +205,18 @@ class Bench:
         await trio.sleep(seconds)
         await wait_all_tasks_blocked()
 
+    def kill_before(self, number: int, user: str) -> None:
+        """End the server when this user is about to write for this number of times: the context ends there."""
+        left = number
+
+        def count(_: Definition, command: Command) -> None:
+            nonlocal left
+            left -= command.context.user.endswith(user)
+            if not left:
+                self._nursery.cancel_scope.cancel()
+
+        self.directory.before = count
+
     async def create(self, type_name: str, new: Object, namespace: str = "default") -> Object:
         definition = self.catalog.storage(type_name)
         decoded = definition.schema.decode_object(new).object

@@ -1,0 +1,558 @@
+"""StatefulSets: pods with stable names and claims, made and replaced in the order of their ordinals.
+
+`plan_of` decides in one step what a set needs now, from the set, its two revisions and its pods, and what its status
+is; the controller then writes it. A plan has three phases, which follow one another unless a write fails: create or
+repair replicas, delete the pods beyond `replicas` (the condemned), delete one pod of an old revision.
+
+An ordered set (OrderedReady) does one thing at a time: it stops at the first pod that is not yet ready and available. A
+parallel set does not wait for other pods, except between the pods that an update replaces.
+
+Status is counted from the pods that the plan was made from: a pod that it creates counts only in the next one. v1.25
+counts so, and it matters: a set with one replica completes its update at the moment when it creates the new pod.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from rewound.actors.controllers.client import run_concurrently
+from rewound.actors.errors import AlreadyExists, RequestError
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.names import Names
+from rewound.actors.workloads.cache import Key, key_of
+from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.pods import (
+    Claims,
+    available_in,
+    copied,
+    is_ready,
+    is_terminating,
+    pod_from_template,
+    stored_status,
+)
+from rewound.actors.workloads.revisions import (
+    REVISION_LABEL,
+    holds,
+    in_order,
+    new_revision,
+    restored,
+    revision_name,
+    snapshot,
+    snapshot_hash,
+)
+
+_MEMBER: Final = re.compile("(.*)-([0-9]+)")
+_LARGEST_ORDINAL: Final = 2**31 - 1
+_COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas")
+_COMPARED: Final = (*_COUNTS, "currentRevision", "updateRevision")
+_LARGEST_BATCH: Final = 500  # pods that a parallel set creates at once
+
+
+def member_of(pod: Object) -> tuple[str, int]:
+    """The name of the set that a pod is named after, and its ordinal; -1: it has none."""
+    found = _MEMBER.fullmatch(pod["metadata"]["name"])
+    if found is None:
+        return "", -1
+    ordinal = int(found[2])
+    return found[1], ordinal if ordinal <= _LARGEST_ORDINAL else -1
+
+
+def is_created(pod: Object) -> bool:
+    return bool(pod["status"].get("phase"))
+
+
+def is_running_and_ready(pod: Object) -> bool:
+    return pod["status"].get("phase") == "Running" and is_ready(pod)
+
+
+def is_healthy(pod: Object) -> bool:
+    return is_running_and_ready(pod) and not is_terminating(pod)
+
+
+def revision_of(pod: Object) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(REVISION_LABEL, ""))
+
+
+def claim_name(template: Object, set_: Object, ordinal: int) -> str:
+    return f"{template['metadata']['name']}-{set_['metadata']['name']}-{ordinal}"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """How the pods of a set are made, and what makes a pod one of them."""
+
+    definition: Definition
+    names: Names
+
+    @property
+    def _name_label(self) -> str:
+        return self.names.key("pod-name", "statefulset")
+
+    def new_pod(self, set_: Object, ordinal: int, revision: str) -> Object:
+        spec = set_["spec"]
+        pod = pod_from_template(spec["template"], self.definition, set_)
+        name = f"{set_['metadata']['name']}-{ordinal}"
+        labels = {**(pod["metadata"].get("labels") or {}), self._name_label: name, REVISION_LABEL: revision}
+        pod["metadata"] |= {"name": name, "namespace": set_["metadata"]["namespace"], "labels": labels}
+        pod["spec"]["hostname"] = name
+        if spec.get("serviceName"):
+            pod["spec"]["subdomain"] = spec["serviceName"]
+        _mount_claims(set_, pod, ordinal)
+        return pod
+
+    def repaired(self, set_: Object, pod: Object) -> Object | None:
+        """The pod with the identity and the volumes of a member; None: it has them."""
+        name, ordinal = pod["metadata"]["name"], member_of(pod)[1]
+        is_identified = (pod["metadata"].get("labels") or {}).get(self._name_label) == name
+        if is_identified and _has_claims(set_, pod, ordinal):
+            return None
+        changed = copied(pod)
+        changed["metadata"].setdefault("labels", {})[self._name_label] = name
+        if not _has_claims(set_, pod, ordinal):
+            _mount_claims(set_, changed, ordinal)
+        return changed
+
+
+def new_claims(set_: Object, ordinal: int) -> list[Object]:
+    """The claims of a pod, as the templates of the set describe them."""
+    claims = []
+    for template in set_["spec"].get("volumeClaimTemplates") or ():
+        claim = {
+            part: value for part, value in copied(template).items() if part not in ("kind", "apiVersion")
+        }
+        metadata = claim["metadata"]
+        metadata["name"] = claim_name(template, set_, ordinal)
+        metadata["namespace"] = set_["metadata"]["namespace"]
+        if labels := set_["spec"]["selector"].get("matchLabels"):
+            metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+        claims.append(claim)
+    return claims
+
+
+def _mount_claims(set_: Object, pod: Object, ordinal: int) -> None:
+    claimed: dict[str, Object] = {
+        template["metadata"]["name"]: {
+            "name": template["metadata"]["name"],
+            "persistentVolumeClaim": {"claimName": claim_name(template, set_, ordinal)},
+        }
+        for template in set_["spec"].get("volumeClaimTemplates") or ()
+    }
+    others = [volume for volume in pod["spec"].get("volumes") or () if volume["name"] not in claimed]
+    if claimed or others:
+        pod["spec"]["volumes"] = [*claimed.values(), *others]
+
+
+def _has_claims(set_: Object, pod: Object, ordinal: int) -> bool:
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
+    for template in set_["spec"].get("volumeClaimTemplates") or ():
+        claimed = volumes.get(template["metadata"]["name"], {}).get("persistentVolumeClaim") or {}
+        if claimed.get("claimName") != claim_name(template, set_, ordinal):
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """The two revisions of a set, and the set at each of them."""
+
+    current: str
+    update: str
+    current_set: Object
+    update_set: Object
+    collisions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do with the pod of one ordinal: first delete `deleted`, then create `created` or write `repaired`."""
+
+    ordinal: int
+    deleted: Object | None = None
+    created: Object | None = None
+    repaired: Object | None = None
+    failed: bool = False  # `deleted` has failed
+
+
+@dataclass(slots=True)
+class Plan:
+    status: Object
+    replicas: list[Step] = field(default_factory=list)
+    condemned: list[Step] = field(default_factory=list)
+    outdated: Step | None = None
+    due: float | None = None  # seconds until the next ready pod is available
+
+
+class _Planner:
+    """Makes a plan for one set; `pods` are those that belong to it."""
+
+    def __init__(
+        self, member: Member, set_: Object, revisions: Revisions, pods: Sequence[Object], now: int
+    ) -> None:
+        self._member, self._set, self._revisions = member, set_, revisions
+        self._min_ready = set_["spec"].get("minReadySeconds", 0)
+        self._now = now
+        self._ordered = set_["spec"].get("podManagementPolicy") != "Parallel"
+        self._count = set_["spec"].get("replicas", 1)
+        by_ordinal = {member_of(pod)[1]: pod for pod in pods}
+        self._replicas = [by_ordinal.get(each) or self._new_pod(each) for each in range(self._count)]
+        # The highest ordinal first: it is deleted first.
+        self._condemned = [
+            by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each >= self._count
+        ]
+        self._plan = Plan({})
+
+    def plan(self) -> Plan:
+        plan = self._plan
+        unhealthy = [pod for pod in (*self._replicas, *reversed(self._condemned)) if not is_healthy(pod)]
+        first_unhealthy = unhealthy[0]["metadata"]["name"] if unhealthy else ""
+        if not is_terminating(self._set):
+            passed = self._plan_replicas() and self._plan_condemned(first_unhealthy)
+            if passed and self._set["spec"]["updateStrategy"].get("type") != "OnDelete":
+                plan.outdated = self._outdated()
+        self._count_pods((*self._replicas, *self._condemned))
+        return plan
+
+    def _plan_replicas(self) -> bool:
+        """Whether nothing stops an ordered set."""
+        for ordinal in range(self._count):
+            step = self._replica_step(ordinal)
+            if step is not None:
+                self._plan.replicas.append(step)
+            pod = self._replicas[ordinal]
+            if self._ordered and not (is_healthy(pod) and self._is_available(pod)):
+                return False
+        return True
+
+    def _replica_step(self, ordinal: int) -> Step | None:
+        pod = self._replicas[ordinal]
+        if pod["status"].get("phase") == "Failed":
+            new = self._replicas[ordinal] = self._new_pod(ordinal)
+            return Step(ordinal, deleted=pod, created=new, failed=True)
+        if not is_created(pod):
+            return Step(ordinal, created=pod)
+        if self._ordered and not (is_healthy(pod) and self._is_available(pod)):
+            return None
+        repaired = self._member.repaired(self._set, pod)
+        return Step(ordinal, repaired=repaired) if repaired is not None else None
+
+    def _plan_condemned(self, first_unhealthy: str) -> bool:
+        for pod in self._condemned:
+            if is_terminating(pod):
+                if self._ordered:
+                    return False
+                continue
+            is_working = is_running_and_ready(pod) and self._is_available(pod)
+            if self._ordered and not is_working and pod["metadata"]["name"] != first_unhealthy:
+                return False
+            self._plan.condemned.append(Step(member_of(pod)[1], deleted=pod))
+            if self._ordered:
+                return False
+        return True
+
+    def _outdated(self) -> Step | None:
+        """The pod with the highest ordinal that an update has to replace, unless a higher one is not healthy."""
+        rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate") or {}
+        for ordinal in range(self._count - 1, rolling.get("partition", 0) - 1, -1):
+            pod = self._replicas[ordinal]
+            if revision_of(pod) != self._revisions.update and not is_terminating(pod):
+                return Step(ordinal, deleted=pod)
+            if not is_healthy(pod):
+                return None
+        return None
+
+    def _new_pod(self, ordinal: int) -> Object:
+        at = self._revisions
+        if self._keeps_current(ordinal):
+            return self._member.new_pod(at.current_set, ordinal, at.current)
+        return self._member.new_pod(at.update_set, ordinal, at.update)
+
+    def _keeps_current(self, ordinal: int) -> bool:
+        strategy = self._set["spec"]["updateStrategy"]
+        rolling = strategy.get("rollingUpdate")
+        if rolling is not None:
+            return bool(ordinal < rolling.get("partition", 0))
+        kept = self._set["status"].get("currentReplicas", 0) if strategy.get("type") == "RollingUpdate" else 0
+        return bool(ordinal < kept)
+
+    def _is_available(self, pod: Object) -> bool:
+        return available_in(pod, self._min_ready, self._now) == 0
+
+    def _count_pods(self, pods: Sequence[Object]) -> None:
+        counts = dict.fromkeys(_COUNTS, 0)
+        dues = []
+        for pod in pods:
+            if not is_created(pod):
+                continue
+            counts["replicas"] += 1
+            if is_running_and_ready(pod):
+                counts["readyReplicas"] += 1
+                due = available_in(pod, self._min_ready, self._now)
+                counts["availableReplicas"] += due == 0
+                if due:
+                    dues.append(due)
+            if not is_terminating(pod):
+                counts["currentReplicas"] += revision_of(pod) == self._revisions.current
+                counts["updatedReplicas"] += revision_of(pod) == self._revisions.update
+        self._plan.due = min(dues, default=None)
+        self._plan.status = {
+            "observedGeneration": self._set["metadata"].get("generation", 0),
+            **counts,
+            "currentRevision": self._revisions.current,
+            "updateRevision": self._revisions.update,
+            "collisionCount": self._revisions.collisions,
+        }
+
+
+def plan_of(member: Member, set_: Object, revisions: Revisions, pods: Sequence[Object], now: int) -> Plan:
+    return _Planner(member, set_, revisions, pods, now).plan()
+
+
+def completed(set_: Object, status: Object) -> Object:
+    """A status in which an update that replaced all pods is the current revision."""
+    is_rolling = set_["spec"]["updateStrategy"].get("type") == "RollingUpdate"
+    if is_rolling and status["updatedReplicas"] == status["readyReplicas"] == status["replicas"]:
+        return {
+            **status,
+            "currentReplicas": status["updatedReplicas"],
+            "currentRevision": status["updateRevision"],
+        }
+    return status
+
+
+def _is_news(old: Object, new: Object) -> bool:
+    if new["observedGeneration"] > old.get("observedGeneration", 0):
+        return True
+    return any(old.get(part, type(new[part])()) != new[part] for part in _COMPARED)
+
+
+class StatefulSets(WorkloadController):
+    name, account = "statefulset", "statefulset-controller"
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._sets = self.keyed_by("statefulsets.apps")
+        self._pods = self.dependents("pods", self._sets)
+        self._revisions = parts.cache.collection("controllerrevisions.apps")
+        self._claims = parts.cache.collection("persistentvolumeclaims")
+        self._claims.listen(self._claim_changed)
+        self._pod_claims = Claims(self.client, self._sets, self._pods)
+        self._revision_claims = Claims(self.client, self._sets, self._revisions)
+        self._member = Member(self._sets.definition, self.names)
+
+    def _claim_changed(self, old: Object | None, new: Object | None) -> None:
+        """A pod whose claim was being deleted can be created now."""
+        if old is not None and new is None:
+            namespace, name = key_of(old)
+            for set_ in self._sets.in_namespace(namespace):
+                templates = set_["spec"].get("volumeClaimTemplates") or ()
+                between = f"-{set_['metadata']['name']}-"
+                if any(name.startswith(one["metadata"]["name"] + between) for one in templates):
+                    self.queue.add(key_of(set_))
+
+    async def reconcile(self, key: Key) -> None:
+        set_ = self._sets.get(*key)
+        if set_ is None:
+            return
+        revisions = await self._own_revisions(set_)
+        revised = await self._revise(set_, revisions)
+        if revised is None:
+            return
+        is_member = self._is_member_of(set_)
+        pods = await self._pod_claims.claim(set_, set_["spec"]["selector"], is_member)
+        current = self._sets.get(*key)
+        if current is None or current["metadata"]["resourceVersion"] != set_["metadata"]["resourceVersion"]:
+            return  # and its key was added again
+        plan = plan_of(self._member, set_, revised, pods, self.now())
+        try:
+            await self._carry_out(set_, plan, revised)
+        finally:
+            await self._forget_revisions(set_, revisions, revised, pods)
+        if plan.due is not None:
+            self.queue.add_after(key, plan.due)
+
+    def _is_member_of(self, set_: Object) -> Callable[[Object], bool]:
+        name = set_["metadata"]["name"]
+        return lambda pod: member_of(pod)[0] == name
+
+    # Revisions
+
+    async def _own_revisions(self, set_: Object) -> list[Object]:
+        return in_order(await self._revision_claims.claim(set_, set_["spec"]["selector"], releases=False))
+
+    async def _revise(self, set_: Object, revisions: list[Object]) -> Revisions | None:
+        """The revisions that the set is at; None: it is being deleted, and its revisions are gone."""
+        collisions = set_["status"].get("collisionCount", 0)
+        data = snapshot(set_)
+        equal = [one for one in revisions if holds(one, data)]
+        if equal and holds(revisions[-1], data):
+            update = revisions[-1]
+        elif is_terminating(set_):
+            return None
+        elif equal:
+            update = {**equal[-1], "revision": revisions[-1]["revision"] + 1}
+            await self.client.replace(self._revisions.definition, update)
+        else:
+            number = revisions[-1]["revision"] + 1 if revisions else 1
+            update, collisions = await self._create_revision(set_, data, number, collisions)
+        update_name, wanted = update["metadata"]["name"], set_["status"].get("currentRevision")
+        current = next((one for one in revisions if one["metadata"]["name"] == wanted), update)
+        return Revisions(
+            current["metadata"]["name"],
+            update_name,
+            restored(self._sets.definition, set_, current),
+            restored(self._sets.definition, set_, update),
+            collisions,
+        )
+
+    async def _create_revision(
+        self, set_: Object, data: bytes, number: int, collisions: int
+    ) -> tuple[Object, int]:
+        namespace = set_["metadata"]["namespace"]
+        labels = {self.names.key("hash", "controller"): snapshot_hash(data, collisions)}
+        while True:
+            name = revision_name(set_, snapshot_hash(data, collisions))
+            new = new_revision(self._sets.definition, set_, data, number, labels, name)
+            try:
+                await self.client.create(self._revisions.definition, namespace, new)
+            except AlreadyExists:
+                existing = self._revisions.get(namespace, name)
+                if existing is not None and holds(existing, data):
+                    return existing, collisions
+                collisions += 1
+            else:
+                return new, collisions
+
+    async def _forget_revisions(
+        self, set_: Object, revisions: list[Object], revised: Revisions, pods: Sequence[Object]
+    ) -> None:
+        """Delete the oldest revisions beyond revisionHistoryLimit that neither the set nor a pod uses."""
+        used = {revised.current, revised.update, *map(revision_of, pods)}
+        unused = [one for one in revisions if one["metadata"]["name"] not in used]
+        surplus = len(unused) - set_["spec"].get("revisionHistoryLimit", 10)
+        for one in unused[: max(surplus, 0)]:
+            await self.client.delete(self._revisions.definition, *key_of(one), DeleteOptions())
+
+    # Writes
+
+    async def _carry_out(self, set_: Object, plan: Plan, revised: Revisions) -> None:
+        status = plan.status
+        try:
+            await self._take_steps(set_, plan.replicas, revised)
+            await self._take_steps(set_, plan.condemned, revised)
+            if plan.outdated is not None:
+                status = {**status, "currentReplicas": max(status["currentReplicas"] - 1, 0)}
+                await self._take_step(set_, plan.outdated, revised)
+        finally:
+            await self._write_status(set_, completed(set_, status))
+
+    async def _write_status(self, set_: Object, status: Object) -> None:
+        if _is_news(set_["status"], status):
+            stored = stored_status(self._sets.definition, status)
+            await self.client.replace(self._sets.definition, {**set_, "status": stored}, "status")
+
+    async def _take_steps(self, set_: Object, steps: Sequence[Step], revised: Revisions) -> None:
+        """One after the other, or for a parallel set in batches that double: one that fails is the last."""
+        parallel = set_["spec"].get("podManagementPolicy") == "Parallel"
+        done, size = 0, 1
+        while done < len(steps):
+            batch = steps[done : done + size]
+            errors = await run_concurrently(lambda step: self._take_step(set_, step, revised), batch)
+            if errors:
+                raise errors[0]
+            done += len(batch)
+            size = min(2 * size, _LARGEST_BATCH) if parallel else 1
+
+    async def _take_step(self, set_: Object, step: Step, revised: Revisions) -> None:
+        if step.deleted is not None:
+            await self._delete_pod(set_, step.deleted, failed=step.failed)
+        if step.created is not None:
+            await self._create_pod(set_, step.created, step.ordinal)
+        if step.repaired is not None:
+            await self._repair_pod(revised.update_set, step.repaired, step.ordinal)
+
+    async def _delete_pod(self, set_: Object, pod: Object, *, failed: bool) -> None:
+        namespace, name = key_of(pod)
+        if failed:
+            title = f"{namespace}/{set_['metadata']['name']}"
+            message = f"StatefulSet {title} is recreating failed Pod {name}"
+            self._event(set_, "Warning", "RecreatingFailedPod", message)
+        await self._reported(
+            set_,
+            "delete",
+            name,
+            lambda: self.client.delete(self._pods.definition, namespace, name, DeleteOptions()),
+        )
+
+    async def _create_pod(self, set_: Object, pod: Object, ordinal: int) -> None:
+        namespace, name = key_of(pod)
+
+        async def create() -> None:
+            await self._create_claims(set_, name, ordinal)
+            document = {"apiVersion": self._pods.definition.api_version, "kind": "Pod", **pod}
+            decoded = self._pods.definition.schema.decode_object(document).object
+            await self.client.create(self._pods.definition, namespace, decoded)
+
+        await self._reported(set_, "create", name, create)
+
+    async def _repair_pod(self, set_: Object, pod: Object, ordinal: int) -> None:
+        async def repair() -> None:
+            await self._create_claims(set_, pod["metadata"]["name"], ordinal)
+            await self.client.replace(self._pods.definition, pod)
+
+        await self._reported(set_, "update", pod["metadata"]["name"], repair)
+
+    async def _create_claims(self, set_: Object, pod_name: str, ordinal: int) -> None:
+        errors = []
+        for claim in new_claims(set_, ordinal):
+            error = await self._create_claim(set_, pod_name, claim)
+            if error:
+                errors.append(error)
+        if errors:
+            raise ClaimsMissing(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+
+    async def _create_claim(self, set_: Object, pod_name: str, claim: Object) -> str:
+        """Returns why the pod cannot have the claim, "" if it can."""
+        namespace, name = key_of(claim)
+        existing = self._claims.get(namespace, name)
+        if existing is not None:
+            return f"pvc {name} is being deleted" if is_terminating(existing) else ""
+        title = set_["metadata"]["name"]
+        try:
+            await self.client.create(self._claims.definition, namespace, claim)
+        except AlreadyExists as error:
+            return f"failed to create PVC {name}: {error}"
+        except RequestError as error:
+            message = f"create Claim {name} for Pod {pod_name} in StatefulSet {title} failed error: {error}"
+            self._event(set_, "Warning", "FailedCreate", message)
+            return f"failed to create PVC {name}: {error}"
+        message = f"create Claim {name} Pod {pod_name} in StatefulSet {title} success"
+        self._event(set_, "Normal", "SuccessfulCreate", message)
+        return ""
+
+    async def _reported(
+        self, set_: Object, verb: str, pod_name: str, write: Callable[[], Awaitable[None]]
+    ) -> None:
+        what = f"{verb} Pod {pod_name} in StatefulSet {set_['metadata']['name']}"
+        try:
+            await write()
+        except RequestError as error:
+            # A pod that exists is seen in a moment.
+            if not (verb == "create" and isinstance(error, AlreadyExists)):
+                message = f"{what} failed error: {error}"
+                self._event(set_, "Warning", f"Failed{verb.title()}", message)
+            raise
+        self._event(set_, "Normal", f"Successful{verb.title()}", f"{what} successful")
+
+    def _event(self, set_: Object, event_type: str, reason: str, message: str) -> None:
+        self.recorder.event(self._sets.definition, set_, event_type, reason, message)
+
+
+class ClaimsMissing(RequestError):
+    """A pod cannot be created, because its claims cannot be."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message

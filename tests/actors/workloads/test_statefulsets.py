@@ -1,0 +1,385 @@
+"""A StatefulSet makes, replaces and removes its pods in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from trio.testing import MockClock
+
+from rewound.actors.messages import Object
+from tests.actors.workloads.bench import Bench, open_bench, pod_template
+
+LABELS = {"app": "db"}
+
+
+def stateful_set(replicas: int, template: Object | None = None, **spec: object) -> Object:
+    return {
+        "metadata": {"name": "db"},
+        "spec": {
+            "serviceName": "db",
+            "replicas": replicas,
+            "selector": {"matchLabels": LABELS},
+            "template": template or pod_template(LABELS),
+            **spec,
+        },
+    }
+
+
+def status(bench: Bench, *parts: str) -> tuple[object, ...]:
+    found = bench.get("statefulsets.apps", "db")["status"]
+    return tuple(found.get(part, 0) for part in parts)
+
+
+def counts(bench: Bench) -> tuple[object, ...]:
+    """replicas, ready, available, current and updated."""
+    parts = ("replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas")
+    return status(bench, *parts)
+
+
+def revisions_of(bench: Bench) -> list[tuple[str, str]]:
+    """Each pod with its revision."""
+    return [
+        (pod["metadata"]["name"], pod["metadata"]["labels"]["controller-revision-hash"])
+        for pod in bench.all("pods")
+    ]
+
+
+async def update(bench: Bench, **template: str) -> None:
+    await bench.patch("statefulsets.apps", "db", {"spec": {"template": pod_template(LABELS, **template)}})
+
+
+async def mark(bench: Bench, pod: str, **annotations: str | None) -> None:
+    sent = {f"sim/{name.replace('_', '-')}": value for name, value in annotations.items()}
+    await bench.patch("pods", pod, {"metadata": {"annotations": sent}})
+
+
+async def test_pods_have_names_hosts_and_labels_and_are_made_one_after_the_other(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(3))
+        await bench.rest()
+        assert counts(bench) == (3, 3, 3, 3, 3)
+        assert bench.events("db") == [
+            ("SuccessfulCreate", f"create Pod db-{number} in StatefulSet db successful")
+            for number in range(3)
+        ]
+        (revision,) = bench.all("controllerrevisions.apps")
+        name = revision["metadata"]["name"]
+        assert revision["revision"] == 1
+        assert revision["metadata"]["labels"] == {
+            **LABELS,
+            "controller.kubernetes.io/hash": name.removeprefix("db-"),
+        }
+        pod = bench.get("pods", "db-1")
+        assert pod["metadata"]["labels"] == {
+            **LABELS,
+            "controller-revision-hash": name,
+            "statefulset.kubernetes.io/pod-name": "db-1",
+        }
+        assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("db-1", "db")
+        (reference,) = pod["metadata"]["ownerReferences"]
+        assert (reference["kind"], reference["controller"]) == ("StatefulSet", True)
+        assert status(bench, "currentRevision", "updateRevision", "collisionCount") == (name, name, 0)
+        made = [one for one in bench.directory.commands if one == ("statefulset-controller", "pods")]
+        assert len(made) == 3
+
+
+async def test_ordered_set_waits_for_a_pod_that_is_not_ready(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    template = pod_template(LABELS, phase="NeverReady")
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(3, template))
+        await bench.rest(600)
+        assert bench.names("pods") == ["db-0"] and counts(bench) == (1, 0, 0, 1, 1)
+        await mark(bench, "db-0", phase="Running")
+        await bench.rest()
+        assert bench.names("pods") == ["db-0", "db-1"] and counts(bench) == (2, 1, 1, 2, 2)
+
+
+async def test_parallel_set_waits_for_none(tmp_path: Path, autojump_clock: MockClock) -> None:
+    template = pod_template(LABELS, phase="NeverReady")
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(5, template, podManagementPolicy="Parallel"))
+        await bench.rest()
+        assert counts(bench) == (5, 0, 0, 5, 5)
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 1}})
+        await bench.rest()
+        assert bench.names("pods") == ["db-0"] and counts(bench) == (1, 0, 0, 1, 1)
+
+
+async def test_scale_down_goes_from_the_top_and_waits_while_a_lower_pod_is_not_ready(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(4))
+        await bench.rest()
+        await mark(bench, "db-0", phase="NeverReady")
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 1}})
+        await bench.rest(600)
+        assert len(bench.names("pods")) == 4 and status(bench, "observedGeneration") == (2,)
+        await mark(bench, "db-0", phase="Running")
+        # The first of the pods that are to go may be unready, a higher one may not.
+        await mark(bench, "db-1", phase="NeverReady")
+        await bench.rest()
+        assert bench.names("pods") == ["db-0"]
+        deleted = [message.split()[2] for reason, message in bench.events("db") if reason.endswith("Delete")]
+        assert deleted == ["db-3", "db-2", "db-1"]
+
+
+async def test_update_replaces_from_the_top_and_a_rollback_uses_the_old_revision_again(
+    tmp_path: Path,
+    autojump_clock: MockClock,
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(3))
+        await bench.rest()
+        (first,) = bench.names("controllerrevisions.apps")
+        await update(bench, image="web:2")
+        await bench.rest()
+        deleted = [message.split()[2] for reason, message in bench.events("db") if reason.endswith("Delete")]
+        assert deleted == ["db-2", "db-1", "db-0"]
+        (second,) = set(bench.names("controllerrevisions.apps")) - {first}
+        assert revisions_of(bench) == [(f"db-{number}", second) for number in range(3)]
+        assert counts(bench) == (3, 3, 3, 3, 3) and status(bench, "currentRevision") == (second,)
+        await update(bench, image="web:1")
+        await bench.rest()
+        numbers = {one["metadata"]["name"]: one["revision"] for one in bench.all("controllerrevisions.apps")}
+        assert numbers == {first: 3, second: 2}
+        assert {revision for _, revision in revisions_of(bench)} == {first}
+
+
+async def test_update_stops_at_the_first_pod_that_does_not_become_ready(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(3))
+        await bench.rest()
+        before = dict(revisions_of(bench))
+        await update(bench, image="web:2", phase="NeverReady")
+        await bench.rest(600)
+        after = dict(revisions_of(bench))
+        assert [name for name in after if after[name] != before[name]] == ["db-2"]
+        assert counts(bench) == (3, 2, 2, 2, 1)
+        await update(bench, image="web:3", phase="Running")  # does not repair the pod
+        await bench.rest(600)
+        assert dict(revisions_of(bench)) == after
+        await bench.delete("pods", "db-2")
+        await bench.rest()
+        assert counts(bench) == (3, 3, 3, 3, 3)
+
+
+async def test_set_of_one_completes_its_update_when_it_makes_the_new_pod(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(1))
+        await bench.rest()
+        await update(bench, image="web:2", phase="NeverReady")
+        await bench.rest()
+        assert counts(bench) == (1, 0, 0, 1, 1)
+        current, updated = status(bench, "currentRevision", "updateRevision")
+        assert current == updated
+
+
+async def test_partition_keeps_lower_pods_at_the_current_revision(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(4, updateStrategy=strategy))
+        await bench.rest()
+        (first,) = bench.names("controllerrevisions.apps")
+        await update(bench, image="web:2")
+        await bench.rest()
+        await bench.delete("pods", "db-0")
+        await bench.rest()
+        assert [revision == first for _, revision in revisions_of(bench)] == [True, True, False, False]
+        assert bench.get("pods", "db-0")["spec"]["containers"][0]["image"] == "web:1"
+        assert counts(bench) == (4, 4, 4, 2, 2) and status(bench, "currentRevision") == (first,)
+        partition: Object = {"rollingUpdate": {"partition": 0}}
+        await bench.patch("statefulsets.apps", "db", {"spec": {"updateStrategy": partition}})
+        await bench.rest()
+        assert counts(bench) == (4, 4, 4, 4, 4) and status(bench, "currentRevision") != (first,)
+
+
+async def test_pods_of_on_delete_are_updated_when_a_client_deletes_them(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(2, updateStrategy={"type": "OnDelete"}))
+        await bench.rest()
+        (first,) = bench.names("controllerrevisions.apps")
+        await update(bench, image="web:2")
+        await bench.rest()
+        assert {revision for _, revision in revisions_of(bench)} == {first}
+        await bench.delete("pods", "db-1")
+        await bench.rest()
+        assert [revision == first for _, revision in revisions_of(bench)] == [True, False]
+        assert counts(bench) == (2, 2, 2, 1, 1)
+
+
+async def test_history_keeps_as_many_unused_revisions_as_its_limit(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(1, revisionHistoryLimit=2))
+        for number in range(1, 6):
+            await update(bench, image=f"web:{number}")
+            await bench.rest()
+        numbers = sorted(one["revision"] for one in bench.all("controllerrevisions.apps"))
+        assert numbers == [3, 4, 5]
+
+
+async def test_failed_pod_is_made_again(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(2))
+        await bench.rest()
+        before = bench.get("pods", "db-0")["metadata"]["uid"]
+        await mark(bench, "db-0", phase="Failed")
+        await bench.rest()
+        assert bench.get("pods", "db-0")["metadata"]["uid"] != before
+        assert counts(bench) == (2, 2, 2, 2, 2)
+        expected = "StatefulSet default/db is recreating failed Pod db-0"
+        assert ("RecreatingFailedPod", expected) in bench.events("db")
+
+
+async def test_pod_is_available_after_min_ready_seconds(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(2, minReadySeconds=30))
+        await bench.rest(29)
+        assert bench.names("pods") == ["db-0"] and counts(bench) == (1, 1, 0, 1, 1)
+        await bench.rest(2)
+        assert counts(bench) == (2, 2, 1, 2, 2)
+        await bench.rest(31)
+        assert counts(bench) == (2, 2, 2, 2, 2)
+        written = len(bench.directory.commands)
+        await bench.rest(1800)
+        assert len(bench.directory.commands) == written
+
+
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+async def test_claims_are_made_before_their_pod_and_stay(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(2, volumeClaimTemplates=[CLAIM]))
+        await bench.rest()
+        assert bench.names("persistentvolumeclaims") == ["data-db-0", "data-db-1"]
+        assert bench.events("db")[:2] == [
+            ("SuccessfulCreate", "create Claim data-db-0 Pod db-0 in StatefulSet db success"),
+            ("SuccessfulCreate", "create Pod db-0 in StatefulSet db successful"),
+        ]
+        claim, pod = bench.get("persistentvolumeclaims", "data-db-1"), bench.get("pods", "db-1")
+        assert claim["metadata"]["labels"] == LABELS and claim["status"] == {"phase": "Pending"}
+        assert "kind" not in claim
+        assert pod["spec"]["volumes"][0] == {
+            "name": "data",
+            "persistentVolumeClaim": {"claimName": "data-db-1"},
+        }
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 0}})
+        await bench.rest()
+        assert bench.names("pods") == []
+        assert bench.names("persistentvolumeclaims") == ["data-db-0", "data-db-1"]
+
+
+async def test_pod_waits_while_its_claim_is_being_deleted(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        held = {"metadata": {"name": "data-db-0", "finalizers": ["example.com/hold"]}, "spec": CLAIM["spec"]}
+        await bench.create("persistentvolumeclaims", held)
+        await bench.delete("persistentvolumeclaims", "data-db-0")
+        await bench.create("statefulsets.apps", stateful_set(1, volumeClaimTemplates=[CLAIM]))
+        await bench.rest(1)
+        assert bench.names("pods") == []
+        why = "create Pod db-0 in StatefulSet db failed error: pvc data-db-0 is being deleted"
+        assert set(bench.events("db")) == {("FailedCreate", why)}
+        await bench.patch("persistentvolumeclaims", "data-db-0", {"metadata": {"finalizers": None}})
+        await bench.rest()
+        assert bench.names("pods") == ["db-0"]
+
+
+async def test_only_orphans_with_a_fitting_name_are_adopted_and_get_their_label(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        for name in ("db-0", "db", "other-1", "db-x"):
+            pod = {"metadata": {"name": name, "labels": LABELS}, "spec": pod_template({})["spec"]}
+            await bench.create("pods", pod)
+        await bench.rest()
+        uid = bench.get("pods", "db-0")["metadata"]["uid"]
+        await bench.create("statefulsets.apps", stateful_set(1, updateStrategy={"type": "OnDelete"}))
+        await bench.rest()
+        owned = [pod["metadata"]["name"] for pod in bench.all("pods") if "ownerReferences" in pod["metadata"]]
+        adopted = bench.get("pods", "db-0")["metadata"]
+        assert owned == ["db-0"] and adopted["uid"] == uid
+        assert adopted["labels"]["statefulset.kubernetes.io/pod-name"] == "db-0"
+        assert ("SuccessfulUpdate", "update Pod db-0 in StatefulSet db successful") in bench.events("db")
+        await bench.patch("pods", "db-0", {"metadata": {"labels": {"app": "mine"}}})
+        await bench.rest()
+        assert "ownerReferences" not in bench.get("pods", "db-0")["metadata"]
+
+
+async def test_revision_whose_name_is_taken_gets_another_one(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(1))
+        await bench.rest()
+        (name,) = bench.names("controllerrevisions.apps")
+        await bench.delete("statefulsets.apps", "db", "Orphan")
+        await bench.rest()
+    async with open_bench(tmp_path, "statefulset", "garbagecollector") as bench:
+        await bench.rest()
+        await bench.delete("controllerrevisions.apps", name)
+        await bench.create(
+            "controllerrevisions.apps", {"metadata": {"name": name}, "data": {"spec": {}}, "revision": 7}
+        )
+        await bench.create("statefulsets.apps", stateful_set(1))
+        await bench.rest()
+        (other,) = set(bench.names("controllerrevisions.apps")) - {name}
+        assert status(bench, "updateRevision", "collisionCount") == (other, 1)
+
+
+async def test_refused_pod_is_reported_and_tried_again(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, "statefulset", "resourcequota") as bench:
+        await bench.create("resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "2"}}})
+        await bench.rest()
+        await bench.create("statefulsets.apps", stateful_set(4, podManagementPolicy="Parallel"))
+        await bench.rest()
+        # The first is alone, and of the two that follow one is refused; the last is not tried.
+        failed = [message for reason, message in bench.events("db") if reason == "FailedCreate"]
+        limit = "exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"
+        assert failed[0] in [
+            f'create Pod {name} in StatefulSet db failed error: pods "{name}" is forbidden: {limit}'
+            for name in ("db-1", "db-2")
+        ]
+        await bench.patch("resourcequotas", "few", {"spec": {"hard": {"pods": "9"}}})
+        await bench.rest(120)
+        assert counts(bench) == (4, 4, 4, 4, 4)
+
+
+@pytest.mark.parametrize("stop", range(1, 34, 4))
+async def test_a_kill_before_any_write_ends_in_the_same_world(
+    tmp_path: Path, autojump_clock: MockClock, stop: int
+) -> None:
+    async with open_bench(tmp_path, "statefulset") as bench:
+        bench.kill_before(stop, "statefulset-controller")
+        await bench.create("statefulsets.apps", stateful_set(3, volumeClaimTemplates=[CLAIM]))
+        await bench.rest()
+        await update(bench, image="web:2")
+        await bench.rest()
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 2}})
+        await bench.rest()
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.rest()
+        await update(bench, image="web:2")
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 2}})
+        await bench.rest()
+        assert bench.names("pods") == ["db-0", "db-1"] and counts(bench) == (2, 2, 2, 2, 2)
+        assert len({revision for _, revision in revisions_of(bench)}) == 1
+        assert sorted(one["revision"] for one in bench.all("controllerrevisions.apps")) == [1, 2]
