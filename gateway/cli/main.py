@@ -4,91 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
 
-USAGE = """\
-usage: rewound <command> [flags]
-
-  rewound serve         serve the API; `rewound serve --help` lists the flags
-  rewound journal       read the journal of a data folder; `rewound journal --help` lists the commands
-  rewound backup        write the journal of a running server to a file; --follow goes on
-  rewound restore       create a data folder from a backup, at any offset or time in it
-  rewound promote       make a standby (`rewound serve --follow`) the leader
-  rewound record        capture a running server into a journal
-  rewound history       the versions of an object, and what changed
-  rewound blame         who set each field of an object
-  rewound at            objects as they were at a version or a time
-  rewound rollback      update an object to what it was
-  rewound undelete      create a deleted object again
-  rewound replay        serve a journal as it was, and play it
-  rewound dev           run a command with a server of its own; prints the story when it fails
-  rewound envtest       print a folder for KUBEBUILDER_ASSETS: controller-runtime's envtest starts Rewound
-  rewound kubeconfig    write a kubeconfig file for a user, a service account or a token
-  rewound token         a token of a service account; `rewound token bootstrap` for a node that joins
-  rewound certificate   approve or deny requests for certificates
-  rewound can-i         whether you may do something, and why
-  rewound cluster-info  verify cluster-info with a bootstrap token
-  rewound --version     the release
-"""
-REWIND_COMMANDS = ("history", "blame", "at", "rollback", "undelete")
-ACCESS_COMMANDS = ("kubeconfig", "token", "certificate", "can-i", "cluster-info")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    command, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
-    if command == "serve":
-        return _serve(rest)
-    if command == "journal":
-        from rewound.gateway.cli.journal.commands import journal
-
-        return journal(rest)
-    if command == "dev":
-        from rewound.gateway.cli.dev import dev
-
-        return dev(rest)
-    if command == "envtest":
-        from rewound.gateway.cli.envtest.command import envtest
-
-        return envtest(rest)
-    if command == "backup":
-        from rewound.gateway.cli.backup import backup
-
-        return backup(rest)
-    if command == "restore":
-        from rewound.gateway.cli.restore import restore
-
-        return restore(rest)
-    if command == "promote":
-        from rewound.gateway.cli.promote import promote
-
-        return promote(rest)
-    if command == "record":
-        from rewound.gateway.cli.record import record
-
-        return record(rest)
-    if command in REWIND_COMMANDS:
-        from rewound.gateway.cli.rewind.commands import run as run_rewind
-
-        return run_rewind(command, rest)
-    if command == "replay":
-        from rewound.gateway.cli.replay.command import run as run_replay
-
-        return run_replay(rest)
-    if command in ACCESS_COMMANDS:
-        from rewound.gateway.cli.access.commands import run
-
-        return run(command, rest)
-    if command in ("--version", "version"):
-        from rewound.gateway.release import RELEASE
-
-        print(f"rewound {RELEASE}")
-        return 0
-    if command in ("--help", "-h", "help"):
-        print(USAGE, end="")
-        return 0
-    wrong = f"rewound: {command!r} is not a command\n\n" if command else ""
-    print(wrong + USAGE, end="", file=sys.stderr)
-    return 2
+Run = Callable[[Sequence[str]], int]
 
 
 def _serve(arguments: Sequence[str]) -> int:
@@ -103,6 +23,104 @@ def _serve(arguments: Sequence[str]) -> int:
         return serve(arguments)
     finally:
         gc.enable()
+
+
+def _in(module: str, function: str, *first: str) -> Run:
+    """The command that a function of a module of `gateway.cli` runs, with these arguments before the others."""
+
+    def run(arguments: Sequence[str]) -> int:
+        found = getattr(import_module(f"rewound.gateway.cli.{module}"), function)
+        code: int = found(*first, arguments)
+        return code
+
+    return run
+
+
+def _of_journal(name: str, arguments: Sequence[str]) -> int:
+    from rewound.gateway.cli.journal.commands import journal
+
+    return journal([name, *arguments], "rewound")
+
+
+COMMANDS: dict[str, tuple[Run, str]] = {
+    "serve": (_serve, "serve the API; `rewound serve --help` lists the flags"),
+    "dev": (_in("dev", "dev"), "run a command with a server of its own; prints the story when it fails"),
+    "envtest": (
+        _in("envtest.command", "envtest"),
+        "print a folder for KUBEBUILDER_ASSETS: controller-runtime's envtest starts Rewound",
+    ),
+    "history": (_in("rewind.commands", "run", "history"), "the versions of an object, and what changed"),
+    "blame": (_in("rewind.commands", "run", "blame"), "who set each field of an object"),
+    "at": (_in("rewind.commands", "run", "at"), "objects as they were at a version or a time"),
+    "rollback": (_in("rewind.commands", "run", "rollback"), "update an object to what it was"),
+    "undelete": (_in("rewind.commands", "run", "undelete"), "create a deleted object again"),
+    "replay": (_in("replay.command", "run"), "serve a journal as it was, and play it"),
+    "record": (_in("record", "record"), "capture a running server into a journal"),
+    "journal": (
+        _in("journal.commands", "journal"),
+        "read the journal of a data folder; `rewound journal --help` lists the commands",
+    ),
+    "log": (partial(_of_journal, "log"), "who did what, when, in a data folder; -f follows a live server"),
+    "diff": (partial(_of_journal, "diff"), "what changed in a data folder between two versions or times"),
+    "verify": (partial(_of_journal, "verify"), "check every record of a data folder"),
+    "recover": (partial(_of_journal, "recover"), "save what is sound in a damaged folder into a new one"),
+    "export": (partial(_of_journal, "export"), "write the journal of a data folder to one portable file"),
+    "import": (partial(_of_journal, "import"), "create a new data folder from such a file"),
+    "backup": (_in("backup", "backup"), "write the journal of a running server to a file; --follow goes on"),
+    "restore": (_in("restore", "restore"), "create a data folder from a backup, at any offset or time in it"),
+    "promote": (_in("promote", "promote"), "make a standby (`rewound serve --follow`) the leader"),
+    "kubeconfig": (
+        _in("access.commands", "run", "kubeconfig"),
+        "write a kubeconfig file for a user, a service account or a token",
+    ),
+    "token": (
+        _in("access.commands", "run", "token"),
+        "a token of a service account; `rewound token bootstrap` for a node that joins",
+    ),
+    "certificate": (
+        _in("access.commands", "run", "certificate"),
+        "approve or deny requests for certificates",
+    ),
+    "can-i": (_in("access.commands", "run", "can-i"), "whether you may do something, and why"),
+    "cluster-info": (
+        _in("access.commands", "run", "cluster-info"),
+        "verify cluster-info with a bootstrap token",
+    ),
+}
+_LINES = "".join(f"  rewound {name:13} {text}\n" for name, (_, text) in COMMANDS.items())
+USAGE = f"""\
+usage: rewound <command> [flags]
+
+{_LINES}  rewound --version     the release
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if command in COMMANDS:
+        run, _ = COMMANDS[command]
+        return run(rest)
+    if command in ("--version", "version"):
+        from rewound.gateway.release import RELEASE
+
+        print(f"rewound {RELEASE}")
+        return 0
+    if command in ("--help", "-h", "help"):
+        print(USAGE, end="")
+        return 0
+    if not command:
+        print(USAGE, end="", file=sys.stderr)
+    else:
+        print(_unknown(command), file=sys.stderr)
+    return 2
+
+
+def _unknown(command: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(command, COMMANDS, n=1)
+    meant = f"did you mean `rewound {near[0]}`? " if near else ""
+    return f"rewound: {command!r} is not a command; {meant}`rewound --help` lists them"
 
 
 if __name__ == "__main__":

@@ -41,7 +41,8 @@ A moment is an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long a
 """
 
 
-def journal(arguments: Sequence[str]) -> int:
+def journal(arguments: Sequence[str], called: str = "rewound journal") -> int:
+    """`called` is what stands before the name of the command: some have a name without `journal` too."""
     name, *rest = arguments or [""]
     if name in ("--help", "-h", "help"):
         print(USAGE, end="")
@@ -51,7 +52,7 @@ def journal(arguments: Sequence[str]) -> int:
         return 2
     command = import_module(f"rewound.gateway.cli.journal.{COMMANDS[name][0]}")
     try:
-        return _run(name, command, rest)
+        return _run(f"{called} {name}", command, rest)
     except BrokenPipeError:
         return broken_pipe()
     except KeyboardInterrupt:
@@ -65,8 +66,9 @@ def journal(arguments: Sequence[str]) -> int:
         return _fail(f"{where}{error.strerror or error}; check the path and its permissions", 1)
 
 
-def _run(name: str, command: Any, rest: Sequence[str]) -> int:
-    parser = Parser(f"rewound journal {name}", command.__doc__, COMMANDS[name][1])
+def _run(called: str, command: Any, rest: Sequence[str]) -> int:
+    prefix, _, name = called.rpartition(" ")
+    parser = Parser(called, command.__doc__.replace("rewound journal", prefix), COMMANDS[name][1])
     command.add_flags(parser)
     options = parser.parse_args(rest)
     explain_memory_faults(options.data_dir)

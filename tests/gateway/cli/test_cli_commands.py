@@ -24,7 +24,10 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert "rewound serve" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("arguments", "text"), [([], "usage:"), (["srve"], "'srve' is not a command")])
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [([], "usage:"), (["srve"], "'srve' is not a command; did you mean `rewound serve`? ")],
+)
 def test_missing_or_unknown_command_prints_usage(
     arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,3 +103,15 @@ def parse_only(parser: argparse.ArgumentParser, *given: Any) -> Any:
     if parser.prog == "rewound replay":
         plays(options)  # refuses flags that exclude each other
     raise Parsed
+
+
+@pytest.mark.parametrize("command", ["log", "diff", "verify", "recover", "export", "import"])
+def test_commands_of_the_journal_have_names_without_it(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    short = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["journal", command, "--help"])
+    assert short.split() == capsys.readouterr().out.replace("rewound journal", "rewound").split()

@@ -91,14 +91,6 @@ def test_verify_of_an_empty_folder_is_refused(tmp_path: Path) -> None:
     assert "there is no journal in" in result.err
 
 
-@pytest.mark.parametrize("command", ["verify", "srve"])
-def test_top_level_verify_is_not_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from rewound.gateway.cli.main import main
-
-    assert main([command]) == 2
-    assert "is not a command" in capsys.readouterr().err
-
-
 def leaf_pages(data: bytes) -> list[int]:
     """The numbers of all pages with the flags of a leaf page."""
     return [at // 4096 for at in range(8192, len(data), 4096) if data[at + 10 : at + 12] == b"\x02\0"]
