@@ -11,3 +11,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
     pvclaimbinder_sync_period: float = 15.0  # after which a claim that is not bound is looked at again
+    node_monitor_period: float = 5.0  # between a change of a node's health and the taints that evict
+    node_monitor_grace_period: float = 40.0  # without a sign of a node, after which it is unknown
+    node_startup_grace_period: float = 60.0  # the same for a node that has not reported its state yet
+    node_eviction_rate: float = 0.1  # nodes per second and zone that get taints which evict
+    secondary_node_eviction_rate: float = 0.01  # the same in a large zone of which much is down
+    large_cluster_size_threshold: int = 50  # up to this size, a zone of which much is down has the rate 0
+    unhealthy_zone_threshold: float = 0.55  # the part of a zone that counts as much

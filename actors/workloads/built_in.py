@@ -12,6 +12,7 @@ from rewound.actors.workloads.deployments import Deployments
 from rewound.actors.workloads.endpoint_mirroring import EndpointSliceMirroring
 from rewound.actors.workloads.endpoint_slices import EndpointSlices
 from rewound.actors.workloads.endpoints import Endpoints
+from rewound.actors.workloads.node_lifecycle import NodeLifecycle
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
 from rewound.actors.workloads.statefulsets import StatefulSets
 from rewound.actors.workloads.volumes import VolumeBinder, VolumeExpander
@@ -23,6 +24,7 @@ BY_NAME: Final[dict[str, Build]] = {
     "endpoint": Endpoints,
     "endpointslice": EndpointSlices,
     "endpointslicemirroring": EndpointSliceMirroring,
+    "nodelifecycle": NodeLifecycle,
     "persistentvolume-binder": VolumeBinder,
     "persistentvolume-expander": VolumeExpander,
     "replicaset": ReplicaSets,

@@ -104,6 +104,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     ENDPOINT,
     "endpointslice",
     "endpointslicemirroring",
+    "nodelifecycle",
     "persistentvolume-binder",
     "persistentvolume-expander",
     "replicaset",
@@ -196,6 +197,12 @@ class WorkloadSettings(WorkloadOptions):
             flag, value = f"--{one.name.replace('_', '-')}", getattr(self, one.name)
             if one.name.endswith("_period") and value <= 0:
                 raise SettingsError(flag, f"{value:g}s is no time; give one that is longer than 0")
+            if value < 0:
+                raise SettingsError(flag, f"{value:g} is less than nothing; give 0 or more")
+        if self.unhealthy_zone_threshold > 1:
+            raise SettingsError(
+                "--unhealthy-zone-threshold", "is a part of a zone's nodes; give a number from 0 to 1"
+            )
 
 
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")

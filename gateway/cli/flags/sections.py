@@ -522,6 +522,55 @@ def add_workloads(group: Any) -> None:
         "DURATION",
         "look again after this time at a claim that is not bound",
     )
+    add(
+        group,
+        "--node-monitor-period",
+        duration,
+        "DURATION",
+        "after a node's health has changed, wait this long for others before its pods are evicted",
+    )
+    add(
+        group,
+        "--node-monitor-grace-period",
+        duration,
+        "DURATION",
+        "a node without a sign of life for this time is unknown",
+    )
+    add(
+        group,
+        "--node-startup-grace-period",
+        duration,
+        "DURATION",
+        "the same for a node that has not reported its state yet",
+    )
+    add(
+        group,
+        "--node-eviction-rate",
+        rate,
+        "N",
+        "nodes per second whose pods are evicted, in each zone",
+    )
+    add(
+        group,
+        "--secondary-node-eviction-rate",
+        rate,
+        "N",
+        "the same in a zone that is unhealthy, and larger than --large-cluster-size-threshold",
+    )
+    add(
+        group,
+        "--large-cluster-size-threshold",
+        number,
+        "N",
+        "no pods are evicted in an unhealthy zone of up to this many nodes",
+    )
+    add(
+        group,
+        "--unhealthy-zone-threshold",
+        rate,
+        "FRACTION",
+        "a zone is unhealthy if this part of its nodes, and at least 3, are not ready",
+    )
 
 
 def add_proxy(group: Any) -> None:

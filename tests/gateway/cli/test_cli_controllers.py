@@ -114,5 +114,21 @@ def test_flags_of_workload_controllers_have_the_defaults_of_v1_25() -> None:
     found = parse_flags(["--pvclaimbinder-sync-period=3s"])[0].workloads
     assert found.pvclaimbinder_sync_period == 3
     assert WorkloadSettings().pvclaimbinder_sync_period == 15
-    with pytest.raises(SettingsError, match="--pvclaimbinder-sync-period: 0s is no time"):
-        parse_flags(["--pvclaimbinder-sync-period=0"])
+    found = parse_flags(["--node-monitor-grace-period=20s", "--node-eviction-rate=2.5"])[0].workloads
+    assert (found.node_monitor_grace_period, found.node_eviction_rate) == (20, 2.5)
+
+
+@cases(
+    ("flag", "why"),
+    [
+        ("--pvclaimbinder-sync-period=0", "0s is no time"),
+        ("--node-monitor-period=0", "0s is no time"),
+        ("--node-eviction-rate=-1", "-1 is less than nothing"),
+        ("--large-cluster-size-threshold=-3", "-3 is less than nothing"),
+        ("--unhealthy-zone-threshold=55", "give a number from 0 to 1"),
+    ],
+)
+def test_wrong_values_of_workload_flags_are_refused(flag: str, why: str) -> None:
+    with pytest.raises(SettingsError, match=why) as refused:
+        parse_flags([flag])
+    assert refused.value.flag == flag.partition("=")[0]

@@ -1,0 +1,467 @@
+"""The node lifecycle controller: which nodes are alive, the taints that say so, and pods that must leave.
+
+A sign of life is a renewed Lease or a reported heartbeat. It costs one assignment: a node is looked at when its grace
+period would end, and again as much later as the last sign was. A node without a sign gets conditions Unknown, and its
+pods are not ready. Conditions become NoSchedule taints at once. What they mean for the pods is decided
+`--node-monitor-period` later, for all changes of that time together: then `node_zones` says which nodes get NoExecute
+taints, and `taint_eviction` which pods leave, and when. At rest nothing runs but the looks at grace periods.
+
+Work is queued under keys of two texts: pods by namespace and name, all other work by one of the words below and the
+name of a node or a zone. No namespace contains a slash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from rewound.actors.errors import NotFound
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.names import Names
+from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE
+from rewound.actors.workloads.cache import Key, key_of
+from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.node_zones import Change, Count, Zones
+from rewound.actors.workloads.pods import condition_of, copied, is_ready
+from rewound.actors.workloads.recorder import Recorder
+from rewound.actors.workloads.taint_eviction import Evictions, no_execute_taints
+
+_HEALTH, _TAINTS, _ZONE = "/health", "/taints", "/zone"  # of a node, of a node, of a zone
+_MONITOR: Final = ("/monitor", "")
+_SECOND: Final = 1_000_000
+
+
+class _Keys:
+    def __init__(self, names: Names) -> None:
+        self.not_ready = names.key("not-ready", "node")
+        self.unreachable = names.key("unreachable", "node")
+        self.unschedulable = names.key("unschedulable", "node")
+        self.by_condition = {  # the key of the taint, by type and status of a condition
+            ("Ready", "False"): self.not_ready,
+            ("Ready", "Unknown"): self.unreachable,
+            ("MemoryPressure", "True"): names.key("memory-pressure", "node"),
+            ("DiskPressure", "True"): names.key("disk-pressure", "node"),
+            ("NetworkUnavailable", "True"): names.key("network-unavailable", "node"),
+            ("PIDPressure", "True"): names.key("pid-pressure", "node"),
+        }
+        self.of_conditions = frozenset((*self.by_condition.values(), self.unschedulable))
+        self.of_health = (self.not_ready, self.unreachable)
+        self.zones = (names.key("zone", "failure-domain.beta"), names.key("zone", "topology"))
+        self.regions = (names.key("region", "failure-domain.beta"), names.key("region", "topology"))
+        self.excluded = names.key("exclude-disruption", "node")
+        self.copied_labels = {names.key(one): names.key(one, "beta") for one in ("os", "arch")}
+
+
+@dataclass(slots=True)
+class _Health:
+    seen: float  # when the node last gave a sign of life
+    execute: bool | None = None  # whether it is to have a NoExecute taint; None: as it is
+
+
+class NodeLifecycle(WorkloadController):
+    name, account, component = "nodelifecycle", "node-controller", "node-controller"
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._options = parts.context.workloads
+        self._keys = _Keys(self.names)
+        self._evictor = Recorder(parts.events, self.client, "taint-controller")
+        self._nodes = self.cache.collection("nodes")
+        self._pods = self.cache.collection("pods")
+        self._leases = self.cache.collection(f"leases.{self.names.group('coordination')}")
+        self._pods_of = self._pods.index(_node_of)
+        self._health: dict[str, _Health] = {}
+        self._known: dict[str, Object] = {}  # nodes whose registration was reported
+        self._changed: dict[str, None] = {}  # since the last look at all
+        self._not_ready: set[Key] = set()  # pods to mark
+        self._zones = Zones(self._options)
+        self._evictions = Evictions(self._report_cancelled)
+        self._nodes.listen(self._node_changed)
+        self._leases.listen(self._lease_changed)
+        self._pods.listen(self._pod_changed)
+
+    async def catch_up(self) -> None:
+        await self.cache.loaded()
+        self._health.clear()
+        self._known.clear()
+        self._zones.clear()
+        self._evictions.clear()
+        for node in self._nodes:
+            self._add_node(node)
+        for pod in self._pods:
+            if pod["spec"].get("nodeName"):
+                self._pod_changed(None, pod)
+
+    # What happens
+
+    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            name = old["metadata"]["name"]
+            self._health.pop(name, None)
+            self._zones.withdraw(name)
+            self._monitor_soon(name)
+            return
+        name = new["metadata"]["name"]
+        if old is None or name not in self._health:
+            self._add_node(new)
+            return
+        before, after = condition_of(old, "Ready"), condition_of(new, "Ready")
+        if _heartbeat(before) != _heartbeat(after):
+            self._health[name].seen = trio.current_time()
+        if _facts(old) == _facts(new):
+            return
+        self._look_later(name, new)
+        self.queue.add((_TAINTS, name))
+        self._monitor_soon(name)
+        taints = no_execute_taints(new)
+        if taints != no_execute_taints(old):
+            self._consider_pods(name, taints)
+
+    def _add_node(self, node: Object) -> None:
+        name, now = node["metadata"]["name"], trio.current_time()
+        seen = now
+        if condition_of(node, "Ready") is None and self._lease_of(name) is None:
+            created = micros_of(node["metadata"]["creationTimestamp"])
+            seen = now - max(0, self.now() - created) / _SECOND
+        self._health[name] = _Health(seen)
+        self._look_later(name, node)
+        self.queue.add((_TAINTS, name))
+        self._monitor_soon(name)
+        self._consider_pods(name, no_execute_taints(node))
+
+    def _lease_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            return
+        namespace, name = key_of(new)
+        health = self._health.get(name)
+        if health is None or namespace != self.names.node_lease_namespace:
+            return
+        renewed = new["spec"].get("renewTime", "")
+        if old is None or renewed > old["spec"].get("renewTime", ""):
+            health.seen = trio.current_time()
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            self._evictions.cancel(key_of(old))
+            self._not_ready.discard(key_of(old))
+            return
+        node_name = new["spec"].get("nodeName")
+        if not node_name:
+            return
+        node = self._nodes.get("", node_name)
+        is_new = old is None or old["spec"].get("nodeName") != node_name
+        if is_new and node is not None and self._is_down(node) and is_ready(new):
+            self._not_ready.add(key_of(new))
+            self.queue.add(key_of(new))
+        if (
+            old is not None
+            and not is_new
+            and old["spec"].get("tolerations") == new["spec"].get("tolerations")
+        ):
+            return
+        if node is not None and (taints := no_execute_taints(node)):
+            self._consider(new, taints)
+
+    def _lease_of(self, name: str) -> Object | None:
+        return self._leases.get(self.names.node_lease_namespace, name)
+
+    def _is_down(self, node: Object) -> bool:
+        ready = condition_of(node, "Ready")
+        return ready is not None and ready["status"] != "True"
+
+    def _monitor_soon(self, name: str) -> None:
+        self._changed[name] = None
+        self.queue.add_after(_MONITOR, self._options.node_monitor_period)
+
+    def _look_later(self, name: str, node: Object) -> None:
+        """Look at the node when its grace period would end."""
+        ready = condition_of(node, "Ready")
+        if ready is not None and ready["status"] == "Unknown":
+            return
+        due = self._health[name].seen + self._grace(node)
+        self.queue.add_after((_HEALTH, name), max(0.0, due - trio.current_time()))
+
+    def _grace(self, node: Object) -> float:
+        reported = condition_of(node, "Ready") is not None
+        return (
+            self._options.node_monitor_grace_period if reported else self._options.node_startup_grace_period
+        )
+
+    # What is done about it
+
+    async def reconcile(self, key: Key) -> None:
+        kind, name = key
+        if key == _MONITOR:
+            self._monitor()
+        elif kind == _ZONE:
+            self._taint_next(name)
+        elif not kind.startswith("/"):
+            await self._reconcile_pod(key)
+        elif (node := self._nodes.get("", name)) is not None and name in self._health:
+            if kind == _HEALTH:
+                await self._check_health(node)
+            else:
+                await self._reconcile_taints(node)
+                await self._copy_labels(name)
+
+    async def _check_health(self, node: Object) -> None:
+        name = node["metadata"]["name"]
+        if trio.current_time() < self._health[name].seen + self._grace(node):
+            self._look_later(name, node)
+            return
+        before = condition_of(node, "Ready")
+        if before is not None and before["status"] == "Unknown":
+            return
+        changed = self._without_signs(node)
+        await self.client.replace(
+            self._nodes.definition, self._nodes.definition.schema.decode_object(changed).object, "status"
+        )
+        if before is not None and before["status"] == "True":
+            message = f"Node {name} status is now: NodeNotReady"
+            self._report(node, "NodeNotReady", message)
+            for pod in self._pods_of.get(name):
+                if is_ready(pod):
+                    self._not_ready.add(key_of(pod))
+                    self.queue.add(key_of(pod))
+
+    def _without_signs(self, node: Object) -> Object:
+        changed, now = copied(node), self.now_text()
+        conditions: list[Object] = changed["status"].setdefault("conditions", [])
+        # Not NetworkUnavailable: nodes do not report it.
+        for condition_type in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
+            found = next((one for one in conditions if one["type"] == condition_type), None)
+            if found is None:
+                found = {
+                    "type": condition_type,
+                    "status": "Unknown",
+                    "lastHeartbeatTime": node["metadata"]["creationTimestamp"],
+                    "lastTransitionTime": now,
+                    "reason": "NodeStatusNeverUpdated",
+                    "message": "Kubelet never posted node status.",
+                }
+                conditions.append(found)
+            elif found["status"] != "Unknown":
+                found["status"], found["lastTransitionTime"] = "Unknown", now
+                found["reason"] = "NodeStatusUnknown"
+                found["message"] = "Kubelet stopped posting node status."
+        return changed
+
+    def _monitor(self) -> None:
+        changed, self._changed = self._changed, {}
+        for name in changed:
+            self._report_registration(name)
+            node = self._nodes.get("", name)
+            if node is not None and name in self._health:
+                self._decide(name, node)
+        counts: dict[str, Count] = {}
+        for node in self._nodes:
+            if self._keys.excluded not in _labels(node):
+                zone = self._zone_of(node)
+                ready, not_ready = counts.get(zone, Count())
+                is_up = is_ready(node)
+                counts[zone] = Count(ready + is_up, not_ready + (not is_up))
+        change = self._zones.update(counts, trio.current_time())
+        if change is Change.ALL_DOWN:
+            for node in self._nodes:
+                self._let_pods_stay(node)
+        elif change is Change.SOME_BACK:
+            for health in self._health.values():
+                health.seen = trio.current_time()
+        for zone in self._zones:
+            self.queue.add((_ZONE, zone))
+
+    def _decide(self, name: str, node: Object) -> None:
+        ready = condition_of(node, "Ready")
+        if ready is None:
+            return
+        health = self._health[name]
+        if ready["status"] == "True":
+            health.execute = False
+            self._zones.withdraw(name)
+        elif any(taint["key"] in self._keys.of_health for taint in no_execute_taints(node)):
+            health.execute = True
+        else:
+            self._zones.wait(self._zone_of(node), name)
+        self.queue.add((_TAINTS, name))
+
+    def _let_pods_stay(self, node: Object) -> None:
+        name = node["metadata"]["name"]
+        if name in self._health:
+            self._health[name].execute = False
+            self.queue.add((_TAINTS, name))
+            if self._is_down(node):
+                self._zones.wait(self._zone_of(node), name)
+
+    def _report_registration(self, name: str) -> None:
+        node, known = self._nodes.get("", name), self._known.get(name)
+        if known is not None and (node is None or node["metadata"]["uid"] != known["metadata"]["uid"]):
+            del self._known[name]
+            self._report(known, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller")
+        if node is not None and name not in self._known:
+            metadata = {part: node["metadata"][part] for part in ("name", "uid")}
+            self._known[name] = {"metadata": metadata}
+            self._report(node, "RegisteredNode", f"Node {name} event: Registered Node {name} in Controller")
+
+    def _taint_next(self, key: str) -> None:
+        zone, now = self._zones.get(key), trio.current_time()
+        if zone is None:
+            return
+        while (name := zone.take(now)) is not None:
+            if name in self._health:
+                self._health[name].execute = True
+                self.queue.add((_TAINTS, name))
+        if zone.waiting and zone.rate > 0:
+            self.queue.add_after((_ZONE, key), zone.free_at - now)
+
+    async def _reconcile_taints(self, node: Object) -> None:
+        taints: list[Object] = node["spec"].get("taints") or []
+        wanted = self._no_schedule_keys(node)
+        kept = [one for one in taints if not self._is_outdated(one, node, wanted)]
+        has = {(one["key"], one["effect"]) for one in kept}
+        added = [(key, NO_SCHEDULE) for key in wanted]
+        execute = self._no_execute_key(node)
+        if execute:
+            added.append((execute, NO_EXECUTE))
+        now = self.now_text()
+        kept += [
+            {"key": key, "effect": effect, "timeAdded": now}
+            for key, effect in added
+            if (key, effect) not in has
+        ]
+        if kept != taints:
+            metadata = {"resourceVersion": node["metadata"]["resourceVersion"]}
+            patch = {"metadata": metadata, "spec": {"taints": kept or None}}
+            await self.client.patch(self._nodes.definition, "", node["metadata"]["name"], patch)
+
+    def _no_schedule_keys(self, node: Object) -> list[str]:
+        conditions: Sequence[Object] = node["status"].get("conditions") or ()
+        found = [self._keys.by_condition.get((one["type"], one["status"])) for one in conditions]
+        keys = [key for key in found if key is not None]
+        return [*keys, self._keys.unschedulable] if node["spec"].get("unschedulable") else keys
+
+    def _no_execute_key(self, node: Object) -> str:
+        """The key of the taint that evicts; "" for none, or for what is there."""
+        ready = condition_of(node, "Ready")
+        if not self._health[node["metadata"]["name"]].execute or ready is None or ready["status"] == "True":
+            return ""
+        return self._keys.not_ready if ready["status"] == "False" else self._keys.unreachable
+
+    def _is_outdated(self, taint: Object, node: Object, wanted: list[str]) -> bool:
+        if taint["effect"] == NO_SCHEDULE:
+            return taint["key"] in self._keys.of_conditions and taint["key"] not in wanted
+        if taint["effect"] != NO_EXECUTE or taint["key"] not in self._keys.of_health:
+            return False
+        if self._health[node["metadata"]["name"]].execute is False:
+            return True
+        execute = self._no_execute_key(node)
+        return bool(execute) and taint["key"] != execute
+
+    async def _copy_labels(self, name: str) -> None:
+        node = self._nodes.get("", name)
+        if node is None:
+            return
+        labels = _labels(node)
+        changed = {
+            second: labels[first]
+            for first, second in self._keys.copied_labels.items()
+            if first in labels and labels.get(second) != labels[first]
+        }
+        if changed:
+            await self.client.patch(self._nodes.definition, "", name, {"metadata": {"labels": changed}})
+
+    def _zone_of(self, node: Object) -> str:
+        labels = _labels(node)
+        region, zone = (
+            next((labels[key] for key in keys if key in labels), "")
+            for keys in (self._keys.regions, self._keys.zones)
+        )
+        return f"{region}:\0:{zone}" if region or zone else ""
+
+    # Pods
+
+    def _consider_pods(self, node_name: str, taints: list[Object]) -> None:
+        for pod in self._pods_of.get(node_name):
+            self._consider(pod, taints)
+
+    def _consider(self, pod: Object, taints: list[Object]) -> None:
+        now = trio.current_time()
+        due = self._evictions.consider(pod, taints, now)
+        if due is not None:
+            self.queue.add_after(key_of(pod), due - now)
+
+    async def _reconcile_pod(self, key: Key) -> None:
+        pod = self._pods.get(*key)
+        if pod is None:
+            return
+        if key in self._not_ready:
+            await self._mark_not_ready(pod)
+            self._not_ready.discard(key)
+        due, now = self._evictions.due(key), trio.current_time()
+        if due is None:
+            return
+        if due > now:
+            self.queue.add_after(key, due - now)
+            return
+        about = {"metadata": {"namespace": key[0], "name": key[1]}}
+        message = f"Marking for deletion Pod {key[0]}/{key[1]}"
+        self._evictor.event(self._pods.definition, about, "Normal", "TaintManagerEviction", message)
+        try:
+            await self.client.delete(self._pods.definition, *key, DeleteOptions())
+        except NotFound:
+            pass
+        self._evictions.done(key)
+
+    async def _mark_not_ready(self, pod: Object) -> None:
+        node = self._nodes.get("", pod["spec"]["nodeName"])
+        if node is None or not self._is_down(node) or not is_ready(pod):
+            return
+        changed = copied(pod)
+        ready = condition_of(changed, "Ready")
+        assert ready is not None
+        ready["status"], ready["lastTransitionTime"] = "False", self.now_text()
+        try:
+            await self.client.replace(self._pods.definition, changed, "status")
+        except NotFound:
+            return
+        self.recorder.event(self._pods.definition, pod, "Warning", "NodeNotReady", "Node is not ready")
+
+    def _report_cancelled(self, key: Key) -> None:
+        about = {"metadata": {"namespace": key[0], "name": key[1]}}
+        message = f"Cancelling deletion of Pod {key[0]}/{key[1]}"
+        self._evictor.event(self._pods.definition, about, "Normal", "TaintManagerEviction", message)
+
+    def _report(self, node: Object, reason: str, message: str) -> None:
+        about = {"metadata": {part: node["metadata"][part] for part in ("name", "uid")}}
+        self.recorder.event(self._nodes.definition, about, "Normal", reason, message)
+
+
+def _node_of(pod: Object) -> tuple[str, ...]:
+    name = pod["spec"].get("nodeName")
+    return (name,) if name else ()
+
+
+def _heartbeat(ready: Object | None) -> tuple[bool, str]:
+    return (False, "") if ready is None else (True, ready.get("lastHeartbeatTime") or "")
+
+
+def _labels(node: Object) -> dict[str, str]:
+    return node["metadata"].get("labels") or {}
+
+
+def _facts(node: Object) -> object:
+    """What of a node leads to work; nodes report much more, and often."""
+    conditions = node["status"].get("conditions") or ()
+    spec = node["spec"]
+    return (
+        [(one["type"], one["status"]) for one in conditions],
+        spec.get("taints"),
+        spec.get("unschedulable"),
+        node["metadata"].get("labels"),
+        node["metadata"]["uid"],
+    )
