@@ -20,7 +20,7 @@ from rewound.actors.controllers.client import Client, run_concurrently
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.errors import NotFound
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.kinds.values.times import micros_text, seconds_text
 from rewound.actors.messages import Object
 
 logger = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ _REMEMBERED: Final = 4096  # objects, reasons and messages, of each
 _SIMILAR: Final = 10  # messages with one reason, from which on they are one Event
 _SIMILAR_WITHIN: Final = 600_000_000  # microseconds
 _BURST: Final = 25
+_REFRESH: Final = 1_800_000_000  # microseconds after which a series is written again
 _REFILL: Final = 300_000_000  # microseconds for one more Event about an object
 
 T = TypeVar("T")
@@ -144,21 +145,14 @@ class Recorder:
         field_path: str = "",
     ) -> None:
         """Record what happened to an object of this definition; `event_type` is Normal or Warning."""
-        metadata = about["metadata"]
-        reference = {
-            "apiVersion": definition.api_version,
-            "kind": definition.kind,
-            "namespace": metadata.get("namespace", ""),
-            "name": metadata["name"],
-            "uid": metadata.get("uid", ""),
-            "resourceVersion": metadata.get("resourceVersion", ""),
-            "fieldPath": field_path,
-        }
+        reference = _reference(definition, about)
+        if field_path:
+            reference["fieldPath"] = field_path
         now, number = self._writer.next_time()
         text = seconds_text(now)
         event = {
-            "metadata": {"name": f"{metadata['name']}.{number:x}"},
-            "involvedObject": {part: value for part, value in reference.items() if value},
+            "metadata": {"name": f"{about['metadata']['name']}.{number:x}"},
+            "involvedObject": reference,
             "type": event_type,
             "reason": reason,
             "message": message,
@@ -170,6 +164,75 @@ class Recorder:
         taken = self._correlation.take(event, now)
         if taken is not None:
             self._writer.add(self._client, *taken)
+
+
+@dataclass(slots=True)
+class _Series:
+    """An Event of a reporter that was written, with its repetitions."""
+
+    name: str
+    count: int
+    written: int  # when
+
+
+class Reporter:
+    """Records events in the newer form, as kube-scheduler does: with an action, a related object, and a series.
+
+    The second of equal events begins a series, which is then written again every half an hour at most.
+    """
+
+    def __init__(self, writer: EventWriter, client: Client, controller: str) -> None:
+        self._writer, self._client = writer, client
+        self._controller = controller
+        self._series: _Remembered[_Series] = _Remembered()
+
+    def event(
+        self,
+        definition: Definition,
+        about: Object,
+        event_type: str,
+        reason: str,
+        note: str,
+        action: str,
+        related: Object | None = None,
+    ) -> None:
+        """Record what happened to an object of this definition; `related` is another one of it."""
+        regarding = _reference(definition, about)
+        now, number = self._writer.next_time()
+        key = (event_type, reason, action, *regarding.values())
+        series = self._series.get(key)
+        event: Object = {
+            "metadata": {"name": f"{about['metadata']['name']}.{number:x}"},
+            "involvedObject": regarding,
+            "type": event_type,
+            "reason": reason,
+            "message": note,
+            "action": action,
+            "eventTime": micros_text(now),
+            "reportingComponent": self._controller,
+            "reportingInstance": f"{self._controller}-rewound",
+        }
+        if related is not None:
+            event["related"] = _reference(definition, related)
+        if series is None:
+            self._series.put(key, _Series(event["metadata"]["name"], 1, now))
+        else:
+            series.count += 1
+            if series.count > 2 and now - series.written < _REFRESH:
+                return
+            series.written = now
+            event["metadata"] = {"name": series.name}
+            event["series"] = {"count": series.count, "lastObservedTime": event["eventTime"]}
+        self._writer.add(self._client, event, (self._controller, *key))
+
+
+def _reference(definition: Definition, about: Object) -> Object:
+    metadata = about["metadata"]
+    reference = {"apiVersion": definition.api_version, "kind": definition.kind}
+    for part in ("namespace", "name", "uid", "resourceVersion"):
+        if metadata.get(part):
+            reference[part] = metadata[part]
+    return reference
 
 
 class EventWriter:
@@ -208,8 +271,9 @@ class EventWriter:
     async def _write(self, waiting: tuple[Client, Object]) -> None:
         client, event = waiting
         namespace = event["involvedObject"].get("namespace") or "default"
-        if event["count"] > 1:
-            counted = {part: event[part] for part in ("count", "lastTimestamp", "message")}
+        if "series" in event or event.get("count", 1) > 1:
+            parts = ("series",) if "series" in event else ("count", "lastTimestamp", "message")
+            counted = {part: event[part] for part in parts}
             try:
                 await client.patch(self._definition, namespace, event["metadata"]["name"], counted)
                 return

@@ -342,8 +342,10 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
 def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Those that share the cache of the workload controllers."""
     from rewound.actors.nodes.simulator import NAME, SimulatedNodes
+    from rewound.actors.scheduler.scheduler import Scheduler
 
     yield NAME, partial(SimulatedNodes, count=settings.controllers.nodes)
+    yield Scheduler.name, Scheduler
 
 
 def _running_plugins(context: PluginContext, added: Sequence[Plugin]) -> tuple[Plugin, ...]:

@@ -109,6 +109,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "persistentvolume-expander",
     "replicaset",
     "replicationcontroller",
+    "scheduler",
     "simulated-nodes",
     "statefulset",
 )

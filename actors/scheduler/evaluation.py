@@ -1,0 +1,427 @@
+"""Which nodes do for a pod, and which of them is best, as v1.25 decides it.
+
+An `Evaluation` is made for pods that no plugin can tell apart: equal specs, labels, namespace, services and
+controller. It remembers for every node whether it does and what its score depends on, and looks again only at nodes
+that changed since: of ten thousand equal pods each one after the first costs one node, not five thousand.
+
+Nodes are tried from where the last pod ended, until enough of them do; with a hundred nodes or more that is not all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final, NamedTuple, TypeVar
+
+from rewound.actors.scheduler.matching import Selector
+from rewound.actors.scheduler.nodes import Cluster, NodeState
+from rewound.actors.scheduler.plugins import (
+    Failure,
+    Filter,
+    Plugin,
+    Refusal,
+    SchedulingError,
+    Score,
+    Surroundings,
+)
+from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.scheduler.volumes import BindingFilter, claim_names
+
+_FEWEST_NODES: Final = 100  # up to so many are all tried
+_LOWEST_PERCENTAGE: Final = 5
+_REMEMBERED: Final = 64  # evaluations: some megabytes with thousands of nodes
+
+T = TypeVar("T")
+Key = tuple[Hashable, ...]  # what the score of a node depends on, by plugin
+# Pods with a priority of at least this pod's that are to run on a node, once others are gone.
+Nominated = Callable[[str], Sequence[PodFacts]]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What one scheduler name means."""
+
+    name: str
+    filters: tuple[Plugin, ...]
+    scores: tuple[tuple[Plugin, int], ...]  # with their weights
+    preempts: bool = True
+    least_candidates_percent: int = 10
+    least_candidates: int = 100
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        scored = (plugin for plugin, _ in self.scores if plugin not in self.filters)
+        return (*self.filters, *scored)
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """Why no node does."""
+
+    nodes: int
+    failures: dict[str, Failure] = field(default_factory=dict)
+    after: str = ""  # what preemption said
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        return frozenset(one.plugin for one in self.failures.values())
+
+    def message(self) -> str:
+        text = self.reasons()
+        return f"{text} {self.after}" if self.after else text
+
+    def reasons(self) -> str:
+        found: dict[str, int] = {}
+        for failure in self.failures.values():
+            for reason in failure.reasons:
+                found[reason] = found.get(reason, 0) + 1
+        counted = sorted(f"{number} {reason}" for reason, number in found.items())
+        return f"0/{self.nodes} nodes are available: {', '.join(counted)}."
+
+
+class Unschedulable(Exception):
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        super().__init__(diagnosis.message())
+        self.diagnosis = diagnosis
+
+
+class NoNodes(Exception):
+    def __init__(self) -> None:
+        super().__init__("no nodes available to schedule pods")
+
+
+class _Unknown:
+    """In the place of a failure that nobody has looked for yet."""
+
+
+_UNKNOWN: Final = _Unknown()
+
+
+def _nobody(_: str) -> Sequence[PodFacts]:
+    return ()
+
+
+def _nominated_node(pod: PodFacts) -> str:
+    name: str = pod.pod.get("status", {}).get("nominatedNodeName", "")
+    return name
+
+
+class Evaluation:
+    def __init__(self, profile: Profile, pod: PodFacts, around: Surroundings) -> None:
+        """Raises Refusal if no node can do."""
+        self.pod = pod
+        self._cluster = around.cluster
+        self.names: frozenset[str] | None = None
+        self.filters: list[tuple[int, Filter]] = []
+        self.scores: list[tuple[Plugin, int, Score | None]] = []
+        self._prepare(profile, around)
+        self._fixed = [(at, one) for at, one in self.filters if one.of_node_only]
+        self._moving = [(at, one) for at, one in self.filters if not one.of_node_only]
+        made = [one for _, _, one in self.scores if one is not None]
+        self._weights = [weight for _, weight, one in self.scores if one is not None]
+        self._scores = made
+        self._moving_scores = [at for at, one in enumerate(made) if not one.of_node_only]
+        self._layout, self._seen = self._cluster.layout, len(self._cluster.changes)
+        self._forget()
+
+    def _prepare(self, profile: Profile, around: Surroundings) -> None:
+        prepared = {}
+        sources: list[str] = []
+        for at, plugin in enumerate(profile.filters):
+            made = prepared[plugin.name] = plugin.prepare(self.pod, around)
+            if made.filter is not None:
+                self.filters.append((at, made.filter))
+            if made.names is not None:
+                sources.append(plugin.name)
+                self.names = made.names if self.names is None else self.names & made.names
+        for plugin, weight in profile.scores:
+            if plugin.name not in prepared:
+                prepared[plugin.name] = plugin.prepare(self.pod, around)
+            self.scores.append((plugin, weight, prepared[plugin.name].score))
+        if self.names is not None and not self.names:
+            raise Refusal(Failure("", (f"node(s) didn't satisfy plugin {sources[0]}",)))
+
+    def _forget(self) -> None:
+        order = self._cluster.order
+        self._at = {node.name: at for at, node in enumerate(order)}
+        self._failures: list[tuple[int, Failure] | _Unknown | None] = [_UNKNOWN] * len(order)
+        self._keys: list[Key | None] = [None] * len(order)
+
+    def is_current(self) -> bool:
+        return self._layout == self._cluster.layout
+
+    def refresh(self) -> None:
+        """Look again at the nodes that changed since."""
+        changes = self._cluster.changes
+        if self._seen == len(changes):
+            return
+        names = set(changes[self._seen :])
+        self._seen = len(changes)
+        for name in names:
+            at = self._at[name]
+            if self._failures[at] is not _UNKNOWN:
+                self._failures[at] = self._first(self._fixed, self._cluster.nodes[name])
+            self._keys[at] = None
+        for _, one in self._moving:
+            one.refresh(names)
+        for score in self._scores:
+            score.refresh(names)
+
+    def check(self, node: NodeState) -> Failure | None:
+        """The first failure of a node as the cluster has it."""
+        at = self._at[node.name]
+        known = self._failures[at]
+        if isinstance(known, _Unknown):
+            known = self._failures[at] = self._first(self._fixed, node)
+        for position, one in self._moving:
+            if known is not None and position > known[0]:
+                break
+            failure = one.check(node)
+            if failure is not None:
+                return failure
+        return None if known is None else known[1]
+
+    def check_assumed(self, node: NodeState) -> Failure | None:
+        """The first failure of a node that has other pods than the cluster has it."""
+        found = self._first([(at, one.assuming(node)) for at, one in self.filters], node)
+        return None if found is None else found[1]
+
+    @staticmethod
+    def _first(filters: Sequence[tuple[int, Filter]], node: NodeState) -> tuple[int, Failure] | None:
+        for at, one in filters:
+            failure = one.check(node)
+            if failure is not None:
+                return at, failure
+        return None
+
+    def check_with(self, node: NodeState, nominated: Sequence[PodFacts]) -> Failure | None:
+        """With and without the pods that are to run there: some filters fail with them, others without."""
+        if nominated:
+            crowded = node.copy()
+            for pod in nominated:
+                crowded.add(pod)
+            failure = self.check_assumed(crowded)
+            if failure is not None:
+                return failure
+        is_known = self._cluster.nodes.get(node.name) is node
+        return self.check(node) if is_known else self.check_assumed(node)
+
+    def feasible(
+        self,
+        start: int,
+        wanted: int,
+        nodes: Sequence[NodeState],
+        nominated: Nominated,
+        failures: dict[str, Failure],
+    ) -> list[NodeState]:
+        """Up to `wanted` nodes that do, from `start` on and around; the failures of those in between."""
+        found: list[NodeState] = []
+        for node in _around(nodes, start):
+            failure = self.check_with(node, nominated(node.name))
+            if failure is not None:
+                failures[node.name] = failure
+            else:
+                found.append(node)
+                if len(found) == wanted:
+                    break
+        return found
+
+    def unhindered(self, start: int, wanted: int) -> Window | None:
+        """The next nodes, if all of them are known to do: what nearly every pod of many equal ones finds."""
+        window = Window(start, wanted, len(self._failures))
+        known = window.of(self._failures)
+        return None if self._moving or self._moving_scores or any(known) else window
+
+    def keys(self, nodes: Sequence[NodeState]) -> list[Key]:
+        """What the scores of the nodes depend on."""
+        found = []
+        for node in nodes:
+            key = self._keys[self._at[node.name]] or self._key(node)
+            if self._moving_scores:
+                fresh = list(key)
+                for moving in self._moving_scores:
+                    fresh[moving] = self._scores[moving].key(node)
+                key = tuple(fresh)
+            found.append(key)
+        return found
+
+    def _key(self, node: NodeState) -> Key:
+        key = tuple(one.key(node) if one.of_node_only else None for one in self._scores)
+        self._keys[self._at[node.name]] = key
+        return key
+
+    def keys_in(self, window: Window) -> list[Key]:
+        keys = window.of(self._keys)
+        if None in keys:
+            return self.keys(window.of(self._cluster.order))
+        return keys  # type: ignore[return-value]
+
+    def best(self, keys: Sequence[Key]) -> Collection[Key]:
+        """The keys with the highest weighted sum of scores."""
+        numbers = Counter(keys)
+        if len(numbers) == 1:
+            return numbers
+        totals = self._totals(numbers)
+        most = max(totals.values())
+        return {key for key, total in totals.items() if total == most}
+
+    def _totals(self, numbers: Mapping[Key, int]) -> dict[Key, int]:
+        totals = dict.fromkeys(numbers, 0)
+        for at, (score, weight) in enumerate(zip(self._scores, self._weights, strict=True)):
+            found = score.scores(_column(numbers, at))
+            for key in totals:
+                totals[key] += weight * found[key[at]]
+        return totals
+
+    def volumes(self) -> BindingFilter | None:
+        return next((one for _, one in self.filters if isinstance(one, BindingFilter)), None)
+
+    def explained(self, nodes: Sequence[NodeState]) -> dict[str, dict[str, int]]:
+        """The weighted score of each plugin for each of these nodes, which are the feasible ones."""
+        keys = self.keys(nodes)
+        numbers = Counter(keys)
+        found: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
+        column = 0
+        for plugin, weight, score in self.scores:
+            if score is None:
+                for scores in found.values():
+                    scores[plugin.name] = 0
+                continue
+            by_part = score.scores(_column(numbers, column))
+            for node, key in zip(nodes, keys, strict=True):
+                found[node.name][plugin.name] = weight * by_part[key[column]]
+            column += 1
+        return found
+
+
+def _column(numbers: Mapping[Key, int], at: int) -> dict[Any, int]:
+    """How many nodes have each part at this position of their keys."""
+    found: dict[Any, int] = {}
+    for key, number in numbers.items():
+        found[key[at]] = found.get(key[at], 0) + number
+    return found
+
+
+class Window(NamedTuple):
+    """So many positions from a start on, and on from the first after the last."""
+
+    start: int
+    wanted: int
+    size: int
+
+    def of(self, items: list[T]) -> list[T]:
+        end = self.start + self.wanted
+        return items[self.start : end] + items[: max(end - self.size, 0)]
+
+
+def _around(nodes: Sequence[NodeState], start: int) -> Iterator[NodeState]:
+    yield from nodes[start:]
+    yield from nodes[:start]
+
+
+def wanted_nodes(nodes: int, percentage: int) -> int:
+    """How many feasible nodes are enough; a percentage of 0 depends on the number of nodes."""
+    if nodes < _FEWEST_NODES or percentage >= 100:
+        return nodes
+    if percentage <= 0:
+        percentage = max(50 - nodes // 125, _LOWEST_PERCENTAGE)
+    return max(nodes * percentage // 100, _FEWEST_NODES)
+
+
+class Evaluations:
+    """Finds the node for one pod after the other."""
+
+    def __init__(self, cluster: Cluster, random: Random, percentage: int = 0) -> None:
+        self._cluster, self._random, self._percentage = cluster, random, percentage
+        self._start = 0
+        self._remembered: OrderedDict[Hashable, Evaluation] = OrderedDict()
+
+    def clear(self) -> None:
+        """Forget everything, because something outside of nodes and pods changed."""
+        self._remembered.clear()
+
+    def of(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Evaluation:
+        """Raises Unschedulable if no node can do, or NoNodes."""
+        if not self._cluster.nodes:
+            raise NoNodes
+        key = _signature(profile, pod, around.default_selector)
+        found = self._remembered.get(key) if key is not None else None
+        if found is not None and found.is_current():
+            self._remembered.move_to_end(key)
+            found.refresh()
+            return found
+        try:
+            made = Evaluation(profile, pod, around)
+        except Refusal as refusal:
+            failures = dict.fromkeys(self._cluster.nodes, refusal.failure)
+            raise Unschedulable(Diagnosis(len(self._cluster.nodes), failures)) from None
+        if key is not None:
+            self._remembered[key] = made
+            if len(self._remembered) > _REMEMBERED:
+                self._remembered.popitem(last=False)
+        return made
+
+    def choose(self, evaluation: Evaluation, pod: PodFacts, nominated: Nominated | None = None) -> NodeState:
+        """The best node; raises Unschedulable, with what is wrong with each.
+
+        `nominated`: the pods to be reckoned with, if there are any.
+        """
+        if nominated is None and evaluation.names is None and not _nominated_node(pod):
+            wanted = wanted_nodes(len(self._cluster.order), self._percentage)
+            start = self._start % len(self._cluster.order)
+            window = evaluation.unhindered(start, wanted)
+            if window is not None:
+                self._start = start + wanted
+                return self._best(evaluation, window.of(self._cluster.order), evaluation.keys_in(window))
+        diagnosis = Diagnosis(len(self._cluster.nodes))
+        nodes = self._feasible(evaluation, pod, nominated or _nobody, diagnosis)
+        if not nodes:
+            raise Unschedulable(diagnosis)
+        if len(nodes) == 1:
+            return nodes[0]
+        return self._best(evaluation, nodes, evaluation.keys(nodes))
+
+    def _best(self, evaluation: Evaluation, nodes: Sequence[NodeState], keys: Sequence[Key]) -> NodeState:
+        best = evaluation.best(keys)
+        return self._random.choice([node for node, key in zip(nodes, keys, strict=True) if key in best])
+
+    def _feasible(
+        self, evaluation: Evaluation, pod: PodFacts, nominated: Nominated, diagnosis: Diagnosis
+    ) -> list[NodeState]:
+        node = self._cluster.nodes.get(_nominated_node(pod))
+        if node is not None:
+            found = evaluation.feasible(0, 1, [node], nominated, diagnosis.failures)
+            if found:
+                return found
+        nodes = self._candidates(evaluation)
+        wanted = wanted_nodes(len(nodes), self._percentage)
+        start = self._start % len(nodes)
+        found = evaluation.feasible(start, wanted, nodes, nominated, diagnosis.failures)
+        self._start = (start + len(found) + len(diagnosis.failures)) % len(nodes)
+        return found
+
+    def _candidates(self, evaluation: Evaluation) -> list[NodeState]:
+        if evaluation.names is None:
+            return self._cluster.order
+        missing = [name for name in sorted(evaluation.names) if name not in self._cluster.nodes]
+        if missing:
+            raise SchedulingError(f'nodeinfo not found for node name "{missing[0]}"')
+        return [self._cluster.nodes[name] for name in sorted(evaluation.names)]
+
+
+def _signature(profile: Profile, pod: PodFacts, default_selector: Selector) -> Hashable | None:
+    """Equal for pods that no plugin can tell apart; None: claims make this pod unlike any other."""
+    if claim_names(pod):
+        return None
+    spec = pod.spec
+    parts = (
+        pod.labels,
+        spec.get("nodeSelector"),
+        spec.get("affinity"),
+        spec.get("tolerations"),
+        spec.get("topologySpreadConstraints"),
+        [one.get("image") for one in spec["containers"]],
+    )
+    return profile.name, pod.shape.key, default_selector, repr(parts)

@@ -1,0 +1,290 @@
+"""The nodes as the scheduler sees them: what they have, what is requested of it, and which pods they run.
+
+`Cluster` follows Nodes and assigned Pods one change at a time. It also counts pods that were assigned a moment ago
+and whose binding is still on its way (`assume`), so that the next decision knows of them. Two numbers say what
+changed: `layout` grows when the set or the order of nodes does, or something that concerns all of them; `changes`
+lists the nodes whose own state changed, so that an `Evaluation` looks at these again and at no others.
+
+Nodes stand in the order in which v1.25 tries them: one of each zone in turn, in the order of their arrival.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.scheduler.matching import Labels
+from rewound.actors.scheduler.pods import CPU, EPHEMERAL, MEMORY, PODS, Amounts, HostPort, PodFacts, Shapes
+
+ANY_ADDRESS: Final = "0.0.0.0"
+# Then all evaluations begin anew: as much as several thousand pods change.
+_MOST_CHANGES: Final = 20_000
+_MEASURED: Final = (CPU, MEMORY, EPHEMERAL)
+
+
+class NodeState:
+    """One node. Its pods are changed with `add` and `remove` only, which keep the sums."""
+
+    __slots__ = (
+        "affine",
+        "allocatable",
+        "cpu",
+        "images",
+        "labels",
+        "memory",
+        "name",
+        "node",
+        "nonzero_cpu",
+        "nonzero_memory",
+        "pod_limit",
+        "pods",
+        "ports",
+        "repelling",
+        "requested",
+        "taints",
+        "unschedulable",
+    )
+
+    def __init__(self, node: Object, shapes: Shapes) -> None:
+        self.pods: dict[str, PodFacts] = {}  # by uid
+        self.affine: dict[str, PodFacts] = {}  # pods with pod affinity or anti-affinity
+        self.repelling: dict[str, PodFacts] = {}  # pods with required anti-affinity
+        self.requested: Amounts = {}
+        self.nonzero_cpu = self.nonzero_memory = 0
+        self.ports: Counter[HostPort] = Counter()
+        self.set_node(node, shapes)
+
+    def set_node(self, node: Object, shapes: Shapes) -> None:
+        spec, status = node.get("spec", {}), node.get("status", {})
+        self.node = node
+        self.name: str = node["metadata"]["name"]
+        self.labels: Labels = node["metadata"].get("labels", {})
+        self.taints: list[Object] = spec.get("taints", [])
+        self.unschedulable: bool = spec.get("unschedulable", False)
+        self.allocatable: Amounts = shapes.amounts(status.get("allocatable", {}))
+        self.pod_limit = self.allocatable.get(PODS, 0)
+        self.cpu, self.memory = self.allocatable.get(CPU, 0), self.allocatable.get(MEMORY, 0)
+        self.images: dict[str, int] = {
+            name: image.get("sizeBytes", 0)
+            for image in status.get("images", ())
+            for name in image.get("names", ())
+        }
+
+    def add(self, pod: PodFacts) -> None:
+        self._count(pod, 1)
+        self.pods[pod.uid] = pod
+        if pod.shape.has_affinity:
+            self.affine[pod.uid] = pod
+            if pod.shape.required_anti_affinity:
+                self.repelling[pod.uid] = pod
+
+    def remove(self, uid: str) -> PodFacts:
+        pod = self.pods.pop(uid)
+        self._count(pod, -1)
+        self.affine.pop(uid, None)
+        self.repelling.pop(uid, None)
+        return pod
+
+    def _count(self, pod: PodFacts, sign: int) -> None:
+        shape = pod.shape
+        for name, value in shape.requests.items():
+            self.requested[name] = self.requested.get(name, 0) + sign * value
+        self.nonzero_cpu += sign * shape.nonzero_cpu
+        self.nonzero_memory += sign * shape.nonzero_memory
+        for port in shape.ports:
+            self.ports[port] += sign
+
+    def copy(self) -> NodeState:
+        """A node to try changes of its pods on."""
+        made = NodeState.__new__(NodeState)
+        for name in NodeState.__slots__:
+            setattr(made, name, getattr(self, name))
+        made.pods, made.affine, made.repelling = dict(self.pods), dict(self.affine), dict(self.repelling)
+        made.requested, made.ports = dict(self.requested), self.ports.copy()
+        return made
+
+    def free(self, name: str) -> int:
+        return self.allocatable.get(name, 0) - self.requested.get(name, 0)
+
+    def has_conflict(self, port: HostPort) -> bool:
+        """Whether a pod holds this port, on the same address or where one of the two means all addresses."""
+        if port.address == ANY_ADDRESS:
+            return any(
+                count and held.port == port.port and held.protocol == port.protocol
+                for held, count in self.ports.items()
+            )
+        return bool(self.ports[port] or self.ports[port._replace(address=ANY_ADDRESS)])
+
+
+class Cluster:
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.shapes = Shapes(names)
+        self.nodes: dict[str, NodeState] = {}
+        self.images: Counter[str] = Counter()  # how many nodes have an image
+        self.layout = 0
+        self.changes: list[str] = []
+        self.affine_pods = self.repelling_pods = 0
+        self._zones: dict[str, dict[str, None]] = {}  # the nodes of each zone
+        self._order: list[NodeState] | None = []
+        self._placed: dict[str, str] = {}  # the node of each pod
+        self._homeless: dict[str, dict[str, PodFacts]] = {}  # pods of nodes that do not exist
+        self.zone_key, self.region_key = names.key("zone", "topology"), names.key("region", "topology")
+        self.old_zone_key = names.key("zone", "failure-domain.beta")
+        self.old_region_key = names.key("region", "failure-domain.beta")
+        self.hostname_key = names.key("hostname")
+
+    @property
+    def order(self) -> list[NodeState]:
+        """The nodes in the order in which they are tried."""
+        if self._order is None:
+            self._order = [self.nodes[name] for name in _in_turn(list(self._zones.values()))]
+        return self._order
+
+    def node_of(self, uid: str) -> str | None:
+        return self._placed.get(uid)
+
+    def set_node(self, node: Object) -> None:
+        name = node["metadata"]["name"]
+        state = self.nodes.get(name)
+        if state is None:
+            self._add_node(NodeState(node, self.shapes))
+            return
+        if not _differs(state.node, node):
+            state.node = node
+            return
+        zone, images, labels = self._zone(state.labels), state.images, state.labels
+        state.set_node(node, self.shapes)
+        if images != state.images or labels != state.labels:
+            self.images.subtract(images.keys())
+            self.images.update(state.images.keys())
+            self._all_changed()
+        if zone != self._zone(state.labels):
+            self._leave(zone, name)
+            self._zones.setdefault(self._zone(state.labels), {})[name] = None
+            self._order = None
+        self._changed(name)
+
+    def remove_node(self, name: str) -> None:
+        state = self.nodes.pop(name, None)
+        if state is None:
+            return
+        self._leave(self._zone(state.labels), name)
+        self.images.subtract(state.images.keys())
+        if state.pods:
+            self._homeless[name] = state.pods
+        self._order = None
+        self._all_changed()
+
+    def assume(self, pod: PodFacts, node: str) -> None:
+        """Count the pod on the node; the same pod again, in a newer version, replaces itself."""
+        if self._placed.get(pod.uid) is not None:
+            self.remove_pod(pod.uid)
+        self._placed[pod.uid] = node
+        self._count_affinity(pod, 1)
+        state = self.nodes.get(node)
+        if state is None:
+            self._homeless.setdefault(node, {})[pod.uid] = pod
+        else:
+            state.add(pod)
+            self._changed(node)
+
+    def renew(self, pod: Object) -> None:
+        """Keep a newer version of a pod of which nothing changed that the scheduler looks at."""
+        uid = pod["metadata"]["uid"]
+        node = self._placed[uid]
+        state = self.nodes.get(node)
+        held = self._homeless[node] if state is None else state.pods
+        held[uid].pod = pod
+
+    def remove_pod(self, uid: str) -> None:
+        node = self._placed.pop(uid, None)
+        if node is None:
+            return
+        state = self.nodes.get(node)
+        if state is None:
+            waiting = self._homeless[node]
+            self._count_affinity(waiting.pop(uid), -1)
+            if not waiting:
+                del self._homeless[node]
+        else:
+            self._count_affinity(state.remove(uid), -1)
+            self._changed(node)
+
+    def _add_node(self, state: NodeState) -> None:
+        for pod in self._homeless.pop(state.name, {}).values():
+            state.add(pod)
+        self.nodes[state.name] = state
+        self.images.update(state.images.keys())
+        self._zones.setdefault(self._zone(state.labels), {})[state.name] = None
+        self._order = None
+        self._all_changed()
+
+    def _zone(self, labels: Labels) -> str:
+        zone = labels.get(self.old_zone_key, labels.get(self.zone_key, ""))
+        region = labels.get(self.old_region_key, labels.get(self.region_key, ""))
+        return f"{region}:\0:{zone}" if region or zone else ""
+
+    def _leave(self, zone: str, name: str) -> None:
+        names = self._zones[zone]
+        del names[name]
+        if not names:
+            del self._zones[zone]
+
+    def _count_affinity(self, pod: PodFacts, sign: int) -> None:
+        before = bool(self.affine_pods), bool(self.repelling_pods)
+        self.affine_pods += sign * pod.shape.has_affinity
+        self.repelling_pods += sign * bool(pod.shape.required_anti_affinity)
+        if before != (bool(self.affine_pods), bool(self.repelling_pods)):
+            self._all_changed()
+
+    def _changed(self, name: str) -> None:
+        self.changes.append(name)
+        if len(self.changes) > _MOST_CHANGES:
+            self._all_changed()
+
+    def _all_changed(self) -> None:
+        self.layout += 1
+        self.changes.clear()
+
+
+def _differs(old: Object, new: Object) -> bool:
+    """Whether the scheduler has to look at the node again: heartbeats are none of its business."""
+    for part, field in (
+        ("spec", "taints"),
+        ("spec", "unschedulable"),
+        ("status", "allocatable"),
+        ("status", "images"),
+    ):
+        if old.get(part, {}).get(field) != new.get(part, {}).get(field):
+            return True
+    return bool(old["metadata"].get("labels") != new["metadata"].get("labels"))
+
+
+def _in_turn(zones: list[dict[str, None]]) -> Iterable[str]:
+    waiting = [iter(zone) for zone in zones]
+    while waiting:
+        going_on = []
+        for zone in waiting:
+            name = next(zone, None)
+            if name is not None:
+                yield name
+                going_on.append(zone)
+        waiting = going_on
+
+
+def insufficient(pod: Amounts, node: NodeState, ignored: Iterable[str] = ()) -> list[str]:
+    """What the node has too little of for one more pod with these requests.
+
+    A pod that requests anything needs all of CPU, memory and ephemeral storage to be in order: it does not fit where
+    any of these is requested more than once over.
+    """
+    missing = [PODS] if len(node.pods) + 1 > node.pod_limit else []
+    scalars = [name for name in pod if name not in _MEASURED]
+    if scalars or any(pod.values()):
+        missing += [name for name in _MEASURED if pod.get(name, 0) > node.free(name)]
+        missing += [name for name in scalars if name not in ignored and pod[name] > node.free(name)]
+    return missing

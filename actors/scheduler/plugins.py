@@ -1,0 +1,292 @@
+"""What a plugin of the scheduler is, and the plugins that look at one node and nothing else.
+
+For each pod a plugin is prepared once: it says at once that no node can do (`Refusal`), or gives a `Filter`, a
+`Score`, both or neither. Pods with equal specs and labels share what was prepared (`evaluation`), so a filter or
+score that depends on the state of a node only is asked again when the node changes, not for every pod.
+
+Filters and scores return what v1.25 returns, with its reasons, and scores of 0 to 100 after normalization. A score
+has a key for each node, and nodes with equal keys get equal scores: what is normalized are the keys of the feasible
+nodes, of which there are few, not the nodes, of which there are many.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from rewound.actors.messages import Object
+from rewound.actors.scheduler.matching import Selector
+from rewound.actors.scheduler.nodes import Cluster, NodeState
+from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.scheduler.volume_objects import VolumeObjects
+from rewound.actors.selectors.nodes import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    NodeRequirement,
+    NodeSelector,
+    NodeTerm,
+    tolerates,
+    untolerated,
+)
+
+MAX_SCORE: Final = 100
+
+
+class Failure(NamedTuple):
+    """Why a node does not do. `resolvable`: it might, if pods of it were gone."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    resolvable: bool = True
+
+
+class Refusal(Exception):
+    """No node can do, whatever it has."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(", ".join(failure.reasons))
+        self.failure = failure
+
+
+class SchedulingError(Exception):
+    """The pod cannot be judged; the text is that of v1.25."""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What plugins made of one pod."""
+
+    filter: Filter | None = None
+    score: Score | None = None
+    names: frozenset[str] | None = None  # the only nodes to try; None: all
+
+
+class Filter(ABC):
+    of_node_only = True  # whether the result changes only with the node
+
+    @abstractmethod
+    def check(self, node: NodeState) -> Failure | None: ...
+
+    def assuming(self, node: NodeState) -> Filter:
+        """The same filter where the node of this name were as given."""
+        return self
+
+    def refresh(self, names: Collection[str]) -> None:  # noqa: B027
+        """These nodes changed."""
+
+
+class Score(ABC):
+    of_node_only = True  # whether the key changes only with the node
+
+    @abstractmethod
+    def key(self, node: NodeState) -> Hashable: ...
+
+    @abstractmethod
+    def scores(self, keys: Mapping[Any, int]) -> Mapping[Any, int]:
+        """The normalized score of each key; `keys` has the number of feasible nodes with each."""
+
+    def refresh(self, names: Collection[str]) -> None:  # noqa: B027
+        """These nodes changed."""
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What plugins read apart from the pod."""
+
+    cluster: Cluster
+    volumes: VolumeObjects
+    namespace_labels: Mapping[str, Mapping[str, str]]
+    # The selector of the pod's services and of its controller, for spreading by default.
+    default_selector: Selector
+
+
+class Plugin(ABC):
+    """A plugin with its arguments. `wakes` are the changes after which a pod that it refused is tried again."""
+
+    name: str
+    wakes: frozenset[str]
+    filters = False
+    scores = False
+
+    @abstractmethod
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared: ...
+
+
+def normalized(keys: Collection[int], *, reverse: bool = False) -> dict[int, int]:
+    """Scores in proportion to the largest one."""
+    most = max(keys, default=0)
+    if not most:
+        return dict.fromkeys(keys, MAX_SCORE if reverse else 0)
+    scaled = {key: MAX_SCORE * key // most for key in keys}
+    return {key: MAX_SCORE - value for key, value in scaled.items()} if reverse else scaled
+
+
+# Changes of the cluster, as plugins name them.
+POD_ADD, POD_UPDATE, POD_DELETE = "pod added", "pod updated", "pod deleted"
+NODE_ADD, NODE_ALLOCATABLE, NODE_LABELS = "node added", "node allocatable", "node labels"
+NODE_TAINTS, NODE_CONDITIONS = "node taints", "node conditions"
+NODE_UPDATE: Final = frozenset([NODE_ALLOCATABLE, NODE_LABELS, NODE_TAINTS, NODE_CONDITIONS])
+
+
+class _UnschedulableFilter(Filter):
+    def check(self, node: NodeState) -> Failure | None:
+        return _UNSCHEDULABLE if node.unschedulable else None
+
+
+_UNSCHEDULABLE: Final = Failure("NodeUnschedulable", ("node(s) were unschedulable",), False)
+
+
+class NodeUnschedulable(Plugin):
+    name, filters = "NodeUnschedulable", True
+    wakes = frozenset([NODE_ADD, NODE_TAINTS])
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        taint = {"key": around.cluster.names.key("unschedulable", "node"), "effect": NO_SCHEDULE}
+        if any(tolerates(one, taint) for one in pod.spec.get("tolerations", ())):
+            return Prepared()
+        return Prepared(_UnschedulableFilter())
+
+
+class NodeName(Plugin):
+    name, filters = "NodeName", True
+    wakes = frozenset([NODE_ADD, *NODE_UPDATE])
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        """Pods with a node name are not scheduled: this matters only where somebody asks why."""
+        return Prepared()
+
+
+class _TaintFilter(Filter):
+    def __init__(self, tolerations: Sequence[Object]) -> None:
+        self._tolerations = tolerations
+
+    def check(self, node: NodeState) -> Failure | None:
+        if not node.taints:
+            return None
+        taint = untolerated(node.taints, self._tolerations, (NO_SCHEDULE, NO_EXECUTE))
+        if taint is None:
+            return None
+        reason = f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+        return Failure("TaintToleration", (reason,), False)
+
+
+class _TaintScore(Score):
+    """The number of taints that only ask pods to stay away, and that the pod does not tolerate."""
+
+    def __init__(self, tolerations: Sequence[Object]) -> None:
+        self._tolerations = [one for one in tolerations if one.get("effect", "") in ("", PREFER_NO_SCHEDULE)]
+
+    def key(self, node: NodeState) -> int:
+        return sum(
+            taint["effect"] == PREFER_NO_SCHEDULE
+            and not any(tolerates(one, taint) for one in self._tolerations)
+            for taint in node.taints
+        )
+
+    def scores(self, keys: Mapping[int, int]) -> Mapping[int, int]:
+        return normalized(keys, reverse=True)
+
+
+class TaintToleration(Plugin):
+    name, filters, scores = "TaintToleration", True, True
+    wakes = frozenset([NODE_ADD, *NODE_UPDATE])
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        tolerations = pod.spec.get("tolerations", ())
+        return Prepared(_TaintFilter(tolerations), _TaintScore(tolerations))
+
+
+Preferences = tuple[tuple[int, NodeTerm], ...]  # weights and terms
+
+
+class _AffinityFilter(Filter):
+    def __init__(self, required: NodeRequirement, enforced: NodeSelector | None) -> None:
+        self._required, self._enforced = required, enforced
+
+    def check(self, node: NodeState) -> Failure | None:
+        if self._enforced is not None and not self._enforced.matches(node.name, node.labels):
+            return _NOT_ENFORCED
+        return None if self._required.matches(node.name, node.labels) else _NO_AFFINITY
+
+
+_NO_AFFINITY: Final = Failure("NodeAffinity", ("node(s) didn't match Pod's node affinity/selector",), False)
+_NOT_ENFORCED: Final = Failure(
+    "NodeAffinity", ("node(s) didn't match scheduler-enforced node affinity",), False
+)
+_CONFLICT: Final = Failure("NodeAffinity", ("pod affinity terms conflict",), False)
+
+
+class _AffinityScore(Score):
+    def __init__(self, preferred: Preferences) -> None:
+        self._preferred = preferred
+
+    def key(self, node: NodeState) -> int:
+        return sum(weight for weight, term in self._preferred if term.matches(node.name, node.labels))
+
+    def scores(self, keys: Mapping[int, int]) -> Mapping[int, int]:
+        return normalized(keys)
+
+
+class NodeAffinity(Plugin):
+    name, filters, scores = "NodeAffinity", True, True
+    wakes = frozenset([NODE_ADD, *NODE_UPDATE])
+
+    def __init__(self, added: Object | None = None) -> None:
+        added = added or {}
+        required = added.get("requiredDuringSchedulingIgnoredDuringExecution")
+        self._enforced = None if required is None else NodeSelector.compile(required)
+        self._preferred = _preferences(added.get("preferredDuringSchedulingIgnoredDuringExecution", ()))
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        required = NodeRequirement.of_pod(pod.spec)
+        wanted = pod.spec.get("affinity", {}).get("nodeAffinity", {})
+        own = _preferences(wanted.get("preferredDuringSchedulingIgnoredDuringExecution", ()))
+        preferred = (*self._preferred, *own)
+        checks = required.labels or required.affinity is not None or self._enforced is not None
+        return Prepared(
+            _AffinityFilter(required, self._enforced) if checks else None,
+            _AffinityScore(preferred) if preferred else None,
+            _names(required.affinity),
+        )
+
+
+def _preferences(terms: Iterable[Object]) -> Preferences:
+    """Preferred terms; those without weight or requirements say nothing."""
+    compiled = ((one["weight"], NodeTerm.compile(one["preference"])) for one in terms)
+    return tuple((weight, term) for weight, term in compiled if weight and term is not None)
+
+
+def _names(required: NodeSelector | None) -> frozenset[str] | None:
+    """The only nodes that can match, if every term names one; None: any."""
+    if required is None or not required.terms:
+        return None
+    found: set[str] = set()
+    for term in required.terms:
+        if not term.is_name:
+            return None
+        if len(set(term.is_name)) > 1:
+            raise Refusal(_CONFLICT)
+        found.update(term.is_name)
+    return frozenset(found)
+
+
+_PORTS: Final = Failure("NodePorts", ("node(s) didn't have free ports for the requested pod ports",))
+
+
+class _PortFilter(Filter):
+    def __init__(self, pod: PodFacts) -> None:
+        self._ports = pod.shape.ports
+
+    def check(self, node: NodeState) -> Failure | None:
+        return _PORTS if any(node.has_conflict(port) for port in self._ports) else None
+
+
+class NodePorts(Plugin):
+    name, filters = "NodePorts", True
+    wakes = frozenset([POD_DELETE, NODE_ADD, *NODE_UPDATE])
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        return Prepared(_PortFilter(pod)) if pod.shape.ports else Prepared()

@@ -1,0 +1,196 @@
+"""Preemption: which pods of lower priority have to go, so that a pod fits.
+
+For nodes where it may help, all pods of lower priority are taken away; if the pod then fits, as many as possible are
+given back, the most important first, those that a disruption budget protects before the others. Of the nodes the best
+one breaks no budget, then costs the least important pods, then the fewest, then the youngest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.messages import Object
+from rewound.actors.scheduler.evaluation import Diagnosis, Evaluation, Nominated, Profile
+from rewound.actors.scheduler.matching import selector_of
+from rewound.actors.scheduler.nodes import Cluster, NodeState
+from rewound.actors.scheduler.plugins import Failure
+from rewound.actors.scheduler.pods import PodFacts
+
+_NOT_HELPFUL: Final = Failure("", ("Preemption is not helpful for scheduling",), False)
+_NO_VICTIMS: Final = Failure("", ("No preemption victims found for incoming pod",), False)
+
+
+@dataclass(slots=True)
+class Candidate:
+    node: str
+    victims: list[PodFacts]
+    violations: int  # victims that a disruption budget protects
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of it. `nominate`: the new nominated node, "" for none, None to leave it as it is."""
+
+    message: str = ""
+    nominate: str | None = None
+    victims: list[PodFacts] = field(default_factory=list)
+
+
+class Preemption:
+    def __init__(
+        self,
+        cluster: Cluster,
+        random: Random,
+        now: Callable[[], int],
+        budgets: Callable[[], Iterable[Object]],
+    ) -> None:
+        self._cluster, self._random, self._now, self._budgets = cluster, random, now, budgets
+
+    def attempt(
+        self,
+        profile: Profile,
+        pod: PodFacts,
+        evaluation: Evaluation | None,
+        diagnosis: Diagnosis,
+        nominated: Nominated,
+    ) -> Outcome:
+        refusal = self._ineligible(pod, diagnosis)
+        if refusal:
+            return Outcome(f"preemption: {refusal}")
+        failures: dict[str, Failure] = {}
+        candidates = self._candidates(profile, pod, evaluation, diagnosis, nominated, failures)
+        if not candidates:
+            return Outcome(f"preemption: {Diagnosis(len(failures), failures).reasons()}", "")
+        best = self._best(candidates)
+        return Outcome("", best.node, best.victims)
+
+    def _ineligible(self, pod: PodFacts, diagnosis: Diagnosis) -> str:
+        if pod.spec.get("preemptionPolicy") == "Never":
+            return "not eligible due to preemptionPolicy=Never."
+        name = pod.pod.get("status", {}).get("nominatedNodeName", "")
+        node, failure = self._cluster.nodes.get(name), diagnosis.failures.get(name)
+        if node is None or (failure is not None and not failure.resolvable):
+            return ""
+        if any(other.terminating and other.priority < pod.priority for other in node.pods.values()):
+            return "not eligible due to a terminating pod on the nominated node."
+        return ""
+
+    def _candidates(
+        self,
+        profile: Profile,
+        pod: PodFacts,
+        evaluation: Evaluation | None,
+        diagnosis: Diagnosis,
+        nominated: Nominated,
+        failures: dict[str, Failure],
+    ) -> list[Candidate]:
+        promising = []
+        for node in self._cluster.order:
+            failure = diagnosis.failures.get(node.name)
+            if evaluation is None or (failure is not None and not failure.resolvable):
+                failures[node.name] = _NOT_HELPFUL
+            else:
+                promising.append(node)
+        if evaluation is None or not promising:
+            return []
+        enough = max(len(promising) * profile.least_candidates_percent // 100, profile.least_candidates)
+        offset = self._random.randrange(len(promising))
+        budgets = [_Budget(one) for one in self._budgets()]
+        peaceful: list[Candidate] = []
+        violating: list[Candidate] = []
+        for node in (*promising[offset:], *promising[:offset]):
+            found = self._select(pod, node, evaluation, nominated, budgets)
+            if isinstance(found, Failure):
+                failures[node.name] = found
+                continue
+            (violating if found.violations else peaceful).append(found)
+            if peaceful and len(peaceful) + len(violating) >= enough:
+                break
+        return peaceful + violating
+
+    def _select(
+        self,
+        pod: PodFacts,
+        node: NodeState,
+        evaluation: Evaluation,
+        nominated: Nominated,
+        budgets: Sequence[_Budget],
+    ) -> Candidate | Failure:
+        lower = [other for other in node.pods.values() if other.priority < pod.priority]
+        if not lower:
+            return _NO_VICTIMS
+        tried, to_come = node.copy(), nominated(node.name)
+        for other in lower:
+            tried.remove(other.uid)
+        failure = evaluation.check_with(tried, to_come)
+        if failure is not None:
+            return failure
+        lower.sort(key=lambda other: (-other.priority, self._started(other)))
+        protected, others = _by_budgets(lower, budgets)
+        victims: list[PodFacts] = []
+        violations = 0
+        for other in (*protected, *others):
+            tried.add(other)
+            if evaluation.check_with(tried, to_come) is not None:
+                tried.remove(other.uid)
+                victims.append(other)
+                violations += other in protected
+        if not victims:
+            return Failure("", (f'expected at least one victim pod on node "{node.name}"',))
+        return Candidate(node.name, victims, violations)
+
+    def _best(self, candidates: Sequence[Candidate]) -> Candidate:
+        """By one criterion after the other; the last one is the latest start of the most important victim."""
+        return min(
+            candidates,
+            key=lambda one: (
+                one.violations,
+                one.victims[0].priority,
+                sum(victim.priority + 2**31 for victim in one.victims),
+                len(one.victims),
+                -self._earliest(one.victims),
+            ),
+        )
+
+    def _earliest(self, victims: Sequence[PodFacts]) -> int:
+        highest = max(one.priority for one in victims)
+        return min(self._started(one) for one in victims if one.priority == highest)
+
+    def _started(self, pod: PodFacts) -> int:
+        started = pod.pod.get("status", {}).get("startTime")
+        return self._now() if started is None else micros_of(started)
+
+
+class _Budget:
+    def __init__(self, budget: Object) -> None:
+        status = budget.get("status", {})
+        self.namespace: str = budget["metadata"]["namespace"]
+        self.selector = selector_of(budget["spec"].get("selector"))
+        self.allowed: int = status.get("disruptionsAllowed", 0)
+        self.disrupted: Collection[str] = status.get("disruptedPods", {})
+
+    def protects(self, pod: PodFacts) -> bool:
+        if pod.namespace != self.namespace or pod.name in self.disrupted:
+            return False
+        return not self.selector.is_empty and self.selector.matches(pod.labels)
+
+
+def _by_budgets(
+    pods: Sequence[PodFacts], budgets: Sequence[_Budget]
+) -> tuple[list[PodFacts], list[PodFacts]]:
+    """Pods whose loss would break a budget, and the others."""
+    left = [one.allowed for one in budgets]
+    protected: list[PodFacts] = []
+    others: list[PodFacts] = []
+    for pod in pods:
+        breaks = False
+        for at, budget in enumerate(budgets):
+            if pod.labels and budget.protects(pod):
+                left[at] -= 1
+                breaks = breaks or left[at] < 0
+        (protected if breaks else others).append(pod)
+    return protected, others

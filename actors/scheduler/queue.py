@@ -1,0 +1,235 @@
+"""The pods that wait for a node, as v1.25 queues them.
+
+Active pods are tried by priority, then by how long they wait. A pod that no node does for becomes unschedulable, and
+stays so until something changes that may help: each plugin names what helps the pods that it refused. It is then
+tried again, but not before its backoff has passed, which doubles with every attempt. After five minutes it is tried
+in any case.
+
+The queue also knows which pods are to run on which node once other pods are gone (nominated).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+from rewound.actors.messages import Object
+from rewound.actors.scheduler.pods import PodFacts
+
+Key = tuple[str, str]  # namespace and name
+Check = Callable[[PodFacts], bool]
+
+INITIAL_BACKOFF: Final = 1.0
+LONGEST_BACKOFF: Final = 10.0
+LONGEST_UNSCHEDULABLE: Final = 300.0
+_ACTIVE, _BACKOFF, _UNSCHEDULABLE, _IN_FLIGHT = "active", "backoff", "unschedulable", "in flight"
+
+
+class QueuedPod:
+    __slots__ = ("attempts", "facts", "plugins", "since", "state")
+
+    def __init__(self, facts: PodFacts, now: float) -> None:
+        self.facts = facts
+        self.since = now  # when it was added, or its last attempt
+        self.attempts = 0
+        self.plugins: frozenset[str] = frozenset()  # those that refused it
+        self.state = _ACTIVE
+
+    @property
+    def key(self) -> Key:
+        return self.facts.namespace, self.facts.name
+
+
+class SchedulingQueue:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        wakes: Mapping[str, Collection[str]],
+        initial_backoff: float = INITIAL_BACKOFF,
+        longest_backoff: float = LONGEST_BACKOFF,
+    ) -> None:
+        """`wakes`: the plugins that each sort of change may help."""
+        self._now, self._wakes = now, wakes
+        self._initial_backoff, self._longest_backoff = initial_backoff, longest_backoff
+        self._pods: dict[Key, QueuedPod] = {}
+        # Both may have outdated entries: of pods that left, or that are in another state since.
+        self._active: list[tuple[int, float, int, QueuedPod]] = []
+        self._due: list[tuple[float, int, QueuedPod]] = []
+        self._unschedulable: dict[Key, QueuedPod] = {}
+        self._number = self._cycle = 0
+        self._moved_in = -1  # the cycle of the last change that may help
+        self._nominated: dict[str, dict[str, PodFacts]] = {}  # by node and uid
+        self._nominations: dict[str, str] = {}  # the node of each uid
+
+    def counts(self) -> dict[str, int]:
+        found = {_ACTIVE: 0, _BACKOFF: 0, _UNSCHEDULABLE: 0}
+        for queued in self._pods.values():
+            if queued.state in found:
+                found[queued.state] += 1
+        return found
+
+    def add(self, facts: PodFacts) -> None:
+        queued = QueuedPod(facts, self._now())
+        old = self._pods.get(queued.key)
+        if old is not None:
+            self._leave(old)
+        self._pods[queued.key] = queued
+        self._activate(queued)
+        self.nominate(facts, _nominated_node(facts.pod))
+
+    def update(self, facts: PodFacts) -> None:
+        """A newer version of a pod that waits."""
+        queued = self._pods.get((facts.namespace, facts.name))
+        if queued is None or queued.facts.uid != facts.uid:
+            self.add(facts)
+            return
+        old, queued.facts = queued.facts, facts
+        self._renominate(old, facts)
+        if not _differs(old.pod, facts.pod):
+            return
+        if queued.state == _UNSCHEDULABLE:
+            self._retry(queued)
+        elif queued.state == _IN_FLIGHT:
+            self._moved_in = self._cycle
+        elif queued.state == _ACTIVE:
+            self._activate(queued)  # its priority may have changed
+
+    def delete(self, facts: PodFacts) -> None:
+        self.nominate(facts, "")
+        queued = self._pods.get((facts.namespace, facts.name))
+        if queued is not None and queued.facts.uid == facts.uid:
+            self._leave(queued)
+            del self._pods[queued.key]
+
+    def pop(self) -> QueuedPod | None:
+        """The next pod to try; it is in flight until `add_unschedulable` or `delete`."""
+        self._wake_due()
+        while self._active:
+            _, _, _, queued = heapq.heappop(self._active)
+            if queued.state == _ACTIVE and self._pods.get(queued.key) is queued:
+                queued.state = _IN_FLIGHT
+                queued.attempts += 1
+                queued.plugins = frozenset()
+                self._cycle += 1
+                return queued
+        return None
+
+    def next_due(self) -> float | None:
+        """When the next pod becomes active by itself; None: never."""
+        while self._due:
+            due, _, queued = self._due[0]
+            if self._pods.get(queued.key) is queued and self._due_time(queued) == due:
+                return due
+            heapq.heappop(self._due)
+        return None
+
+    def add_unschedulable(self, queued: QueuedPod, plugins: frozenset[str]) -> None:
+        """Take back a pod that was tried; if something changed meanwhile that may help, it is tried again soon."""
+        if self._pods.get(queued.key) is not queued:
+            return
+        queued.since, queued.plugins = self._now(), plugins
+        if self._moved_in >= self._cycle:
+            self._set_back(queued)
+        else:
+            queued.state = _UNSCHEDULABLE
+            self._unschedulable[queued.key] = queued
+            self._schedule(queued)
+        if queued.facts.uid not in self._nominations:
+            self.nominate(queued.facts, _nominated_node(queued.facts.pod))
+
+    def move(self, change: str, check: Check | None = None) -> None:
+        """Try the unschedulable pods again that this change may help."""
+        self._move(change, [one for one in self._unschedulable.values() if check is None or check(one.facts)])
+
+    def move_if_near(self, change: str, selects: Check) -> None:
+        """The same for a pod that runs: it helps those whose affinity it satisfies."""
+        self._move(change, [one for one in self._unschedulable.values() if selects(one.facts)])
+
+    def _move(self, change: str, pods: Iterable[QueuedPod]) -> None:
+        helped = self._wakes.get(change, ())
+        for queued in pods:
+            if not queued.plugins or not queued.plugins.isdisjoint(helped):
+                self._retry(queued)
+        self._moved_in = self._cycle
+
+    def _retry(self, queued: QueuedPod) -> None:
+        self._leave(queued)
+        if self._backoff_end(queued) > self._now():
+            self._set_back(queued)
+        else:
+            self._activate(queued)
+
+    def _activate(self, queued: QueuedPod) -> None:
+        queued.state = _ACTIVE
+        self._number += 1
+        heapq.heappush(self._active, (-queued.facts.priority, queued.since, self._number, queued))
+
+    def _set_back(self, queued: QueuedPod) -> None:
+        queued.state = _BACKOFF
+        self._schedule(queued)
+
+    def _schedule(self, queued: QueuedPod) -> None:
+        self._number += 1
+        heapq.heappush(self._due, (self._due_time(queued), self._number, queued))
+
+    def _wake_due(self) -> None:
+        while (due := self.next_due()) is not None and due <= self._now():
+            queued = heapq.heappop(self._due)[2]
+            self._leave(queued)
+            self._activate(queued)
+
+    def _due_time(self, queued: QueuedPod) -> float:
+        if queued.state == _BACKOFF:
+            return self._backoff_end(queued)
+        return queued.since + LONGEST_UNSCHEDULABLE if queued.state == _UNSCHEDULABLE else -1.0
+
+    def _backoff_end(self, queued: QueuedPod) -> float:
+        # The exponent is limited before the power is taken: attempts may go on for years.
+        doubled = self._initial_backoff * 2.0 ** min(max(queued.attempts - 1, 0), 32)
+        return queued.since + min(doubled, self._longest_backoff)
+
+    def _leave(self, queued: QueuedPod) -> None:
+        self._unschedulable.pop(queued.key, None)
+
+    def nominate(self, facts: PodFacts, node: str) -> None:
+        """The pod is to run on this node, once others are gone; "": on none."""
+        before = self._nominations.pop(facts.uid, None)
+        if before is not None:
+            del self._nominated[before][facts.uid]
+            if not self._nominated[before]:
+                del self._nominated[before]
+        if node:
+            self._nominations[facts.uid] = node
+            self._nominated.setdefault(node, {})[facts.uid] = facts
+
+    def _renominate(self, old: PodFacts, new: PodFacts) -> None:
+        """A nomination that is not written yet survives other changes of the pod."""
+        before, after = _nominated_node(old.pod), _nominated_node(new.pod)
+        kept = self._nominations.get(old.uid, "") if not before and not after else after
+        self.nominate(new, kept)
+
+    @property
+    def has_nominated(self) -> bool:
+        return bool(self._nominated)
+
+    def nominated(self, node: str) -> Collection[PodFacts]:
+        return self._nominated.get(node, {}).values()
+
+
+def _nominated_node(pod: Object) -> str:
+    name: str = pod.get("status", {}).get("nominatedNodeName", "")
+    return name
+
+
+_IGNORED: Final = ("resourceVersion", "generation", "managedFields", "finalizers")
+
+
+def _differs(old: Object, new: Object) -> bool:
+    """Whether anything changed that can make a difference: not the status."""
+    if old["spec"] != new["spec"]:
+        return True
+    before, after = (
+        {name: value for name, value in one["metadata"].items() if name not in _IGNORED} for one in (old, new)
+    )
+    return before != after

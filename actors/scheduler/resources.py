@@ -1,0 +1,219 @@
+"""The plugins of resources and images: what fits on a node, and how its free resources score.
+
+Scores count requests of a hundredth of what nodes offer, and round as v1.25 does: down, in whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from rewound.actors.messages import Object
+from rewound.actors.scheduler.nodes import NodeState, insufficient
+from rewound.actors.scheduler.plugins import (
+    MAX_SCORE,
+    NODE_ADD,
+    NODE_UPDATE,
+    POD_DELETE,
+    Failure,
+    Filter,
+    Plugin,
+    Prepared,
+    Score,
+    Surroundings,
+)
+from rewound.actors.scheduler.pods import CPU, MEMORY, PODS, PodFacts, amount, request_of
+
+Weights = Mapping[str, int]  # by resource
+# From (requested, allocatable, weight) of each resource to the score of the node.
+Strategy = Callable[[Sequence[tuple[int, int, int]]], int]
+DEFAULT_WEIGHTS: Final[Weights] = {CPU: 1, MEMORY: 1}
+
+
+class _FitFilter(Filter):
+    def __init__(self, pod: PodFacts, ignored: frozenset[str]) -> None:
+        self._requests, self._ignored = pod.shape.requests, ignored
+
+    def check(self, node: NodeState) -> Failure | None:
+        missing = insufficient(self._requests, node, self._ignored)
+        if not missing:
+            return None
+        reasons = ("Too many pods" if one == PODS else f"Insufficient {one}" for one in missing)
+        return Failure("NodeResourcesFit", tuple(reasons))
+
+
+class _ResourceScore(Score):
+    """What of the chosen resources would be requested with the pod on the node, by a strategy."""
+
+    def __init__(
+        self, pod: PodFacts, around: Surroundings, weights: Weights, strategy: Strategy, *, nonzero: bool
+    ) -> None:
+        self._strategy, self._nonzero = strategy, nonzero
+        shapes = around.cluster.shapes
+        self._wanted = [
+            (name, weight, wanted)
+            for name, weight in weights.items()
+            if (wanted := _request(pod.spec, name, nonzero=nonzero)) or not shapes.is_scalar(name)
+        ]
+
+    def key(self, node: NodeState) -> int:
+        found = []
+        for name, weight, wanted in self._wanted:
+            allocatable = node.allocatable.get(name, 0)
+            if allocatable:
+                found.append((self._requested(node, name) + wanted, allocatable, weight))
+        return self._strategy(found)
+
+    def _requested(self, node: NodeState, name: str) -> int:
+        if self._nonzero and name == CPU:
+            return node.nonzero_cpu
+        if self._nonzero and name == MEMORY:
+            return node.nonzero_memory
+        return node.requested.get(name, 0)
+
+    def scores(self, keys: Mapping[int, int]) -> Mapping[int, int]:
+        return {key: key for key in keys}
+
+
+def _request(spec: Object, name: str, *, nonzero: bool) -> int:
+    """What a pod requests for scores. Overhead counts in whole units, as in v1.25, of CPU too."""
+    total = sum(request_of(one, name, nonzero=nonzero) for one in spec["containers"])
+    initial = [request_of(one, name, nonzero=nonzero) for one in spec.get("initContainers", ())]
+    overhead = spec.get("overhead", {}).get(name)
+    return max([total, *initial]) + (amount("", overhead) if overhead is not None else 0)
+
+
+def least_allocated(resources: Sequence[tuple[int, int, int]]) -> int:
+    return _weighted(resources, lambda used, all_: 0 if used > all_ else (all_ - used) * MAX_SCORE // all_)
+
+
+def most_allocated(resources: Sequence[tuple[int, int, int]]) -> int:
+    return _weighted(resources, lambda used, all_: min(used, all_) * MAX_SCORE // all_)
+
+
+def _weighted(resources: Sequence[tuple[int, int, int]], score: Callable[[int, int], int]) -> int:
+    weights = sum(weight for _, _, weight in resources)
+    if not weights:
+        return 0
+    return sum(score(used, all_) * weight for used, all_, weight in resources) // weights
+
+
+def requested_to_capacity_ratio(shape: Sequence[tuple[int, int]]) -> Strategy:
+    """By a broken line through points of utilization in percent and score of 0 to 10."""
+    points = [(utilization, score * MAX_SCORE // 10) for utilization, score in shape]
+
+    def strategy(resources: Sequence[tuple[int, int, int]]) -> int:
+        total = weights = 0
+        for used, all_, weight in resources:
+            score = _on_line(points, 100 if used > all_ else used * 100 // all_)
+            if score > 0:
+                total += score * weight
+                weights += weight
+        return math.floor(total / weights + 0.5) if weights else 0
+
+    return strategy
+
+
+def _on_line(points: Sequence[tuple[int, int]], utilization: int) -> int:
+    for at, (right, score) in enumerate(points):
+        if utilization <= right:
+            if at == 0:
+                return points[0][1]
+            left, before = points[at - 1]
+            risen = (score - before) * (utilization - left)
+            return before + _towards_zero(risen, right - left)
+    return points[-1][1]
+
+
+def _towards_zero(number: int, divisor: int) -> int:
+    return number // divisor if number >= 0 else -(-number // divisor)
+
+
+def balanced(resources: Sequence[tuple[int, int, int]]) -> int:
+    """More where the resources are requested in equal parts."""
+    fractions = [min(used / all_, 1.0) for used, all_, _ in resources]
+    deviation = 0.0
+    if len(fractions) == 2:
+        deviation = abs((fractions[0] - fractions[1]) / 2)
+    elif len(fractions) > 2:
+        mean = sum(fractions) / len(fractions)
+        deviation = math.sqrt(sum((one - mean) ** 2 for one in fractions) / len(fractions))
+    return int((1 - deviation) * MAX_SCORE)
+
+
+class NodeResourcesFit(Plugin):
+    name, filters, scores = "NodeResourcesFit", True, True
+    wakes = frozenset([POD_DELETE, NODE_ADD, *NODE_UPDATE])
+
+    def __init__(
+        self,
+        strategy: Strategy = least_allocated,
+        weights: Weights = DEFAULT_WEIGHTS,
+        ignored: frozenset[str] = frozenset(),
+        ignored_groups: frozenset[str] = frozenset(),
+    ) -> None:
+        self._strategy, self._weights = strategy, weights
+        self._ignored, self._ignored_groups = ignored, ignored_groups
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        ignored = frozenset(
+            name
+            for name in pod.shape.requests
+            if around.cluster.shapes.is_extended(name)
+            and (name in self._ignored or name.split("/", 1)[0] in self._ignored_groups)
+        )
+        score = _ResourceScore(pod, around, self._weights, self._strategy, nonzero=True)
+        return Prepared(_FitFilter(pod, ignored), score)
+
+
+class NodeResourcesBalancedAllocation(Plugin):
+    name, scores = "NodeResourcesBalancedAllocation", True
+    wakes: frozenset[str] = frozenset()
+
+    def __init__(self, weights: Weights = DEFAULT_WEIGHTS) -> None:
+        self._weights = weights
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        return Prepared(score=_ResourceScore(pod, around, self._weights, balanced, nonzero=False))
+
+
+_MEGABYTE: Final = 1024 * 1024
+_SMALLEST: Final = 23 * _MEGABYTE
+_LARGEST: Final = 1000 * _MEGABYTE  # for each container
+
+
+class _ImageScore(Score):
+    """The sizes of images that the node has; those that few nodes have count less, so that no node is crowded."""
+
+    def __init__(self, images: Sequence[str], around: Surroundings) -> None:
+        cluster = around.cluster
+        self._images, self._nodes = images, len(cluster.nodes)
+        self._counts = {image: cluster.images[image] for image in images}
+
+    def key(self, node: NodeState) -> int:
+        total = sum(
+            int(node.images[image] * (self._counts[image] / self._nodes))
+            for image in self._images
+            if image in node.images
+        )
+        most = _LARGEST * len(self._images)
+        return MAX_SCORE * (min(max(total, _SMALLEST), most) - _SMALLEST) // (most - _SMALLEST)
+
+    def scores(self, keys: Mapping[int, int]) -> Mapping[int, int]:
+        return {key: key for key in keys}
+
+
+class ImageLocality(Plugin):
+    name, scores = "ImageLocality", True
+    wakes: frozenset[str] = frozenset()
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        images = [_with_tag(one.get("image", "")) for one in pod.spec["containers"]]
+        if not any(around.cluster.images[image] for image in images):
+            return Prepared()
+        return Prepared(score=_ImageScore(images, around))
+
+
+def _with_tag(image: str) -> str:
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -1,0 +1,511 @@
+"""The scheduler: it finds a node for every pod that has none, as kube-scheduler v1.25 does.
+
+Decisions are made one after the other in one pass without a wait (`_decide`), so that each knows of those before it;
+what they lead to is then written concurrently, so that one commit carries many bindings. The work queue has the key
+PASS for the pass, and the keys of the pods with something to write. Nothing runs while no pod waits that something
+may help.
+
+After a restart everything is found again in the objects: pods without a node wait, those with one count on it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import trio
+
+from rewound.actors.controllers.client import Client
+from rewound.actors.controllers.work_queue import WorkQueue
+from rewound.actors.errors import NotFound, RequestError
+from rewound.actors.identity import AUTHENTICATED, User
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.turns import Turn, next_turn
+from rewound.actors.scheduler.configuration import SchedulerConfiguration, default_configuration
+from rewound.actors.scheduler.evaluation import (
+    Diagnosis,
+    Evaluation,
+    Evaluations,
+    NoNodes,
+    Profile,
+    Unschedulable,
+)
+from rewound.actors.scheduler.matching import Selector, equality_selector, selector_of
+from rewound.actors.scheduler.nodes import Cluster, NodeState, insufficient
+from rewound.actors.scheduler.plugins import (
+    NODE_ADD,
+    NODE_ALLOCATABLE,
+    NODE_CONDITIONS,
+    NODE_LABELS,
+    NODE_TAINTS,
+    POD_ADD,
+    POD_DELETE,
+    POD_UPDATE,
+    SchedulingError,
+    Surroundings,
+)
+from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.scheduler.preemption import Outcome, Preemption
+from rewound.actors.scheduler.queue import Key, QueuedPod, SchedulingQueue
+from rewound.actors.scheduler.volume_objects import VolumeObjects
+from rewound.actors.selectors.nodes import NO_SCHEDULE, NodeRequirement, untolerated
+from rewound.actors.workloads.cache import controller_of
+from rewound.actors.workloads.controller import Parts
+from rewound.actors.workloads.recorder import Reporter
+from rewound.journal.records import Event
+
+logger = logging.getLogger(__name__)
+
+USER: Final = "system:kube-scheduler"
+PASS: Final[Key] = ("", "")
+# Decisions whose writes are on their way: enough for many commits, and a bound for their memory.
+MAX_IN_FLIGHT: Final = 1000
+_LONGEST_NOTE: Final = 1024  # of an Event
+
+
+@dataclass(slots=True)
+class Binding:
+    queued: QueuedPod
+    node: str
+
+
+@dataclass(slots=True)
+class Failed:
+    queued: QueuedPod
+    message: str
+    reason: str
+    outcome: Outcome
+
+
+class Scheduler:
+    name = "scheduler"
+    observed_types: frozenset[int] = frozenset()  # the cache reports changes
+
+    def __init__(self, parts: Parts, configuration: SchedulerConfiguration | None = None) -> None:
+        context, cache = parts.context, parts.cache
+        self._configuration = configuration or default_configuration()
+        self._names, self._clock, self._cache = context.names, context.clock, cache
+        user = User(USER, groups=(AUTHENTICATED,))
+        self._client = Client(context.directory, context.write_contexts, user, "kube-scheduler")
+        self._reporters = {
+            name: Reporter(parts.events, self._client, name) for name in self._configuration.profiles
+        }
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._pods, self._nodes = cache.collection("pods"), cache.collection("nodes")
+        self._namespaces = cache.collection("namespaces")
+        self._owners = {
+            ("v1", "ReplicationController"): cache.collection("replicationcontrollers"),
+            ("apps/v1", "ReplicaSet"): cache.collection("replicasets.apps"),
+            ("apps/v1", "StatefulSet"): cache.collection("statefulsets.apps"),
+        }
+        self._services = cache.collection("services")
+        self._budgets = cache.collection("poddisruptionbudgets.policy")
+        self._random = context.write_contexts.random
+        storage = context.names.group("storage")
+        self._volumes = VolumeObjects(
+            context.names,
+            claims=cache.collection("persistentvolumeclaims"),
+            volumes=cache.collection("persistentvolumes"),
+            classes=cache.collection(f"storageclasses.{storage}"),
+            csi_nodes=cache.collection(f"csinodes.{storage}"),
+            csi_drivers=cache.collection(f"csidrivers.{storage}"),
+            csi_capacities=cache.collection(f"csistoragecapacities.{storage}"),
+        )
+        self._work: dict[Key, list[Binding | Failed]] = {}
+        self._in_flight = 0
+        self._is_ready = False
+        self._begin()
+        self._listen()
+
+    def _begin(self) -> None:
+        configuration = self._configuration
+        self._cluster = Cluster(self._names)
+        self._pending = SchedulingQueue(
+            trio.current_time,
+            configuration.wakes(),
+            configuration.initial_backoff,
+            configuration.longest_backoff,
+        )
+        self._evaluations = Evaluations(self._cluster, self._random, configuration.percentage_of_nodes)
+        self._preemption = Preemption(self._cluster, self._random, self._clock.now, lambda: self._budgets)
+        self._namespace_labels: dict[str, Object] = {}
+        self._selectors: dict[Key | tuple[str, str, str], Selector] = {}
+        self._work.clear()
+        self._in_flight = 0
+
+    def _listen(self) -> None:
+        self._pods.listen(self._pod_changed)
+        self._nodes.listen(self._node_changed)
+        self._namespaces.listen(self._namespace_changed)
+        for collection in (self._services, *self._owners.values()):
+            collection.listen(self._selector_changed)
+
+    # --- the loop
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Nothing: the cache reports changes."""
+
+    async def catch_up(self) -> None:
+        self._is_ready = False
+        await self._cache.loaded()
+        self._begin()
+        for namespace in self._namespaces:
+            self._namespace_changed(None, namespace)
+        self._is_ready = True
+        for node in self._nodes:
+            self._node_changed(None, node)
+        for pod in self._pods:
+            self._pod_changed(None, pod)
+        self.queue.add(PASS)
+
+    async def reconcile(self, key: Key) -> None:
+        if key == PASS:
+            await self._pass()
+            return
+        for decision in self._work.pop(key, ()):
+            try:
+                if isinstance(decision, Binding):
+                    await self._bind(decision)
+                else:
+                    await self._report(decision)
+            finally:
+                self._in_flight -= 1
+        self.queue.add(PASS)
+
+    async def _pass(self) -> None:
+        turn = Turn()
+        while self._in_flight < MAX_IN_FLIGHT:
+            queued = self._pending.pop()
+            if queued is None:
+                break
+            self._decide(queued)
+            if turn.over():
+                await next_turn()
+                turn = Turn()
+        due = self._pending.next_due()
+        if due is not None:
+            self.queue.add_after(PASS, max(due - trio.current_time(), 0.0))
+
+    # --- one decision
+
+    def _decide(self, queued: QueuedPod) -> None:
+        pod = queued.facts
+        profile = self._configuration.profiles[pod.spec["schedulerName"]]
+        if pod.terminating:
+            self._event(
+                pod, "Warning", "FailedScheduling", f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
+            )
+            self._pending.delete(pod)
+            return
+        evaluation = None
+        try:
+            evaluation = self._evaluations.of(profile, pod, self._surroundings(pod))
+            node = self._evaluations.choose(evaluation, pod, self._nominated_for(pod))
+        except Unschedulable as wrong:
+            self._unschedulable(profile, queued, evaluation, wrong.diagnosis)
+        except NoNodes as wrong:
+            self._failed(queued, str(wrong), "Unschedulable", Outcome(nominate=""), frozenset())
+        except SchedulingError as wrong:
+            self._failed(queued, str(wrong), "SchedulerError", Outcome(nominate=""), frozenset())
+        else:
+            self._cluster.assume(pod, node.name)
+            self._pending.nominate(pod, "")
+            self._add_work(queued, Binding(queued, node.name))
+
+    def _unschedulable(
+        self, profile: Profile, queued: QueuedPod, evaluation: Evaluation | None, diagnosis: Diagnosis
+    ) -> None:
+        outcome, pod = Outcome(), queued.facts
+        if profile.preempts:
+            nominated = self._nominated_for(pod) or (lambda _: ())
+            outcome = self._preemption.attempt(profile, pod, evaluation, diagnosis, nominated)
+            diagnosis.after = outcome.message
+        self._failed(queued, diagnosis.message(), "Unschedulable", outcome, diagnosis.plugins)
+
+    def _failed(
+        self, queued: QueuedPod, message: str, reason: str, outcome: Outcome, plugins: frozenset[str]
+    ) -> None:
+        self._pending.add_unschedulable(queued, plugins)
+        if outcome.nominate is not None:
+            self._pending.nominate(queued.facts, outcome.nominate)
+        self._add_work(queued, Failed(queued, message, reason, outcome))
+
+    def _add_work(self, queued: QueuedPod, decision: Binding | Failed) -> None:
+        self._work.setdefault(queued.key, []).append(decision)
+        self._in_flight += 1
+        self.queue.add(queued.key)
+
+    def _nominated_for(self, pod: PodFacts) -> partial[Sequence[PodFacts]] | None:
+        """The pods of at least this priority that are to run on a node; None: nobody is to run anywhere."""
+        return partial(self._nominated, pod) if self._pending.has_nominated else None
+
+    def _nominated(self, pod: PodFacts, node: str) -> Sequence[PodFacts]:
+        to_come = self._pending.nominated(node)
+        return [one for one in to_come if one.priority >= pod.priority and one.uid != pod.uid]
+
+    def _surroundings(self, pod: PodFacts) -> Surroundings:
+        return Surroundings(self._cluster, self._volumes, self._namespace_labels, self._default_selector(pod))
+
+    def _default_selector(self, pod: PodFacts) -> Selector:
+        """Which pods the services and the controller of a pod select."""
+        owner = controller_of(pod.pod) or {}
+        key = pod.namespace, repr(pod.labels), owner.get("uid", "")
+        found = self._selectors.get(key)
+        if found is None:
+            found = self._selectors[key] = self._select(pod, owner)
+        return found
+
+    def _select(self, pod: PodFacts, owner: Object) -> Selector:
+        labels: dict[str, str] = {}
+        for service in self._services.in_namespace(pod.namespace):
+            wanted = service["spec"].get("selector")
+            if wanted and equality_selector(wanted).matches(pod.labels):
+                labels |= wanted
+        kind = owner.get("apiVersion", ""), owner.get("kind", "")
+        owners = self._owners.get(kind)
+        found = None if owners is None else owners.get(pod.namespace, owner["name"])
+        if found is None:
+            return equality_selector(labels)
+        selector = found["spec"].get("selector") or {}
+        if kind[1] == "ReplicationController":
+            return equality_selector(labels | selector)
+        return equality_selector(labels).and_also(selector_of(selector))
+
+    # --- what decisions lead to
+
+    async def _bind(self, decision: Binding) -> None:
+        pod, node = decision.queued.facts, decision.node
+        metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        binding = {"metadata": metadata, "target": {"kind": "Node", "name": node}}
+        try:
+            await self._client.submit(self._pods.definition, pod.namespace, pod.name, "binding", binding)
+        except RequestError as refused:
+            self._forget(decision, f"binding rejected: {refused}")
+            return
+        text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        self._event(pod, "Normal", "Scheduled", text, "Binding")
+
+    def _forget(self, decision: Binding, message: str) -> None:
+        """The pod does not run on the node after all, so another one may."""
+        queued = decision.queued
+        stored = self._stored(queued.facts)
+        if stored is not None and stored["spec"].get("nodeName"):
+            return  # somebody else assigned it
+        self._cluster.remove_pod(queued.facts.uid)
+        self._pending.move(POD_DELETE)
+        if stored is not None:
+            queued.facts = self._cluster.shapes.facts(stored)
+            self._failed(queued, message, "SchedulerError", Outcome(nominate=""), frozenset())
+
+    async def _report(self, decision: Failed) -> None:
+        pod, outcome = decision.queued.facts, decision.outcome
+        for victim in outcome.victims:
+            await self._preempt(victim, pod, outcome.nominate or "")
+        if outcome.victims and outcome.nominate:
+            for other in [
+                one for one in self._pending.nominated(outcome.nominate) if one.priority < pod.priority
+            ]:
+                await self._clear_nomination(other)
+        stored = self._stored(pod)
+        if stored is None or "nodeName" in stored["spec"]:
+            return
+        note = decision.message
+        if len(note) > _LONGEST_NOTE:
+            note = f"{note[: _LONGEST_NOTE - 4]} ..."
+        self._event(pod, "Warning", "FailedScheduling", note)
+        await self._update_status(stored, decision)
+
+    async def _preempt(self, victim: PodFacts, pod: PodFacts, node: str) -> None:
+        options = DeleteOptions(uid=victim.uid)
+        try:
+            await self._client.delete(self._pods.definition, victim.namespace, victim.name, options)
+        except RequestError as refused:
+            logger.info("%s/%s was not preempted: %s", victim.namespace, victim.name, refused)
+            return
+        reporter = self._reporters[pod.spec["schedulerName"]]
+        text = f"Preempted by a pod on node {node}"
+        reporter.event(
+            self._pods.definition, victim.pod, "Normal", "Preempted", text, "Preempting", related=pod.pod
+        )
+
+    async def _clear_nomination(self, pod: PodFacts) -> None:
+        self._pending.nominate(pod, "")
+        await self._patch_status(pod, {"nominatedNodeName": None})
+
+    async def _update_status(self, stored: Object, decision: Failed) -> None:
+        status, wanted = stored.get("status", {}), decision.outcome.nominate
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": decision.reason,
+            "message": decision.message,
+            "lastTransitionTime": seconds_text(self._clock.now()),
+        }
+        changes: Object = {}
+        before: Object = next(
+            (one for one in status.get("conditions", ()) if one["type"] == "PodScheduled"), {}
+        )
+        if before.get("status") == "False":
+            condition["lastTransitionTime"] = before["lastTransitionTime"]
+        if any(before.get(name) != value for name, value in condition.items()):
+            changes["conditions"] = [condition]
+        if wanted is not None and wanted != status.get("nominatedNodeName", ""):
+            changes["nominatedNodeName"] = wanted or None
+        if changes:
+            await self._patch_status(decision.queued.facts, changes)
+
+    async def _patch_status(self, pod: PodFacts, changes: Object) -> None:
+        patch = {"metadata": {"uid": pod.uid}, "status": changes}
+        try:
+            await self._client.patch(
+                self._pods.definition, pod.namespace, pod.name, patch, "strategic", "status"
+            )
+        except NotFound:
+            pass
+        except RequestError as refused:
+            logger.info("the status of pod %s/%s was not written: %s", pod.namespace, pod.name, refused)
+
+    def _event(
+        self, pod: PodFacts, event_type: str, reason: str, note: str, action: str = "Scheduling"
+    ) -> None:
+        reporter = self._reporters[pod.spec["schedulerName"]]
+        reporter.event(self._pods.definition, pod.pod, event_type, reason, note, action)
+
+    def _stored(self, pod: PodFacts) -> Object | None:
+        """The pod as it is now; None: it is gone."""
+        stored = self._pods.get(pod.namespace, pod.name)
+        return stored if stored is not None and stored["metadata"]["uid"] == pod.uid else None
+
+    # --- changes
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        if not self._is_ready:
+            return
+        if old is not None and new is not None and old["metadata"]["uid"] != new["metadata"]["uid"]:
+            self._pod_changed(old, None)
+            old = None
+        was, now = _placement(old), _placement(new)
+        if was == "waits" or now == "waits":
+            self._waiting_changed(old if was == "waits" else None, new if now == "waits" else None)
+        if was == "assigned" or now == "assigned":
+            self._assigned_changed(old if was == "assigned" else None, new if now == "assigned" else None)
+
+    def _waiting_changed(self, old: Object | None, new: Object | None) -> None:
+        for_us = self._configuration.profiles
+        if new is None:
+            assert old is not None
+            if old["spec"]["schedulerName"] in for_us:
+                self._pending.delete(self._cluster.shapes.facts(old))
+        elif new["spec"]["schedulerName"] in for_us and self._cluster.node_of(new["metadata"]["uid"]) is None:
+            facts = self._cluster.shapes.facts(new)
+            if old is None:
+                self._pending.add(facts)
+            else:
+                self._pending.update(facts)
+            self.queue.add(PASS)
+
+    def _assigned_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            assert old is not None
+            self._cluster.remove_pod(old["metadata"]["uid"])
+            self._move(POD_DELETE)
+            return
+        uid, node = new["metadata"]["uid"], new["spec"]["nodeName"]
+        if self._cluster.node_of(uid) == node and old is not None and not _pod_differs(old, new):
+            self._cluster.renew(new)
+        else:
+            self._cluster.assume(self._cluster.shapes.facts(new), node)
+        self._wake_near(POD_ADD if old is None else POD_UPDATE, new)
+
+    def _wake_near(self, change: str, pod: Object) -> None:
+        """Pods that want to be near others may have found them."""
+        facts = self._cluster.shapes.facts(pod)
+        namespace_labels = self._namespace_labels.get(facts.namespace, {})
+
+        def selects(other: PodFacts) -> bool:
+            terms = other.shape.required_affinity
+            return any(one.matches(facts.namespace, facts.labels, namespace_labels) for one in terms)
+
+        self._pending.move_if_near(change, selects)
+        self.queue.add(PASS)
+
+    def _node_changed(self, old: Object | None, new: Object | None) -> None:
+        if not self._is_ready:
+            return
+        if new is None:
+            assert old is not None
+            self._cluster.remove_node(old["metadata"]["name"])
+            return
+        self._cluster.set_node(new)
+        change = NODE_ADD if old is None else _node_change(old, new)
+        if change:
+            state = self._cluster.nodes[new["metadata"]["name"]]
+            self._move(change, partial(_might_fit, state))
+
+    def _namespace_changed(self, old: Object | None, new: Object | None) -> None:
+        stored = new or old
+        assert stored is not None
+        name = stored["metadata"]["name"]
+        labels = {} if new is None else new["metadata"].get("labels", {})
+        if self._namespace_labels.get(name) != labels:
+            self._namespace_labels[name] = labels
+            self._evaluations.clear()
+
+    def _selector_changed(self, old: Object | None, new: Object | None) -> None:
+        if old is None or new is None or old["spec"].get("selector") != new["spec"].get("selector"):
+            self._selectors.clear()
+
+    def _move(self, change: str, check: partial[bool] | None = None) -> None:
+        self._pending.move(change, check)
+        self.queue.add(PASS)
+
+
+def _placement(pod: Object | None) -> str:
+    """Pods that ended concern nobody."""
+    if pod is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return ""
+    return "assigned" if pod["spec"].get("nodeName") else "waits"
+
+
+def _pod_differs(old: Object, new: Object) -> bool:
+    """Whether a running pod counts for something else than before."""
+    before, after = old["metadata"], new["metadata"]
+    if before.get("labels") != after.get("labels"):
+        return True
+    if before.get("deletionTimestamp") != after.get("deletionTimestamp"):
+        return True
+    return bool(old["spec"] != new["spec"])
+
+
+def _node_change(old: Object, new: Object) -> str:
+    """What changed of a node that may help a pod; the first that v1.25 looks at."""
+    was, now = old.get("spec", {}), new.get("spec", {})
+    if was.get("unschedulable", False) and not now.get("unschedulable", False):
+        return NODE_TAINTS
+    before, after = old.get("status", {}), new.get("status", {})
+    if before.get("allocatable") != after.get("allocatable"):
+        return NODE_ALLOCATABLE
+    if old["metadata"].get("labels") != new["metadata"].get("labels"):
+        return NODE_LABELS
+    if was.get("taints") != now.get("taints"):
+        return NODE_TAINTS
+    return NODE_CONDITIONS if _conditions(before) != _conditions(after) else ""
+
+
+def _conditions(status: Object) -> dict[str, str]:
+    return {one["type"]: one["status"] for one in status.get("conditions", ())}
+
+
+def _might_fit(node: NodeState, pod: PodFacts) -> bool:
+    """Whether the pod is worth another attempt because of this node."""
+    if insufficient(pod.shape.requests, node):
+        return False
+    if not NodeRequirement.of_pod(pod.spec).matches(node.name, node.labels):
+        return False
+    if any(node.has_conflict(port) for port in pod.shape.ports):
+        return False
+    return untolerated(node.taints, pod.spec.get("tolerations", ()), (NO_SCHEDULE,)) is None

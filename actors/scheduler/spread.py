@@ -1,0 +1,236 @@
+"""PodTopologySpread: pods of one sort in equal numbers over zones, hosts or any other topology.
+
+Pods without constraints of their own get those of the profile, over the pods that their services and their controller
+select: hosts and zones, as a preference, unless the configuration says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from rewound.actors.messages import Object
+from rewound.actors.scheduler.matching import Selector, selector_of
+from rewound.actors.scheduler.nodes import NodeState
+from rewound.actors.scheduler.plugins import (
+    MAX_SCORE,
+    NODE_ADD,
+    NODE_LABELS,
+    POD_ADD,
+    POD_DELETE,
+    POD_UPDATE,
+    Failure,
+    Filter,
+    Plugin,
+    Prepared,
+    Score,
+    Surroundings,
+)
+from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.scheduler.tally import Part, Tally
+from rewound.actors.selectors.nodes import NodeRequirement
+
+NAME: Final = "PodTopologySpread"
+_UNEVEN_REASON: Final = "node(s) didn't match pod topology spread constraints"
+_UNEVEN: Final = Failure(NAME, (_UNEVEN_REASON,))
+_NO_LABEL: Final = Failure(NAME, (f"{_UNEVEN_REASON} (missing required label)",), False)
+_NO_DOMAIN: Final = 2**31 - 1  # the smallest number of pods where no node has the topology
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+SpreadKey = tuple[int | str | None, ...]
+
+
+class Constraint(NamedTuple):
+    max_skew: int
+    topology_key: str
+    selector: Selector
+
+
+def constraints_of(sent: Sequence[Object], action: str, selector: Selector | None = None) -> list[Constraint]:
+    """Those with this action when they cannot be met; with this selector, or each with its own."""
+    return [
+        Constraint(
+            one["maxSkew"],
+            one["topologyKey"],
+            selector_of(one.get("labelSelector")) if selector is None else selector,
+        )
+        for one in sent
+        if one["whenUnsatisfiable"] == action
+    ]
+
+
+def count(node: NodeState, namespace: str, selector: Selector) -> int:
+    """Pods of the namespace on the node that are selected and not about to go."""
+    return sum(
+        pod.namespace == namespace and not pod.terminating and selector.matches(pod.labels)
+        for pod in node.pods.values()
+    )
+
+
+class _Counted:
+    """What a node adds to the sums of its topologies."""
+
+    def __init__(self, pod: PodFacts, constraints: Sequence[Constraint], *, needs_all: bool) -> None:
+        self._namespace, self._constraints, self._needs_all = pod.namespace, constraints, needs_all
+        self._required = NodeRequirement.of_pod(pod.spec)
+        self._keys = [one.topology_key for one in constraints]
+
+    def __call__(self, node: NodeState) -> Part:
+        labels = node.labels
+        if self._needs_all and not all(key in labels for key in self._keys):
+            return {}
+        if not self._required.matches(node.name, labels):
+            return {}
+        counts: dict[Selector, int] = {}
+        for one in self._constraints:
+            if one.selector not in counts:
+                counts[one.selector] = count(node, self._namespace, one.selector)
+        return {
+            (one.topology_key, labels[one.topology_key]): counts[one.selector]
+            for one in self._constraints
+            if one.topology_key in labels
+        }
+
+
+class _SpreadFilter(Filter):
+    of_node_only = False
+
+    def __init__(self, pod: PodFacts, constraints: Sequence[Constraint], tally: Tally) -> None:
+        self._pod, self._constraints, self._tally = pod, constraints, tally
+        self._own = [one.selector.matches(pod.labels) for one in constraints]
+        self._least = self._smallest()
+
+    def check(self, node: NodeState) -> Failure | None:
+        for one, own in zip(self._constraints, self._own, strict=True):
+            value = node.labels.get(one.topology_key)
+            if value is None:
+                return _NO_LABEL
+            there = self._tally.sums.get((one.topology_key, value), 0)
+            if there + own - self._least[one.topology_key] > one.max_skew:
+                return _UNEVEN
+        return None
+
+    def assuming(self, node: NodeState) -> Filter:
+        return _SpreadFilter(self._pod, self._constraints, self._tally.assuming(node))
+
+    def refresh(self, names: Collection[str]) -> None:
+        self._tally.refresh(names)
+        self._least = self._smallest()
+
+    def _smallest(self) -> dict[str, int]:
+        least = {one.topology_key: _NO_DOMAIN for one in self._constraints}
+        for (key, _), number in self._tally.sums.items():
+            if number < least[key]:
+                least[key] = number
+        return least
+
+
+class _SpreadScore(Score):
+    """The fewer pods the topologies of a node have, the better; large topologies weigh more.
+
+    The key of a node has for each constraint the number of its own pods, if the topology is the host, or else the
+    value of its topology. None stands for a topology that the node lacks; a node that is left out has the key None.
+    """
+
+    def __init__(
+        self,
+        pod: PodFacts,
+        constraints: Sequence[Constraint],
+        tally: Tally | None,
+        hostname: str,
+        *,
+        needs_all: bool,
+    ) -> None:
+        self._namespace, self._constraints, self._tally = pod.namespace, constraints, tally
+        self._hostname, self._needs_all = hostname, needs_all
+
+    def key(self, node: NodeState) -> SpreadKey | None:
+        labels = node.labels
+        if self._needs_all and not all(one.topology_key in labels for one in self._constraints):
+            return None
+        return tuple(
+            count(node, self._namespace, one.selector)
+            if one.topology_key == self._hostname and one.topology_key in labels
+            else labels.get(one.topology_key)
+            for one in self._constraints
+        )
+
+    def scores(self, keys: Mapping[SpreadKey | None, int]) -> Mapping[SpreadKey | None, int]:
+        distinct = [key for key in keys if key is not None]
+        counted = sum(keys.values()) - keys.get(None, 0)
+        weights = []
+        for at, one in enumerate(self._constraints):
+            size = counted if one.topology_key == self._hostname else len({key[at] for key in distinct})
+            weights.append(math.log(size + 2))
+        raw = {key: self._raw(key, weights) for key in distinct}
+        least, most = min(raw.values(), default=0), max(raw.values(), default=0)
+        found: dict[SpreadKey | None, int] = {None: 0}
+        for key, value in raw.items():
+            found[key] = MAX_SCORE * (most + least - value) // most if most else MAX_SCORE
+        return found
+
+    def _raw(self, key: SpreadKey, weights: Sequence[float]) -> int:
+        score = 0.0
+        for one, value, weight in zip(self._constraints, key, weights, strict=True):
+            if value is None:
+                continue
+            number = value if isinstance(value, int) else self._there(one.topology_key, value)
+            score += number * weight + (one.max_skew - 1)
+        return math.floor(score + 0.5)
+
+    def _there(self, key: str, value: str) -> int:
+        return 0 if self._tally is None else self._tally.sums.get((key, value), 0)
+
+    def refresh(self, names: Collection[str]) -> None:
+        if self._tally is not None:
+            self._tally.refresh(names)
+
+
+class _Even(Score):
+    """Without constraints all nodes are equally good."""
+
+    def key(self, node: NodeState) -> None:
+        return None
+
+    def scores(self, keys: Mapping[None, int]) -> Mapping[None, int]:
+        return {None: MAX_SCORE}
+
+
+class PodTopologySpread(Plugin):
+    name, filters, scores = NAME, True, True
+    wakes = frozenset([POD_ADD, POD_UPDATE, POD_DELETE, NODE_ADD, NODE_LABELS])
+
+    def __init__(self, defaults: Sequence[Object] | None = None) -> None:
+        """`defaults`: for pods without constraints; None: those of the system."""
+        self._defaults = defaults
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        hard, soft, needs_all = self._constraints(pod, around)
+        cluster = around.cluster
+        prepared = Prepared(score=_Even())
+        if hard:
+            counted = _Counted(pod, hard, needs_all=True)
+            prepared.filter = _SpreadFilter(pod, hard, Tally(cluster, counted))
+        if soft:
+            wide = [one for one in soft if one.topology_key != cluster.hostname_key]
+            # All keys decide whether a node counts, those of hosts too.
+            part = _Counted(pod, soft if needs_all else wide, needs_all=needs_all)
+            tally = Tally(cluster, part) if wide else None
+            prepared.score = _SpreadScore(pod, soft, tally, cluster.hostname_key, needs_all=needs_all)
+        return prepared
+
+    def _constraints(
+        self, pod: PodFacts, around: Surroundings
+    ) -> tuple[list[Constraint], list[Constraint], bool]:
+        own = pod.spec.get("topologySpreadConstraints")
+        if own:
+            return constraints_of(own, HARD), constraints_of(own, SOFT), True
+        selector = around.default_selector
+        if selector.is_empty:
+            return [], [], True
+        if self._defaults is not None:
+            hard = constraints_of(self._defaults, HARD, selector)
+            return hard, constraints_of(self._defaults, SOFT, selector), True
+        cluster = around.cluster
+        soft = [Constraint(3, cluster.hostname_key, selector), Constraint(5, cluster.zone_key, selector)]
+        return [], soft, False

@@ -1,0 +1,570 @@
+"""The plugins of volumes: claims that are bound or can be, zones of volumes, disks that one pod can have, and limits.
+
+A claim of a class with WaitForFirstConsumer is bound when a pod that uses it is scheduled: `VolumeChoice` says with
+which volumes, or that they are to be provisioned for the node. Volumes of in-tree plugins are taken as they are:
+v1.25 would translate those that a CSI driver took over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from rewound.actors.messages import Object
+from rewound.actors.scheduler.matching import selector_of
+from rewound.actors.scheduler.nodes import NodeState
+from rewound.actors.scheduler.plugins import (
+    NODE_ADD,
+    NODE_LABELS,
+    POD_DELETE,
+    Failure,
+    Filter,
+    Plugin,
+    Prepared,
+    Refusal,
+    SchedulingError,
+    Surroundings,
+)
+from rewound.actors.scheduler.pods import PodFacts, amount
+from rewound.actors.scheduler.volume_objects import VolumeObjects
+from rewound.actors.selectors.nodes import NodeSelector
+
+CLAIM_ADD, CLAIM_UPDATE, VOLUME_ADD, VOLUME_UPDATE = (
+    "claim added",
+    "claim updated",
+    "volume added",
+    "volume updated",
+)
+CLASS_ADD, CLASS_UPDATE = "storage class added", "storage class updated"
+CSI_NODE_ADD, CSI_NODE_UPDATE = "CSI node added", "CSI node updated"
+CSI_DRIVER_ADD, CSI_DRIVER_UPDATE = "CSI driver added", "CSI driver updated"
+CAPACITY_ADD, CAPACITY_UPDATE = "storage capacity added", "storage capacity updated"
+
+_NODE_CONFLICT: Final = "node(s) had volume node affinity conflict"
+_BIND_CONFLICT: Final = "node(s) didn't find available persistent volumes to bind"
+_NO_SPACE: Final = "node(s) did not have enough free storage"
+_NO_VOLUME: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+
+def claim_names(pod: PodFacts) -> list[tuple[str, bool]]:
+    """The claims of a pod, and whether each is of an ephemeral volume."""
+    found = []
+    for volume in pod.shape.volumes:
+        if "persistentVolumeClaim" in volume:
+            found.append((volume["persistentVolumeClaim"].get("claimName", ""), False))
+        elif "ephemeral" in volume:
+            found.append((f"{pod.name}-{volume['name']}", True))
+    return found
+
+
+@dataclass(slots=True)
+class VolumeChoice:
+    """What a node means for the claims of a pod that are not bound yet."""
+
+    reasons: list[str] = field(default_factory=list)
+    bindings: list[tuple[Object, Object]] = field(default_factory=list)  # claim and volume
+    provisions: list[Object] = field(default_factory=list)  # claims
+
+
+class BindingFilter(Filter):
+    of_node_only = False
+
+    def __init__(self, objects: VolumeObjects, bound: list[Object], unbound: list[Object]) -> None:
+        self._objects, self._bound = objects, bound
+        self._unbound = unbound
+
+    def check(self, node: NodeState) -> Failure | None:
+        reasons = self.choose(node).reasons
+        return Failure("VolumeBinding", tuple(reasons), False) if reasons else None
+
+    def choose(self, node: NodeState) -> VolumeChoice:
+        choice = VolumeChoice()
+        matches, found = self._bound_volumes_match(node)
+        satisfied = enough = True
+        if self._unbound:
+            satisfied, enough = self._find(node, choice)
+        if not matches:
+            choice.reasons.append(_NODE_CONFLICT)
+        if not satisfied:
+            choice.reasons.append(_BIND_CONFLICT)
+        if not enough:
+            choice.reasons.append(_NO_SPACE)
+        if not found:
+            choice.reasons.append(_NO_VOLUME)
+        return choice
+
+    def _bound_volumes_match(self, node: NodeState) -> tuple[bool, bool]:
+        for claim in self._bound:
+            volume = self._objects.volume(claim["spec"]["volumeName"])
+            if volume is None:
+                return True, False
+            if not reaches(volume, node):
+                return False, True
+        return True, True
+
+    def _find(self, node: NodeState, choice: VolumeChoice) -> tuple[bool, bool]:
+        """Volumes for the claims; returns whether all can be had, and whether there is space to provision."""
+        selected = self._objects.names.key("selected-node", "volume")
+        matching, provisions = [], []
+        for claim in self._unbound:
+            chosen = claim["metadata"].get("annotations", {}).get(selected)
+            if chosen is None:
+                matching.append(claim)
+            elif chosen != node.name:
+                return False, True
+            else:
+                provisions.append(claim)
+        taken: set[str] = set()
+        for claim in sorted(matching, key=_size):
+            volume = matching_volume(self._objects, claim, node, taken)
+            if volume is None:
+                provisions.append(claim)
+            else:
+                taken.add(volume["metadata"]["name"])
+                choice.bindings.append((claim, volume))
+        return self._provision(node, provisions, choice) if provisions else (True, True)
+
+    def _provision(self, node: NodeState, claims: list[Object], choice: VolumeChoice) -> tuple[bool, bool]:
+        for claim in claims:
+            name = self._objects.class_of(claim)
+            where = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+            if not name:
+                raise SchedulingError(f'running "VolumeBinding" filter plugin: no class for claim "{where}"')
+            made = self._objects.storage_class(name)
+            if made is None:
+                text = f'failed to find storage class "{name}"'
+                raise SchedulingError(f'running "VolumeBinding" filter plugin: {text}')
+            provisioner = made.get("provisioner", "")
+            if not provisioner or provisioner == self._objects.names.key("no-provisioner"):
+                return False, True
+            if not _is_allowed(made.get("allowedTopologies", ()), node):
+                return False, True
+            if not self._has_capacity(provisioner, claim, made, node):
+                return True, False
+            choice.provisions.append(claim)
+        return True, True
+
+    def _has_capacity(self, provisioner: str, claim: Object, made: Object, node: NodeState) -> bool:
+        quantity = claim["spec"].get("resources", {}).get("requests", {}).get("storage")
+        driver = self._objects.csi_drivers.get("", provisioner)
+        if quantity is None or driver is None or not driver["spec"].get("storageCapacity"):
+            return True
+        return any(
+            one.get("storageClassName") == made["metadata"]["name"]
+            and _is_enough(one, amount("", quantity))
+            and one.get("nodeTopology") is not None
+            and selector_of(one["nodeTopology"]).matches(node.labels)
+            for one in self._objects.csi_capacities
+        )
+
+
+def reaches(volume: Object, node: NodeState) -> bool:
+    """Whether the volume can be used on the node, by its node affinity."""
+    required = volume["spec"].get("nodeAffinity", {}).get("required")
+    if required is None:
+        return True
+    return any(term.labels.matches(node.labels) for term in NodeSelector.compile(required).terms)
+
+
+def matching_volume(objects: VolumeObjects, claim: Object, node: NodeState, taken: set[str]) -> Object | None:
+    """The smallest volume that does for the claim on this node."""
+    wanted, wanted_class = _size(claim), objects.class_of(claim)
+    selector = claim["spec"].get("selector")
+    smallest: Object | None = None
+    for volume in objects.every_volume():
+        spec, metadata = volume["spec"], volume["metadata"]
+        if metadata["name"] in taken or objects.class_of(volume) != wanted_class:
+            continue
+        mine = is_bound_to(volume, claim)
+        if spec.get("claimRef") is not None and not mine:
+            continue
+        if _capacity(volume) < wanted or "deletionTimestamp" in metadata:
+            continue
+        if spec.get("volumeMode", "Filesystem") != claim["spec"].get("volumeMode", "Filesystem"):
+            continue
+        if mine:
+            return volume if reaches(volume, node) else None
+        if volume.get("status", {}).get("phase") != "Available" or not reaches(volume, node):
+            continue
+        if selector is not None and not selector_of(selector).matches(metadata.get("labels", {})):
+            continue
+        if not set(claim["spec"].get("accessModes", ())) <= set(spec.get("accessModes", ())):
+            continue
+        if smallest is None or _capacity(volume) < _capacity(smallest):
+            smallest = volume
+    return smallest
+
+
+def is_bound_to(volume: Object, claim: Object) -> bool:
+    reference, metadata = volume["spec"].get("claimRef"), claim["metadata"]
+    if reference is None:
+        return False
+    if (reference.get("name"), reference.get("namespace")) != (metadata["name"], metadata["namespace"]):
+        return False
+    return reference.get("uid", "") in ("", metadata["uid"])
+
+
+def _size(claim: Object) -> int:
+    return amount("", claim["spec"].get("resources", {}).get("requests", {}).get("storage", "0"))
+
+
+def _capacity(volume: Object) -> int:
+    return amount("", volume["spec"].get("capacity", {}).get("storage", "0"))
+
+
+def _is_allowed(topologies: Iterable[Object], node: NodeState) -> bool:
+    terms = list(topologies)
+    if not terms:
+        return True
+    return any(
+        term.get("matchLabelExpressions")
+        and all(node.labels.get(one["key"]) in one["values"] for one in term["matchLabelExpressions"])
+        for term in terms
+    )
+
+
+def _is_enough(capacity: Object, size: int) -> bool:
+    limit = capacity.get("maximumVolumeSize", capacity.get("capacity"))
+    return limit is not None and amount("", limit) >= size
+
+
+class VolumeBinding(Plugin):
+    name, filters = "VolumeBinding", True
+    wakes = frozenset(
+        [
+            CLASS_ADD,
+            CLASS_UPDATE,
+            CLAIM_ADD,
+            CLAIM_UPDATE,
+            VOLUME_ADD,
+            VOLUME_UPDATE,
+            NODE_ADD,
+            NODE_LABELS,
+            CSI_NODE_ADD,
+            CSI_NODE_UPDATE,
+            CSI_DRIVER_ADD,
+            CSI_DRIVER_UPDATE,
+            CAPACITY_ADD,
+            CAPACITY_UPDATE,
+        ]
+    )
+
+    def __init__(self, bind_timeout: float = 600.0) -> None:
+        self.bind_timeout = bind_timeout
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        claims = claim_names(pod)
+        if not claims:
+            return Prepared()
+        objects = around.volumes
+        found = [self._claim(pod, objects, name, is_ephemeral) for name, is_ephemeral in claims]
+        bound = [one for one in found if objects.is_bound(one)]
+        unbound = [one for one in found if not objects.is_bound(one)]
+        if not all(_waits(objects, one) for one in unbound):
+            text = "pod has unbound immediate PersistentVolumeClaims"
+            raise Refusal(Failure(self.name, (text,), False))
+        return Prepared(BindingFilter(objects, bound, unbound))
+
+    def _claim(self, pod: PodFacts, objects: VolumeObjects, name: str, is_ephemeral: bool) -> Object:
+        claim = objects.claim(pod.namespace, name)
+        if claim is None and is_ephemeral:
+            wrong = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        elif claim is None:
+            wrong = f'persistentvolumeclaim "{name}" not found'
+        elif claim.get("status", {}).get("phase") == "Lost":
+            volume = claim["spec"].get("volumeName", "")
+            wrong = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
+        elif "deletionTimestamp" in claim["metadata"]:
+            wrong = f'persistentvolumeclaim "{name}" is being deleted'
+        elif is_ephemeral and not _is_controlled_by(claim, pod):
+            of = f"{pod.namespace}/{pod.name}"
+            wrong = f"PVC {pod.namespace}/{name} was not created for pod {of} (pod is not owner)"
+        else:
+            return claim
+        raise Refusal(Failure(self.name, (wrong,), False))
+
+
+def _waits(objects: VolumeObjects, claim: Object) -> bool:
+    """Whether the claim is to be bound when a pod is scheduled."""
+    made = objects.storage_class(objects.class_of(claim))
+    if made is None or claim["spec"].get("volumeName"):
+        return False
+    return bool(made.get("volumeBindingMode") == "WaitForFirstConsumer")
+
+
+def _is_controlled_by(claim: Object, pod: PodFacts) -> bool:
+    owners = claim["metadata"].get("ownerReferences", ())
+    return any(one.get("controller") and one["uid"] == pod.uid for one in owners)
+
+
+class _ZoneFilter(Filter):
+    of_node_only = False
+
+    def __init__(self, pod: PodFacts, around: Surroundings) -> None:
+        self._pod, self._objects = pod, around.volumes
+        cluster = around.cluster
+        self._keys = cluster.old_zone_key, cluster.old_region_key, cluster.zone_key, cluster.region_key
+
+    def check(self, node: NodeState) -> Failure | None:
+        if not any(key in node.labels for key in self._keys):
+            return None
+        for volume in self._pod.shape.volumes:
+            if "persistentVolumeClaim" in volume:
+                wrong = self._wrong(volume["persistentVolumeClaim"].get("claimName", ""), node)
+                if wrong:
+                    return Failure("VolumeZone", (wrong,), False)
+        return None
+
+    def _wrong(self, name: str, node: NodeState) -> str:
+        if not name:
+            return "PersistentVolumeClaim had no name"
+        claim = self._objects.claim(self._pod.namespace, name)
+        if claim is None:
+            return f'persistentvolumeclaim "{name}" not found'
+        volume_name = claim["spec"].get("volumeName", "")
+        if not volume_name:
+            return self._unbound(claim)
+        volume = self._objects.volume(volume_name)
+        if volume is None:
+            return f'persistentvolume "{volume_name}" not found'
+        labels = volume["metadata"].get("labels", {})
+        for key in self._keys:
+            zones = set(labels.get(key, "").split("__"))
+            if key in labels and "" not in zones and node.labels.get(key, "") not in zones:
+                return "node(s) had no available volume zone"
+        return ""
+
+    def _unbound(self, claim: Object) -> str:
+        name = self._objects.class_of(claim)
+        if not name:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        made = self._objects.storage_class(name)
+        if made is None:
+            return f'storageclass.{self._objects.names.group("storage")} "{name}" not found'
+        mode = made.get("volumeBindingMode")
+        if mode is None:
+            return f'VolumeBindingMode not set for StorageClass "{name}"'
+        return "" if mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
+
+
+class VolumeZone(Plugin):
+    name, filters = "VolumeZone", True
+    wakes = frozenset([CLASS_ADD, NODE_ADD, NODE_LABELS, CLAIM_ADD, VOLUME_ADD, VOLUME_UPDATE])
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        return Prepared(_ZoneFilter(pod, around)) if pod.shape.volumes else Prepared()
+
+
+_DISK_CONFLICT: Final = Failure("VolumeRestrictions", ("node(s) had no available disk",))
+_DISKS: Final = ("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd")
+
+
+class _DiskFilter(Filter):
+    def __init__(self, disks: list[Object]) -> None:
+        self._disks = disks
+
+    def check(self, node: NodeState) -> Failure | None:
+        for pod in node.pods.values():
+            for held in pod.shape.volumes:
+                if any(_conflicts(disk, held) for disk in self._disks):
+                    return _DISK_CONFLICT
+        return None
+
+
+def _conflicts(wanted: Object, held: Object) -> bool:
+    kind = next((one for one in _DISKS if one in wanted and one in held), None)
+    if kind is None:
+        return False
+    one, other = wanted[kind], held[kind]
+    both_read = bool(one.get("readOnly") and other.get("readOnly"))
+    match kind:
+        case "gcePersistentDisk":
+            return one["pdName"] == other["pdName"] and not both_read
+        case "awsElasticBlockStore":
+            return bool(one["volumeID"] == other["volumeID"])
+        case "iscsi":
+            return one["iqn"] == other["iqn"] and not both_read
+    same = one.get("pool", "rbd") == other.get("pool", "rbd") and one["image"] == other["image"]
+    return same and bool(set(one["monitors"]) & set(other["monitors"])) and not both_read
+
+
+class VolumeRestrictions(Plugin):
+    name, filters = "VolumeRestrictions", True
+    wakes = frozenset([POD_DELETE, NODE_ADD, CLAIM_ADD, CLAIM_UPDATE])
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        disks = [one for one in pod.shape.volumes if any(kind in one for kind in _DISKS)]
+        return Prepared(_DiskFilter(disks)) if disks else Prepared()
+
+
+_TOO_MANY: Final = "node(s) exceed max volume count"
+_ATTACHABLE: Final = "attachable-volumes-"
+_LONGEST_RESOURCE: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class DiskKind:
+    """A sort of disk of which a node can have so many."""
+
+    plugin: str
+    source: str  # the field of volumes
+    identity: str  # its field that names the disk
+    resource: str
+    provisioner: str
+    limit: int
+
+
+DISK_KINDS: Final = {
+    one.plugin: one
+    for one in (
+        DiskKind("EBSLimits", "awsElasticBlockStore", "volumeID", "aws-ebs", "aws-ebs", 39),
+        DiskKind("GCEPDLimits", "gcePersistentDisk", "pdName", "gce-pd", "gce-pd", 16),
+        DiskKind("AzureDiskLimits", "azureDisk", "diskName", "azure-disk", "azure-disk", 16),
+        DiskKind("CinderLimits", "cinder", "volumeID", "cinder", "cinder", 256),
+    )
+}
+# Instances of this sort have fewer places for disks.
+_NITRO: Final = re.compile(r"^[cmr]5.*|t3|z1d")
+_NITRO_LIMIT: Final = 25
+
+
+class _DiskLimitFilter(Filter):
+    of_node_only = False
+
+    def __init__(self, kind: DiskKind, pod: PodFacts, around: Surroundings) -> None:
+        self._kind, self._objects, self._names = kind, around.volumes, around.cluster.names
+        self._wanted = self._disks(pod)
+
+    def check(self, node: NodeState) -> Failure | None:
+        if not self._wanted or self._is_migrated(node):
+            return None
+        held = {disk for pod in node.pods.values() for disk in self._disks(pod)}
+        limit = node.allocatable.get(_ATTACHABLE + self._kind.resource, self._limit(node))
+        return Failure(self._kind.plugin, (_TOO_MANY,)) if len(held | self._wanted) > limit else None
+
+    def _disks(self, pod: PodFacts) -> set[str]:
+        source, identity = self._kind.source, self._kind.identity
+        found = {one[source][identity] for one in pod.shape.volumes if source in one}
+        for name, _ in claim_names(pod):
+            claim = self._objects.claim(pod.namespace, name)
+            if claim is None:
+                continue
+            volume = self._objects.volume(claim["spec"].get("volumeName", ""))
+            if volume is None:
+                if self._is_provisioned(claim):
+                    found.add(f"{pod.namespace}/{name}")
+            elif source in volume["spec"]:
+                found.add(volume["spec"][source][identity])
+        return found
+
+    def _is_provisioned(self, claim: Object) -> bool:
+        made = self._objects.storage_class(claim["spec"].get("storageClassName", ""))
+        return made is not None and made.get("provisioner") == self._names.key(self._kind.provisioner)
+
+    def _is_migrated(self, node: NodeState) -> bool:
+        return self._names.key(self._kind.provisioner) in migrated_plugins(self._objects, node)
+
+    def _limit(self, node: NodeState) -> int:
+        if self._kind.plugin == "EBSLimits":
+            keys = self._names.key("instance-type", "beta"), self._names.key("instance-type", "node")
+            if any(_NITRO.search(node.labels.get(key, "")) for key in keys):
+                return _NITRO_LIMIT
+        return self._kind.limit
+
+
+def migrated_plugins(objects: VolumeObjects, node: NodeState) -> frozenset[str]:
+    """The in-tree plugins whose volumes a CSI driver serves on the node."""
+    csi_node = objects.csi_nodes.get("", node.name)
+    if csi_node is None:
+        return frozenset()
+    annotations = csi_node["metadata"].get("annotations", {})
+    return frozenset(annotations.get(objects.names.key("migrated-plugins", "storage.alpha"), "").split(","))
+
+
+class DiskLimits(Plugin):
+    filters = True
+    wakes = frozenset([NODE_ADD, POD_DELETE])
+
+    def __init__(self, kind: DiskKind) -> None:
+        self.name, self._kind = kind.plugin, kind
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        if not pod.shape.volumes:
+            return Prepared()
+        return Prepared(_DiskLimitFilter(self._kind, pod, around))
+
+
+class _CsiLimitFilter(Filter):
+    of_node_only = False
+
+    def __init__(self, pod: PodFacts, around: Surroundings) -> None:
+        self._objects = around.volumes
+        self._wanted = self._attached(pod)
+
+    def check(self, node: NodeState) -> Failure | None:
+        limits = self._limits(node) if self._wanted else {}
+        if not limits:
+            return None
+        held: dict[str, str] = {}
+        for pod in node.pods.values():
+            held |= self._attached(pod)
+        added = {handle: driver for handle, driver in self._wanted.items() if handle not in held}
+        for driver in set(added.values()):
+            limit = limits.get(driver)
+            number = sum(one == driver for one in (*held.values(), *added.values()))
+            if limit is not None and number > limit:
+                return Failure("NodeVolumeLimits", (_TOO_MANY,))
+        return None
+
+    def _attached(self, pod: PodFacts) -> dict[str, str]:
+        """The drivers of the pod's volumes, by the handles of these."""
+        found = {}
+        for name, _ in claim_names(pod):
+            claim = self._objects.claim(pod.namespace, name)
+            if claim is None:
+                continue
+            driver, handle = self._driver(claim)
+            if driver and handle:
+                found[f"{driver}/{handle}"] = attach_limit_key(driver)
+        return found
+
+    def _driver(self, claim: Object) -> tuple[str, str]:
+        volume = self._objects.volume(claim["spec"].get("volumeName", ""))
+        if volume is not None:
+            source = volume["spec"].get("csi", {})
+            return source.get("driver", ""), source.get("volumeHandle", "")
+        made = self._objects.storage_class(self._objects.class_of(claim))
+        if made is None:
+            return "", ""
+        provisioner: str = made.get("provisioner", "")
+        if provisioner.startswith(self._objects.names.key("")):
+            return "", ""
+        return provisioner, f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+
+    def _limits(self, node: NodeState) -> Mapping[str, int]:
+        limits = {name: value for name, value in node.allocatable.items() if name.startswith(_ATTACHABLE)}
+        csi_node = self._objects.csi_nodes.get("", node.name)
+        for driver in (csi_node or {}).get("spec", {}).get("drivers", ()):
+            number = driver.get("allocatable", {}).get("count")
+            if number is not None:
+                limits[attach_limit_key(driver["name"])] = number
+        return limits
+
+
+def attach_limit_key(driver: str) -> str:
+    """The resource that limits the volumes of a driver; long names are cut and hashed."""
+    prefix = f"{_ATTACHABLE}csi-"
+    if len(prefix) + len(driver) < _LONGEST_RESOURCE:
+        return prefix + driver
+    return prefix + driver[:23] + hashlib.sha1(driver.encode(), usedforsecurity=False).hexdigest()[:16]
+
+
+class NodeVolumeLimits(Plugin):
+    name, filters = "NodeVolumeLimits", True
+    wakes = frozenset([CSI_NODE_ADD, POD_DELETE])
+
+    def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
+        return Prepared(_CsiLimitFilter(pod, around)) if claim_names(pod) else Prepared()
