@@ -175,8 +175,8 @@ class Rollout:
         if not self._is_rolling:
             return 0, 0
         update = self._spec["strategy"].get("rollingUpdate") or {}
-        surge = -_share(update.get("maxSurge", 0), -self._replicas)  # rounded up
-        unavailable = _share(update.get("maxUnavailable", 0), self._replicas)
+        surge = _share(update.get("maxSurge", 0), self._replicas, rounded_by=99)
+        unavailable = _share(update.get("maxUnavailable", 0), self._replicas, rounded_by=0)
         if not surge and not unavailable:
             unavailable = 1  # percentages of a few replicas are none; a rollout must be able to begin
         return surge, min(unavailable, self._replicas)
@@ -634,11 +634,11 @@ def _longer_history(history: str, revision: str) -> str:
     return ",".join(revisions)
 
 
-def _share(value: int | str, replicas: int) -> int:
-    """A number, or a percentage of the replicas, rounded down; of a negative number of them, the negative number."""
+def _share(value: int | str, replicas: int, *, rounded_by: int) -> int:
+    """A number, or a percentage of the replicas: rounded down by 0, up by 99."""
     if isinstance(value, str):
-        return int(value.removesuffix("%")) * replicas // 100
-    return value if replicas >= 0 else -value
+        return (int(value.removesuffix("%")) * replicas + rounded_by) // 100
+    return value
 
 
 def _number(text: str | None) -> int | None:
