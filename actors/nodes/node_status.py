@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
@@ -93,29 +93,27 @@ def new_lease(node: Object, renewed: str) -> Object:
 
 
 def _conditions(old: Sequence[Object], now: int) -> list[Object]:
-    """The four conditions of a kubelet; others stay. One that is as it should be keeps its times."""
+    """The four conditions of a kubelet where they are missing, or Unknown because the node was silent.
+
+    Others stay, and so does what somebody has set by hand: that is how a test makes a node sick.
+    """
     wanted = {kind: (kind, status, reason, message) for kind, status, reason, message in HEALTHY}
     conditions = []
     for one in old:
         healthy = wanted.pop(one["type"], None)
-        if healthy is None or healthy == tuple(
-            one.get(part) for part in ("type", "status", "reason", "message")
-        ):
-            conditions.append(one)
-        else:
-            conditions.append(_condition(healthy, one, now))
-    return [*conditions, *(_condition(healthy, None, now) for healthy in wanted.values())]
+        is_silent = one["status"] == "Unknown"
+        conditions.append(_condition(healthy, now) if healthy is not None and is_silent else one)
+    return [*conditions, *(_condition(healthy, now) for healthy in wanted.values())]
 
 
-def _condition(healthy: tuple[str, str, str, str], old: Object | None, now: int) -> Object:
+def _condition(healthy: tuple[str, str, str, str], now: int) -> Object:
     kind, status, reason, message = healthy
     text = seconds_text(now)
-    since: Any = text if old is None or old["status"] != status else old["lastTransitionTime"]
     return {
         "type": kind,
         "status": status,
         "lastHeartbeatTime": text,
-        "lastTransitionTime": since,
+        "lastTransitionTime": text,
         "reason": reason,
         "message": message,
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlencode
 
@@ -25,6 +26,7 @@ from rewound.actors.kinds.schema.fields import BOOL, INT64, STRING, TIME, ListOf
 from rewound.actors.kinds.validation import NEGATIVE, FieldErrors, collect, forbidden, invalid
 from rewound.actors.kinds.values.times import canonical_seconds
 from rewound.actors.messages import Object
+from rewound.actors.nodes.agent import Ran, log_of, run_command
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.reads import Reads
@@ -37,6 +39,7 @@ from rewound.gateway.proxy.forward import Adapter, Forward
 from rewound.gateway.proxy.locations import Kubelets, Locations
 from rewound.gateway.proxy.logs import LogAdapter
 from rewound.gateway.proxy.rewriting import PageAdapter
+from rewound.gateway.proxy.simulated import SimulatedSession
 from rewound.gateway.proxy.upstream import Target
 from rewound.gateway.settings.settings import ProxySettings
 
@@ -115,6 +118,8 @@ class Connects:
         """exec, attach and portforward: upgrades that the kubelet of the pod's node serves."""
         route = context.route
         pod = self._locations.read_pod(route.namespace, route.name)
+        if self._locations.is_simulated(pod):
+            return self._simulated_stream(context, action, pod, options)
         path = f"{route.namespace}/{route.name}"
         if action == "portforward":
             ports = ",".join(str(one) for one in options.get("ports", ()))
@@ -129,12 +134,29 @@ class Connects:
             raise BadRequest(f"pod {route.name} does not have a host assigned")
         return self._forward(context, target, Adapter(), upgrade_required=True)
 
+    def _simulated_stream(
+        self, context: RequestContext, action: str, pod: Object, options: Object
+    ) -> Response:
+        """exec and attach in a container that is simulated: its annotations say what is printed. BadRequest."""
+        if action == "portforward":
+            raise BadRequest(f"pod {pod['metadata']['name']} is simulated: no program listens on its ports")
+        container = _container(pod, options)
+        if action == "attach":
+            ran = Ran(log_of(pod, container, {}, self._write_contexts.now()).decode())
+        else:
+            ran = run_command(pod, container)
+        session = SimulatedSession(context.request, options, ran, partial(_failed, context))
+        return Response(200, b"", forwarding=session)
+
     def _log(self, context: RequestContext) -> Response:
         route = context.route
         options = decode_options(_LOG_OPTIONS, context.parameters.values())
         check_log_options(route.name, options)
         pod = self._locations.read_pod(route.namespace, route.name)
         container = _container(pod, options)
+        if self._locations.is_simulated(pod):
+            text = log_of(pod, container, options, self._write_contexts.now())
+            return Response(200, text, b"text/plain")
         sent = [
             (name, "true" if value is True else str(value))
             for name, value in sorted(options.items())
@@ -159,23 +181,24 @@ class Connects:
         upgrade_required: bool = False,
         own_request: bool = False,
     ) -> Response:
-        async def fail(error: RequestError) -> Response:
-            failure = failure_of(error)
-            assert failure is not None
-            return await render.failure(context, failure)
-
         forward = Forward(
             context.request,
             target,
             adapter,
             self._stopping,
-            fail,
+            partial(_failed, context),
             warnings=tuple(render.warnings_of(context)),
             upgrade_required=upgrade_required,
             own_request=own_request,
             connections=self._connections,
         )
         return Response(200, b"", forwarding=forward)
+
+
+async def _failed(context: RequestContext, error: RequestError) -> Response:
+    failure = failure_of(error)
+    assert failure is not None
+    return await render.failure(context, failure)
 
 
 def _segments(raw: str) -> list[bytes]:

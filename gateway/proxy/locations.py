@@ -21,6 +21,7 @@ from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Object
+from rewound.actors.nodes.node_status import is_simulated
 from rewound.actors.store.document import decode
 from rewound.actors.store.reads import Reads
 from rewound.gateway.outgoing.connections import is_global
@@ -74,6 +75,14 @@ class Locations:
             host, port = self._pod(namespace, requested)
         return self._target(requested, host, port, path, query)
 
+    def is_simulated(self, pod: Object) -> bool:
+        """Whether a pod is on a simulated node."""
+        name: str = (pod.get("spec") or {}).get("nodeName") or ""
+        try:
+            return bool(name) and is_simulated(self._read("nodes", "", name))
+        except NotFound:
+            return False
+
     def kubelet(self, pod: Object, path: str, query: str, *, verified: bool = True) -> Target | None:
         """The agent of the node on which a pod is; None if it is on none. BackendUnavailable."""
         node = (pod.get("spec") or {}).get("nodeName")
@@ -100,6 +109,8 @@ class Locations:
 
     def _node(self, requested: Requested, path: str, query: str) -> Target:
         node = self._read("nodes", "", requested.name)
+        if is_simulated(node):
+            raise _simulated(node)
         kubelet = self._kubelet(requested.name, node, path, query)
         if requested.port in ("", str(kubelet.port)):
             return kubelet
@@ -107,6 +118,8 @@ class Locations:
 
     def _pod(self, namespace: str, requested: Requested) -> tuple[str, str]:
         pod = self._read("pods", namespace, requested.name)
+        if self.is_simulated(pod):
+            raise _simulated(pod)
         port = requested.port or _first_port(pod)
         addresses = _addresses_of(pod)
         host = addresses[0] if addresses else ""
@@ -155,6 +168,8 @@ class Locations:
             pod = self._read("pods", namespace, reference.get("name", ""))
         except NotFound:
             return False
+        if self.is_simulated(pod):
+            raise _simulated(pod)
         return address["ip"] in _addresses_of(pod)
 
     def _target(self, requested: Requested, host: str, port: str, path: str, query: str) -> Target:
@@ -195,6 +210,11 @@ def _first_port(pod: Object) -> str:
 def _addresses_of(pod: Object) -> list[str]:
     status = pod.get("status") or {}
     return [one["ip"] for one in status.get("podIPs") or () if one.get("ip")]
+
+
+def _simulated(stored: Object) -> BackendUnavailable:
+    """A simulated node, or a pod on one: its address leads nowhere."""
+    return BackendUnavailable(f"{stored['metadata']['name']} is simulated: no program listens there")
 
 
 def _no_endpoints(name: str) -> BackendUnavailable:

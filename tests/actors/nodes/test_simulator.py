@@ -106,6 +106,17 @@ async def test_node_reports_its_conditions_again_after_it_was_unreachable(
         assert conditions(cluster.get("nodes", "node-0"))["Ready"] == "True"
 
 
+async def test_condition_that_was_set_by_hand_stays(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        node = cluster.get("nodes", "node-0")
+        assert node is not None
+        node["status"]["conditions"] = [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]
+        await cluster.client.replace(cluster.catalog.storage("nodes"), node, "status")
+        await cluster.wait_until_idle(60)
+        found = conditions(cluster.get("nodes", "node-0"))
+        assert found["Ready"] == "False" and found["MemoryPressure"] == "False"
+
+
 async def test_annotations_may_change_while_a_pod_runs(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with simulated_cluster(tmp_path, nodes=1) as cluster:
         await cluster.create("pods", "p", content=bound_to("node-0"), annotations={"sim/ready-after": "30"})
