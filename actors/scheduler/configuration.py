@@ -64,6 +64,7 @@ class SchedulerConfiguration:
     percentage_of_nodes: int = 0  # of nodes that do, to be scored; 0: by the number of nodes
     initial_backoff: float = INITIAL_BACKOFF
     longest_backoff: float = LONGEST_BACKOFF
+    bind_timeout: float = 600.0  # seconds for volumes to be bound
 
     def wakes(self) -> dict[str, frozenset[str]]:
         """The plugins that each sort of change may help."""

@@ -52,8 +52,23 @@ from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.preemption import Outcome, Preemption
 from rewound.actors.scheduler.queue import Key, QueuedPod, SchedulingQueue
 from rewound.actors.scheduler.volume_objects import VolumeObjects
+from rewound.actors.scheduler.volumes import (
+    CAPACITY_ADD,
+    CAPACITY_UPDATE,
+    CLAIM_ADD,
+    CLAIM_UPDATE,
+    CLASS_ADD,
+    CLASS_UPDATE,
+    CSI_DRIVER_ADD,
+    CSI_DRIVER_UPDATE,
+    CSI_NODE_ADD,
+    CSI_NODE_UPDATE,
+    VOLUME_ADD,
+    VOLUME_UPDATE,
+    Reserved,
+)
 from rewound.actors.selectors.nodes import NO_SCHEDULE, NodeRequirement, untolerated
-from rewound.actors.workloads.cache import controller_of
+from rewound.actors.workloads.cache import CachedType, controller_of
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.recorder import Reporter
 from rewound.journal.records import Event
@@ -71,6 +86,8 @@ _LONGEST_NOTE: Final = 1024  # of an Event
 class Binding:
     queued: QueuedPod
     node: str
+    volumes: Reserved | None = None  # to be bound or provisioned before
+    volumes_since: float | None = None  # when these were written
 
 
 @dataclass(slots=True)
@@ -106,17 +123,23 @@ class Scheduler:
         self._budgets = cache.collection("poddisruptionbudgets.policy")
         self._random = context.write_contexts.random
         storage = context.names.group("storage")
-        self._volumes = VolumeObjects(
-            context.names,
-            claims=cache.collection("persistentvolumeclaims"),
-            volumes=cache.collection("persistentvolumes"),
-            classes=cache.collection(f"storageclasses.{storage}"),
-            csi_nodes=cache.collection(f"csinodes.{storage}"),
-            csi_drivers=cache.collection(f"csidrivers.{storage}"),
-            csi_capacities=cache.collection(f"csistoragecapacities.{storage}"),
+        claims, volumes = cache.collection("persistentvolumeclaims"), cache.collection("persistentvolumes")
+        classes, nodes, drivers, capacities = (
+            cache.collection(f"{plural}.{storage}")
+            for plural in ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities")
+        )
+        self._claim_definition, self._volume_definition = claims.definition, volumes.definition
+        self._volumes = VolumeObjects(context.names, claims, volumes, classes, nodes, drivers, capacities)
+        self._storage: tuple[tuple[CachedType, str, str], ...] = (
+            (claims, CLAIM_ADD, CLAIM_UPDATE),
+            (volumes, VOLUME_ADD, VOLUME_UPDATE),
+            (classes, CLASS_ADD, CLASS_UPDATE),
+            (nodes, CSI_NODE_ADD, CSI_NODE_UPDATE),
+            (drivers, CSI_DRIVER_ADD, CSI_DRIVER_UPDATE),
+            (capacities, CAPACITY_ADD, CAPACITY_UPDATE),
         )
         self._work: dict[Key, list[Binding | Failed]] = {}
-        self._in_flight = 0
+        self._waiting_for_volumes: set[Key] = set()
         self._is_ready = False
         self._begin()
         self._listen()
@@ -135,7 +158,7 @@ class Scheduler:
         self._namespace_labels: dict[str, Object] = {}
         self._selectors: dict[Key | tuple[str, str, str], Selector] = {}
         self._work.clear()
-        self._in_flight = 0
+        self._waiting_for_volumes.clear()
 
     def _listen(self) -> None:
         self._pods.listen(self._pod_changed)
@@ -143,6 +166,8 @@ class Scheduler:
         self._namespaces.listen(self._namespace_changed)
         for collection in (self._services, *self._owners.values()):
             collection.listen(self._selector_changed)
+        for collection, added, updated in self._storage:
+            collection.listen(partial(self._storage_changed, added, updated))
 
     # --- the loop
 
@@ -166,19 +191,20 @@ class Scheduler:
         if key == PASS:
             await self._pass()
             return
-        for decision in self._work.pop(key, ()):
-            try:
-                if isinstance(decision, Binding):
-                    await self._bind(decision)
-                else:
-                    await self._report(decision)
-            finally:
-                self._in_flight -= 1
+        decisions = self._work.get(key, [])
+        while decisions:
+            decision = decisions[0]
+            if isinstance(decision, Failed):
+                await self._report(decision)
+            elif not await self._bind(decision):
+                return  # a change of its volumes adds the key again
+            del decisions[0]
+        self._work.pop(key, None)
         self.queue.add(PASS)
 
     async def _pass(self) -> None:
         turn = Turn()
-        while self._in_flight < MAX_IN_FLIGHT:
+        while len(self._work) - len(self._waiting_for_volumes) < MAX_IN_FLIGHT:
             queued = self._pending.pop()
             if queued is None:
                 break
@@ -212,9 +238,13 @@ class Scheduler:
         except SchedulingError as wrong:
             self._failed(queued, str(wrong), "SchedulerError", Outcome(nominate=""), frozenset())
         else:
+            volumes = evaluation.volumes()
+            reserved = None if volumes is None else volumes.reserve(node)
+            if reserved is not None:
+                self._volumes.assume(reserved.claims, reserved.volumes)
             self._cluster.assume(pod, node.name)
             self._pending.nominate(pod, "")
-            self._add_work(queued, Binding(queued, node.name))
+            self._add_work(queued, Binding(queued, node.name, reserved))
 
     def _unschedulable(
         self, profile: Profile, queued: QueuedPod, evaluation: Evaluation | None, diagnosis: Diagnosis
@@ -236,7 +266,6 @@ class Scheduler:
 
     def _add_work(self, queued: QueuedPod, decision: Binding | Failed) -> None:
         self._work.setdefault(queued.key, []).append(decision)
-        self._in_flight += 1
         self.queue.add(queued.key)
 
     def _nominated_for(self, pod: PodFacts) -> partial[Sequence[PodFacts]] | None:
@@ -277,21 +306,57 @@ class Scheduler:
 
     # --- what decisions lead to
 
-    async def _bind(self, decision: Binding) -> None:
+    async def _bind(self, decision: Binding) -> bool:
+        """Assign the pod; False if its volumes are not bound yet."""
         pod, node = decision.queued.facts, decision.node
         metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
         binding = {"metadata": metadata, "target": {"kind": "Node", "name": node}}
         try:
+            if decision.volumes is not None and not await self._bind_volumes(decision, decision.volumes):
+                return False
+        except (RequestError, SchedulingError) as refused:
+            self._forget(decision, f'running PreBind plugin "VolumeBinding": {refused}')
+            return True
+        try:
             await self._client.submit(self._pods.definition, pod.namespace, pod.name, "binding", binding)
         except RequestError as refused:
             self._forget(decision, f"binding rejected: {refused}")
-            return
+            return True
+        self._release(decision)
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._event(pod, "Normal", "Scheduled", text, "Binding")
+        return True
+
+    async def _bind_volumes(self, decision: Binding, reserved: Reserved) -> bool:
+        """Write the choice, once, and wait for those who bind and provision; False: they have not finished."""
+        key, now = decision.queued.key, trio.current_time()
+        if decision.volumes_since is None:
+            decision.volumes_since = now
+            self._waiting_for_volumes.add(key)
+            for volume in reserved.volumes:
+                await self._client.replace(self._volume_definition, volume)
+            for claim in reserved.claims:
+                await self._client.replace(self._claim_definition, claim)
+        if self._stored(decision.queued.facts) is None:
+            raise SchedulingError("binding volumes: pod does not exist any more")
+        if reserved.is_bound(self._volumes, decision.node):
+            return True
+        left = decision.volumes_since + self._configuration.bind_timeout - now
+        if left <= 0:
+            raise SchedulingError("binding volumes: timed out waiting for the condition")
+        self.queue.add_after(key, left)
+        return False
+
+    def _release(self, decision: Binding) -> None:
+        """Nothing about volumes is assumed any longer."""
+        if decision.volumes is not None:
+            self._volumes.forget(decision.volumes.claims, decision.volumes.volumes)
+            self._waiting_for_volumes.discard(decision.queued.key)
 
     def _forget(self, decision: Binding, message: str) -> None:
         """The pod does not run on the node after all, so another one may."""
         queued = decision.queued
+        self._release(decision)
         stored = self._stored(queued.facts)
         if stored is not None and stored["spec"].get("nodeName"):
             return  # somebody else assigned it
@@ -458,6 +523,16 @@ class Scheduler:
     def _selector_changed(self, old: Object | None, new: Object | None) -> None:
         if old is None or new is None or old["spec"].get("selector") != new["spec"].get("selector"):
             self._selectors.clear()
+
+    def _storage_changed(self, added: str, updated: str, old: Object | None, new: Object | None) -> None:
+        if new is None or not self._is_ready:
+            return
+        change = added if old is None else updated
+        if change != CLASS_ADD or new.get("volumeBindingMode") == "WaitForFirstConsumer":
+            self._move(change)
+        if added in (CLAIM_ADD, VOLUME_ADD):
+            for key in self._waiting_for_volumes:
+                self.queue.add(key)
 
     def _move(self, change: str, check: partial[bool] | None = None) -> None:
         self._pending.move(change, check)

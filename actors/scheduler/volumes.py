@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from rewound.actors.messages import Object
+from rewound.actors.names import Names
 from rewound.actors.scheduler.matching import selector_of
 from rewound.actors.scheduler.nodes import NodeState
 from rewound.actors.scheduler.plugins import (
@@ -69,6 +70,37 @@ class VolumeChoice:
     provisions: list[Object] = field(default_factory=list)  # claims
 
 
+@dataclass(slots=True)
+class Reserved:
+    """Volumes and claims as they are to be, so that the pod can run on its node."""
+
+    volumes: list[Object]
+    bound: list[Object]  # the claims of these volumes
+    claims: list[Object]  # to be provisioned for the node
+
+    def is_bound(self, objects: VolumeObjects, node: str) -> bool:
+        """Whether everything is bound; raises SchedulingError if it cannot be any more."""
+        for volume in self.volumes:
+            name = volume["metadata"]["name"]
+            stored = objects.volume(name)
+            if stored is None:
+                raise SchedulingError(f'failed to check binding: could not find v1.PersistentVolume "{name}"')
+            if not stored["spec"].get("claimRef", {}).get("uid"):
+                raise SchedulingError(f'ClaimRef got reset for pv "{name}"')
+        selected = objects.names.key("selected-node", "volume")
+        for claim in (*self.bound, *self.claims):
+            metadata = claim["metadata"]
+            stored = objects.claim(metadata["namespace"], metadata["name"])
+            if stored is None:
+                text = f'could not find v1.PersistentVolumeClaim "{metadata["namespace"]}/{metadata["name"]}"'
+                raise SchedulingError(f"failed to check provisioning pvc: {text}")
+            if claim in self.claims and stored["metadata"].get("annotations", {}).get(selected) != node:
+                raise SchedulingError(f'provisioning failed for PVC "{metadata["name"]}"')
+            if not objects.is_bound(stored):
+                return False
+        return True
+
+
 class BindingFilter(Filter):
     of_node_only = False
 
@@ -95,6 +127,18 @@ class BindingFilter(Filter):
         if not found:
             choice.reasons.append(_NO_VOLUME)
         return choice
+
+    def reserve(self, node: NodeState) -> Reserved | None:
+        """What has to be written before the pod runs on the node; None: nothing."""
+        if not self._unbound:
+            return None
+        choice, names = self.choose(node), self._objects.names
+        chosen = {names.key("selected-node", "volume"): node.name}
+        return Reserved(
+            [_bound_to(volume, claim, names) for claim, volume in choice.bindings],
+            [claim for claim, _ in choice.bindings],
+            [_annotated(claim, chosen) for claim in choice.provisions],
+        )
 
     def _bound_volumes_match(self, node: NodeState) -> tuple[bool, bool]:
         for claim in self._bound:
@@ -207,6 +251,24 @@ def is_bound_to(volume: Object, claim: Object) -> bool:
     return reference.get("uid", "") in ("", metadata["uid"])
 
 
+def _bound_to(volume: Object, claim: Object, names: Names) -> Object:
+    """The volume, bound to the claim from its side."""
+    if not is_bound_to(volume, claim):
+        volume = _annotated(volume, {names.key("bound-by-controller", "pv"): "yes"})
+    metadata = claim["metadata"]
+    reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
+    reference |= {part: metadata[part] for part in ("namespace", "name", "uid", "resourceVersion")}
+    return {**volume, "spec": {**volume["spec"], "claimRef": reference}}
+
+
+def _annotated(stored: Object, annotations: Mapping[str, str]) -> Object:
+    metadata = stored["metadata"]
+    return {
+        **stored,
+        "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **annotations}},
+    }
+
+
 def _size(claim: Object) -> int:
     return amount("", claim["spec"].get("resources", {}).get("requests", {}).get("storage", "0"))
 
@@ -251,9 +313,6 @@ class VolumeBinding(Plugin):
             CAPACITY_UPDATE,
         ]
     )
-
-    def __init__(self, bind_timeout: float = 600.0) -> None:
-        self.bind_timeout = bind_timeout
 
     def prepare(self, pod: PodFacts, around: Surroundings) -> Prepared:
         claims = claim_names(pod)
