@@ -8,6 +8,7 @@ from typing import Any, Final
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import Controller, Loop
 from rewound.actors.workloads.controller import Parts
+from rewound.actors.workloads.daemonsets import DaemonSets
 from rewound.actors.workloads.deployments import Deployments
 from rewound.actors.workloads.endpoint_mirroring import EndpointSliceMirroring
 from rewound.actors.workloads.endpoint_slices import EndpointSlices
@@ -20,6 +21,7 @@ from rewound.actors.workloads.volumes import VolumeBinder, VolumeExpander
 Task = tuple[str, Callable[[], Awaitable[None]]]
 Build = Callable[[Parts], Controller[Any]]
 BY_NAME: Final[dict[str, Build]] = {
+    "daemonset": DaemonSets,
     "deployment": Deployments,
     "endpoint": Endpoints,
     "endpointslice": EndpointSlices,

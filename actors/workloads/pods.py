@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import orjson
@@ -14,8 +15,10 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.values.times import micros_of
-from rewound.actors.messages import Object
+from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import CachedType, controller_of, key_of
+from rewound.actors.workloads.recorder import Recorder
 
 FINISHED: Final = ("Succeeded", "Failed")
 
@@ -183,3 +186,52 @@ class Claims:
             )
         except NotFound:
             return
+
+
+class PodWriter:
+    """Creates and deletes the pods of one kind of owner, and reports it in Events about the owner."""
+
+    def __init__(self, client: Client, recorder: Recorder, owners: Definition, pods: Definition) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._owners = owners
+        self._pods = pods
+
+    async def create(self, owner: Object, pods: Sequence[Object]) -> list[RequestError]:
+        """Create new pods, one first and then twice as many each time: where one is refused, all may be.
+
+        The errors of the first batch that had any are returned, and the pods after it are not tried.
+        """
+        done, batch = 0, 1
+        while done < len(pods):
+            errors = await run_concurrently(partial(self._create, owner), pods[done : done + batch])
+            if errors:
+                return errors
+            done, batch = done + batch, 2 * batch
+        return []
+
+    async def delete(self, owner: Object, pods: Sequence[Object]) -> list[RequestError]:
+        """Delete pods gracefully; one that is gone is no error."""
+        return await run_concurrently(partial(self._delete, owner), pods)
+
+    async def _create(self, owner: Object, pod: Object) -> None:
+        try:
+            body = await self._client.create(self._pods, owner["metadata"]["namespace"], pod)
+        except RequestError as error:
+            if not is_namespace_terminating(error):
+                self._report(owner, "Warning", "FailedCreate", f"Error creating: {error}")
+            raise
+        self._report(owner, "Normal", "SuccessfulCreate", f"Created pod: {decode(body)['metadata']['name']}")
+
+    async def _delete(self, owner: Object, pod: Object) -> None:
+        try:
+            await self._client.delete(self._pods, *key_of(pod), DeleteOptions(uid=pod["metadata"]["uid"]))
+        except NotFound:
+            return
+        except RequestError as error:
+            self._report(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
+            raise
+        self._report(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
+
+    def _report(self, owner: Object, event_type: str, reason: str, message: str) -> None:
+        self._recorder.event(self._owners, owner, event_type, reason, message)

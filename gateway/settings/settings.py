@@ -100,6 +100,7 @@ CONTROLLERS: Final = (
 )
 # Those that make a cluster of stored objects. They run if they are chosen: an API server alone has none of them.
 WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
+    "daemonset",
     "deployment",
     ENDPOINT,
     "endpointslice",

@@ -10,9 +10,9 @@ Tests take the fixture `autojump_clock`. `rest` returns when all tasks wait, `re
 is random comes from a seed, so each run has the same names and the same order. To restart the server, leave the context
 and enter a new one on the same folder. Everything has its name in the dialect `kubernetes`.
 
-`PodRunner` binds pods and plays kubelet: a bound pod is Running and Ready at once, a deleted one goes at once. The
-annotation `sim/phase` of a pod says otherwise: NeverReady, Hold (stays Pending), Succeeded or Failed;
-`sim/hold-termination` keeps a deleted pod.
+`PodRunner` binds pods, those of a DaemonSet to their node, and plays kubelet: a bound pod is Running and Ready at once,
+a deleted one goes at once. The annotation `sim/phase` of a pod says otherwise: NeverReady, Hold (stays Pending),
+Succeeded or Failed; `sim/hold-termination` keeps a deleted pod.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ from rewound.actors.store.feed import Feed
 from rewound.actors.workloads.built_in import BY_NAME, Build, Workloads
 from rewound.actors.workloads.cache import Key
 from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.daemonsets import target_node
 from rewound.actors.workloads.pods import is_terminating
 from rewound.gateway.settings.settings import CONTROLLERS
 from rewound.journal.log import Journal
@@ -121,7 +122,7 @@ class PodRunner(WorkloadController):
                 await self.client.delete(self._pods.definition, *key, options)
         elif "nodeName" not in pod["spec"]:
             self._bound += 1
-            node = self.nodes[self._bound % len(self.nodes)]
+            node = target_node(pod) or self.nodes[self._bound % len(self.nodes)]
             target = {"target": {"kind": "Node", "name": node}, "metadata": {"name": key[1]}}
             await self.client.submit(self._pods.definition, *key, "binding", target)
         else:
