@@ -224,7 +224,7 @@ class View:
 def manage(view: View, wait_for: Callable[[str], float]) -> Work:
     """Give each wanted node one pod, and remove pods that are too many, have failed or may not stay.
 
-    `wait_for` tells for how many seconds a node has to wait until its failed pod is replaced.
+    `wait_for` returns for how many seconds a node has to wait until its failed pod is replaced.
     """
     work = Work()
     surges = view.limit("maxSurge", 1) > 0
