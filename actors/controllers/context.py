@@ -39,4 +39,5 @@ class ControllerContext:
     publishes_certificate: bool = False  # whether the server has a certificate that its clients verify
     event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never
     aggregation: AggregationContext | None = None  # None: APIServices lead nowhere
+    whole_cluster: bool = False  # whether all controllers were chosen, so that no node is tracked by others
     workloads: WorkloadOptions = field(default_factory=WorkloadOptions)

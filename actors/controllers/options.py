@@ -18,3 +18,4 @@ class WorkloadOptions:
     secondary_node_eviction_rate: float = 0.01  # the same in a large zone of which much is down
     large_cluster_size_threshold: int = 50  # up to this size, a zone of which much is down has the rate 0
     unhealthy_zone_threshold: float = 0.55  # the part of a zone that counts as much
+    terminated_pod_gc_threshold: int = 12500  # finished pods that may stay; 0: all

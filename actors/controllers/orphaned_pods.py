@@ -1,7 +1,9 @@
 """The pod garbage collector: deletes pods that are bound to a node which no longer exists.
 
 It waits for 40 seconds, as v1.25 does, in case the node comes back, and deletes without a grace period, because no node
-agent is left to end the pod. Pods whose node was never known stay: they are bound to nodes that somebody else tracks.
+agent is left to end the pod. In an API server alone, pods whose node was never known stay: they are bound to nodes that
+somebody else tracks. With the controllers of a whole cluster they go too, and so do the oldest of those that have
+finished, when there are more than --terminated-pod-gc-threshold.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from rewound.journal.records import Event
 QUARANTINE: Final = 40.0  # seconds
 # A match may be in another place of the body: it leads to a check, never to a deletion.
 _NODE_NAME: Final = re.compile(rb'"nodeName":"([^"\\]+)"')
+_FINISHED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')  # the same holds for these
+_FINISHED_PODS: Final = ""  # the key of those that have finished; all others are names of nodes
 Orphan = tuple[str, str, str]  # namespace, name, uid
 
 
@@ -40,6 +44,9 @@ class PodGarbageCollector:
             context.directory, context.write_contexts, context.names, "pod-garbage-collector"
         )
         self._known: set[str] = set()  # the names of existing nodes
+        self._whole_cluster = context.whole_cluster
+        self._threshold = context.workloads.terminated_pod_gc_threshold if context.whole_cluster else 0
+        self._finished: dict[Position, tuple[str, str]] = {}  # creation time and uid
         self.queue: WorkQueue[str] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -47,6 +54,8 @@ class PodGarbageCollector:
             if event.type_id == self._pods:
                 if not event.removed:
                     self._check_nodes_of(event.body)
+                if self._threshold > 0:
+                    self._count((event.namespace, event.name), b"" if event.removed else event.body)
             elif event.type_id != self._nodes:
                 continue
             elif event.removed:
@@ -61,8 +70,20 @@ class PodGarbageCollector:
             if name not in self._known:
                 self.queue.add_after(name, QUARANTINE)
 
+    def _count(self, pod: Position, body: bytes) -> None:
+        """Note whether the pod has finished; an empty body is that of a removed pod."""
+        self._finished.pop(pod, None)
+        if any(mark in body for mark in _FINISHED):
+            stored = decode(body)
+            if stored["status"].get("phase") in ("Succeeded", "Failed"):
+                metadata = stored["metadata"]
+                self._finished[pod] = metadata["creationTimestamp"], metadata["uid"]
+        if len(self._finished) > self._threshold:
+            self.queue.add(_FINISHED_PODS)
+
     async def catch_up(self) -> None:
         self._known.clear()
+        self._finished.clear()
         for type_id in (self._nodes, self._pods):
             after: Position | None = None
             while (after := self._scan(type_id, after)) is not None:
@@ -77,11 +98,24 @@ class PodGarbageCollector:
                     self._known.add(name)
                 else:
                     self._check_nodes_of(row.body)
+                    if self._threshold > 0:
+                        self._count(last, row.body)
         return last
 
     async def reconcile(self, key: str) -> None:
-        if not self._was_deleted(key):
-            return
+        if key == _FINISHED_PODS:
+            await self._delete_finished()
+        elif self._is_gone(key):
+            await self._delete_pods_of(key)
+
+    async def _delete_finished(self) -> None:
+        oldest_first = sorted(self._finished.items(), key=lambda one: (one[1][0], one[0][1]))
+        too_many = max(0, len(oldest_first) - self._threshold)
+        pods = [(*position, uid) for position, (_, uid) in oldest_first[:too_many]]
+        if errors := await run_concurrently(self._delete, pods):
+            raise errors[0]
+
+    async def _delete_pods_of(self, key: str) -> None:
         after: Position | None = None
         while True:
             orphans, after = self._orphans(key, after)
@@ -91,11 +125,13 @@ class PodGarbageCollector:
                 return
             await trio.lowlevel.checkpoint()
 
-    def _was_deleted(self, node: str) -> bool:
-        """Whether the node does not exist, and the journal still has its deletion."""
+    def _is_gone(self, node: str) -> bool:
+        """Whether the node does not exist; in an API server alone, whether the journal still has its deletion."""
         with self._journal.read() as view:
             if view.get(self._nodes, "", node) is not None:
                 return False
+            if self._whole_cluster:
+                return True
             return any(event.removed for event in view.history(self._nodes, "", node))
 
     def _orphans(self, node: str, after: Position | None) -> tuple[list[Orphan], Position | None]:

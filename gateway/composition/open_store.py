@@ -390,5 +390,6 @@ def _controller_context(
         publishes_certificate=bool(settings.secure_binds),
         event_ttl=settings.controllers.event_ttl,
         aggregation=aggregation,
+        whole_cluster=settings.controllers.is_whole_cluster,
         workloads=settings.workloads,
     )

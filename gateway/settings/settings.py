@@ -162,6 +162,11 @@ class ControllerSettings:
         known = CONTROLLERS + WORKLOAD_CONTROLLERS
         return frozenset(name for name in known if self._enabled(name, patterns, rules))
 
+    @property
+    def is_whole_cluster(self) -> bool:
+        """Whether all were chosen, apart from exceptions."""
+        return "*" in self._patterns()
+
     def runs_workloads(self, rules: Rules) -> bool:
         return not self.enabled_controllers(rules).isdisjoint(WORKLOAD_CONTROLLERS)
 

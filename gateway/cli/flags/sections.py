@@ -571,6 +571,13 @@ def add_workloads(group: Any) -> None:
         "FRACTION",
         "a zone is unhealthy if this part of its nodes, and at least 3, are not ready",
     )
+    add(
+        group,
+        "--terminated-pod-gc-threshold",
+        number,
+        "N",
+        "with --controllers=*, delete the oldest finished pods when there are more than this, 0 to keep them",
+    )
 
 
 def add_proxy(group: Any) -> None:

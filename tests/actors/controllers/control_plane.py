@@ -101,15 +101,16 @@ class ControlPlane:
         self.client = Client(self.directory, self.write_contexts, "client")
         self._nursery = nursery
 
-    async def start(self, controllers: bool) -> None:
+    async def start(self, controllers: bool, **options: Any) -> None:
         await Bootstrap(
             CLUSTER, self.catalog, self.journal, self.directory, self.write_contexts
         ).create_namespaces()
         if controllers:
-            self.start_controllers()
+            self.start_controllers(**options)
             await self.wait_until_idle()
 
-    def start_controllers(self) -> None:
+    def start_controllers(self, **options: Any) -> None:
+        """With these values of their context."""
         context = ControllerContext(
             CLUSTER,
             self.registry,
@@ -120,6 +121,7 @@ class ControlPlane:
             self.clock,
             AlwaysAllow(),
             Authorities(partial(own_certificates, CLUSTER.dialect)),
+            **options,
         )
         for loop in controllers(context):
             self._nursery.start_soon(self.supervisor.keep, loop.name, loop.run)
@@ -203,12 +205,14 @@ class ControlPlane:
 
 
 @asynccontextmanager
-async def open_control_plane(path: Path, *, controllers: bool = True) -> AsyncIterator[ControlPlane]:
+async def open_control_plane(
+    path: Path, *, controllers: bool = True, **options: Any
+) -> AsyncIterator[ControlPlane]:
     journal = Journal.open(path / "journal")
     try:
         async with trio.open_nursery() as nursery:
             cluster = ControlPlane(journal, nursery)
-            await cluster.start(controllers)
+            await cluster.start(controllers, **options)
             yield cluster
             nursery.cancel_scope.cancel()
     finally:

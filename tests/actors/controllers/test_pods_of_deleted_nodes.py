@@ -6,6 +6,7 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
+from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.messages import Object
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
@@ -75,3 +76,40 @@ async def test_nodes_that_were_deleted_while_the_server_was_down(
         assert cluster.names("pods") == ["p"]
         await cluster.wait_until_idle(11)
         assert cluster.names("pods") == []
+
+
+async def test_pods_of_unknown_nodes_go_in_a_whole_cluster(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path, whole_cluster=True) as cluster:
+        await cluster.create("nodes", "n")
+        await create_pod(cluster, "kept")
+        await create_pod(cluster, "lost", "never")
+        await create_pod(cluster, "waiting", "")
+        await cluster.wait_until_idle(39)
+        assert cluster.names("pods") == ["kept", "lost", "waiting"]
+        await cluster.wait_until_idle(2)
+        assert cluster.names("pods") == ["kept", "waiting"]
+
+
+async def test_oldest_finished_pods_go_when_there_are_too_many(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    options = WorkloadOptions(terminated_pod_gc_threshold=2)
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        await cluster.create("nodes", "n")
+        for name in ("d", "c", "running"):
+            pod = await create_pod(cluster, name)
+            await cluster.wait_until_idle(2)
+            await finish(cluster, pod, "Running" if name == "running" else "Failed")
+    async with open_control_plane(tmp_path, whole_cluster=True, workloads=options) as cluster:
+        assert cluster.names("pods") == ["c", "d", "running"]
+        for name in ("b", "a"):
+            pod = await create_pod(cluster, name)
+            await cluster.wait_until_idle(2)
+            await finish(cluster, pod, "Succeeded")
+            await cluster.wait_until_idle()
+        assert cluster.names("pods") == ["a", "b", "running"]
+
+
+async def finish(cluster: ControlPlane, pod: Object, phase: str) -> None:
+    definition = cluster.catalog.storage("pods")
+    await cluster.client.replace(definition, {**pod, "status": {**pod["status"], "phase": phase}}, "status")

@@ -118,6 +118,13 @@ def test_flags_of_workload_controllers_have_the_defaults_of_v1_25() -> None:
     assert (found.node_monitor_grace_period, found.node_eviction_rate) == (20, 2.5)
 
 
+def test_whole_cluster_is_one_with_all_controllers() -> None:
+    whole = (["--controllers=*"], ["--controllers=-podgc"], ["--nodes=2"])
+    assert all(parse_flags(flags)[0].controllers.is_whole_cluster for flags in whole)
+    parts = ([], ["--controllers=default"], ["--controllers=default,deployment"], ["--controllers=podgc"])
+    assert not any(parse_flags(list(flags))[0].controllers.is_whole_cluster for flags in parts)
+
+
 @cases(
     ("flag", "why"),
     [
