@@ -24,6 +24,7 @@ examples:
   rewound dev -- kubectl get namespaces
   rewound dev --seed 7 --faults faults.yaml -- go test ./controllers/...
   rewound dev --dialect cluster --keep always -- npm test
+  rewound dev --nodes 3 -- sh              a shell with a cluster: pods run on simulated nodes
   rewound dev -- sh                        a shell with a server
 """
 
@@ -43,6 +44,8 @@ def dev(arguments: Sequence[str]) -> int:
             "rewound dev: --seed: has no effect without --faults; add it or leave this out", file=sys.stderr
         )
         return 2
+    if options.nodes is not None:
+        options.flags.append(f"--nodes={options.nodes}")
     try:
         faults = _faults(options.faults, options.seed)
     except ValueError as error:
@@ -77,6 +80,12 @@ def _parser() -> argparse.ArgumentParser:
         dest="flags",
         metavar="FLAG",
         help="a flag of `rewound serve`, as in --flag=--event-ttl=5m; may be given more than once",
+    )
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        metavar="N",
+        help="simulate N nodes and run all controllers: pods run, Deployments roll out (docs/nodes.md)",
     )
     parser.add_argument("--faults", type=Path, metavar="FILE", help="inject these faults (docs/faults.md)")
     parser.add_argument(

@@ -170,6 +170,8 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
         )
     yield "profile", _profile(settings)
     yield "rights", f"{settings.authorization_mode}, anonymous {'on' if settings.anonymous_auth else 'off'}"
+    if (nodes := settings.controllers.nodes) is not None:
+        yield "nodes", f"{nodes} simulated"
 
 
 def _profile(settings: Settings) -> str:

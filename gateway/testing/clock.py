@@ -40,6 +40,8 @@ class AdvancingClock:
         """Returns when the tasks that are due have run."""
         async with self._moving:
             end, shortest, longest = self._offset + seconds, seconds / _STEPS, LONGEST
+            if not await wait_until_idle(longest):
+                longest = _BUSY
             while self._offset < end:
                 step = max(current_statistics().seconds_to_next_deadline, shortest)
                 self._offset = min(end, self._offset + step)

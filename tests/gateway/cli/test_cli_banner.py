@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rewound.gateway.cli.serve import banner
-from rewound.gateway.settings.settings import Addresses, Settings, StandbySettings
+from rewound.gateway.settings.settings import Addresses, ControllerSettings, Settings, StandbySettings
 from tests.actors.certificates.shared_folder import own_certificates
 
 SECURE = Addresses(("127.0.0.1", 6443), None)
@@ -29,6 +29,11 @@ def test_banner_says_how_to_sign_in_over_http3() -> None:
 def test_banner_of_kubernetes_dialect_shows_kubectl() -> None:
     text = banner(Settings(dialect="kubernetes"), SECURE)
     assert "kubectl --kubeconfig rewound-data/admin.kubeconfig get namespaces\n" in text
+
+
+def test_banner_counts_simulated_nodes() -> None:
+    assert "nodes    3 simulated\n" in banner(Settings(controllers=ControllerSettings(nodes=3)), SECURE)
+    assert "simulated" not in banner(Settings(), SECURE)
 
 
 def test_paths_are_quoted_for_the_shell() -> None:
