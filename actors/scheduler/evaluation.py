@@ -49,6 +49,7 @@ class Profile:
     preempts: bool = True
     least_candidates_percent: int = 10
     least_candidates: int = 100
+    bind_timeout: float = 600.0  # seconds for volumes to be bound
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -160,10 +161,11 @@ class Evaluation:
         names = set(changes[self._seen :])
         self._seen = len(changes)
         for name in names:
-            at = self._at[name]
+            at, node = self._at[name], self._cluster.nodes[name]
             if self._failures[at] is not _UNKNOWN:
-                self._failures[at] = self._first(self._fixed, self._cluster.nodes[name])
-            self._keys[at] = None
+                self._failures[at] = self._first(self._fixed, node)
+            if self._keys[at] is not None:
+                self._key(node)
         for _, one in self._moving:
             one.refresh(names)
         for score in self._scores:

@@ -341,7 +341,8 @@ class Scheduler:
             raise SchedulingError("binding volumes: pod does not exist any more")
         if reserved.is_bound(self._volumes, decision.node):
             return True
-        left = decision.volumes_since + self._configuration.bind_timeout - now
+        profile = self._configuration.profiles[decision.queued.facts.spec["schedulerName"]]
+        left = decision.volumes_since + profile.bind_timeout - now
         if left <= 0:
             raise SchedulingError("binding volumes: timed out waiting for the condition")
         self.queue.add_after(key, left)

@@ -342,10 +342,17 @@ def _writing_tasks(settings: Settings, store: Store, context: ControllerContext)
 def _added_controllers(settings: Settings) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Those that share the cache of the workload controllers."""
     from rewound.actors.nodes.simulator import NAME, SimulatedNodes
+    from rewound.actors.scheduler.configuration import read_configuration
     from rewound.actors.scheduler.scheduler import Scheduler
 
     yield NAME, partial(SimulatedNodes, count=settings.controllers.nodes)
-    yield Scheduler.name, Scheduler
+    path = settings.controllers.scheduler_config
+    if path is None:
+        yield Scheduler.name, Scheduler
+    else:
+        flag = "--scheduler-config"
+        configuration = check_parsed(flag, lambda: read_configuration(path, NAMES[settings.dialect]))
+        yield Scheduler.name, partial(Scheduler, configuration=configuration)
 
 
 def _running_plugins(context: PluginContext, added: Sequence[Plugin]) -> tuple[Plugin, ...]:

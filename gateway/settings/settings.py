@@ -115,6 +115,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "statefulset",
 )
 _NODES: Final = "simulated-nodes"
+_SCHEDULER: Final = "scheduler"
 MAX_NODES: Final = 50_000  # their addresses are in one range of 65,534
 _DEFAULT: Final = "default"  # in --controllers: those that run without the flag
 _GROUPS: Final = ("*", _DEFAULT)
@@ -131,10 +132,16 @@ class ControllerSettings:
     controllers: tuple[str, ...] = (_DEFAULT,)
     enable_bootstrap_token_auth: bool = False
     event_ttl: float = 3600.0  # 0: Events stay
+    scheduler_config: Path | None = None  # a KubeSchedulerConfiguration
     nodes: int | None = None  # how many simulated nodes there are from the start; None: --nodes was not given
 
     def __post_init__(self) -> None:
         self._check_nodes()
+        if self.scheduler_config is not None and not self._enabled(_SCHEDULER, self._patterns(), DOCUMENTED):
+            raise SettingsError(
+                "--scheduler-config",
+                f"has no effect, because --controllers leaves out {_SCHEDULER}; add it there, or leave this out",
+            )
         known = CONTROLLERS + WORKLOAD_CONTROLLERS
         unknown = [
             one for one in self._patterns() if one not in _GROUPS and one.removeprefix("-") not in known

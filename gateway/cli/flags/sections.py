@@ -499,6 +499,13 @@ def add_controllers(group: Any) -> None:
         "simulate N nodes, and every Node object whose conditions nobody reports; runs all controllers, unless "
         "--controllers says which (docs/nodes.md)",
     )
+    add(
+        group,
+        "--scheduler-config",
+        Path,
+        "FILE",
+        "a KubeSchedulerConfiguration with the profiles of the scheduler (default: one, default-scheduler)",
+    )
     add_switch(
         group,
         "--enable-bootstrap-token-auth",

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.actors.scheduler.scheduling import add_nodes, assigned, end, node, open_scheduling, pod, refusal
 
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 
-
-async def test_pods_get_nodes_in_turn(tmp_path: Path) -> None:
+async def test_pods_get_nodes_in_turn(tmp_path: Path, autojump_clock: object) -> None:
     async with open_scheduling(tmp_path) as bench:
         await add_nodes(bench, node("a"), node("b"))
         for name in ("one", "two", "three", "four"):
@@ -28,7 +24,7 @@ async def test_pods_get_nodes_in_turn(tmp_path: Path) -> None:
         assert [(one["type"], one["status"]) for one in conditions] == [("PodScheduled", "True")]
 
 
-async def test_a_pod_waits_until_there_is_room(tmp_path: Path) -> None:
+async def test_a_pod_waits_until_there_is_room(tmp_path: Path, autojump_clock: object) -> None:
     async with open_scheduling(tmp_path) as bench:
         await bench.create("pods", pod("early"))
         await bench.rest()
