@@ -1,4 +1,4 @@
-"""What the namespace controller needs of aggregated servers: that they delete the objects of a namespace."""
+"""What controllers ask of aggregated servers: to delete the objects of a namespace, and for metrics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 class Undiscovered(Exception):
     """The resources of the group version are not known; the text says why."""
+
+
+class NoResponse(Exception):
+    """The server did not respond; the text says why."""
 
 
 class RemoteContent(NamedTuple):

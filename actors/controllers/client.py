@@ -39,7 +39,7 @@ class Client:
     ) -> None:
         self._directory = directory
         self._write_contexts = write_contexts
-        self._identity = user
+        self.identity = user
         self.user = user if isinstance(user, str) else user.name
         self._manager = manager
 
@@ -64,7 +64,7 @@ class Client:
         return self._write_contexts.now()
 
     def _context(self, *, suffix: bool = False) -> WriteContext:
-        return self._write_contexts.new(self._identity, self._manager, suffix=suffix)
+        return self._write_contexts.new(self.identity, self._manager, suffix=suffix)
 
     async def create(self, definition: Definition, namespace: str, new: Object) -> bytes:
         """Store a new object, which is decoded and has its defaults (`definition.schema.decode_object`)."""

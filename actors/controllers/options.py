@@ -19,3 +19,11 @@ class WorkloadOptions:
     large_cluster_size_threshold: int = 50  # up to this size, a zone of which much is down has the rate 0
     unhealthy_zone_threshold: float = 0.55  # the part of a zone that counts as much
     terminated_pod_gc_threshold: int = 12500  # finished pods that may stay; 0: all
+    horizontal_pod_autoscaler_sync_period: float = 15.0  # between two looks at the metrics of an autoscaler
+    # For so long the highest recommendation holds.
+    horizontal_pod_autoscaler_downscale_stabilization: float = 300.0
+    horizontal_pod_autoscaler_tolerance: float = 0.1  # of the ratio of a metric to its target
+    # For so long after the start of a pod its CPU usage may say nothing.
+    horizontal_pod_autoscaler_cpu_initialization_period: float = 300.0
+    # A pod that turns unready so soon after its start was never ready.
+    horizontal_pod_autoscaler_initial_readiness_delay: float = 30.0

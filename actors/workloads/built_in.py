@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import Controller, Loop
+from rewound.actors.workloads.autoscaling import HorizontalPodAutoscalers
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.daemonsets import DaemonSets
 from rewound.actors.workloads.deployments import Deployments
@@ -26,6 +27,7 @@ BY_NAME: Final[dict[str, Build]] = {
     "endpoint": Endpoints,
     "endpointslice": EndpointSlices,
     "endpointslicemirroring": EndpointSliceMirroring,
+    "horizontalpodautoscaling": HorizontalPodAutoscalers,
     "nodelifecycle": NodeLifecycle,
     "persistentvolume-binder": VolumeBinder,
     "persistentvolume-expander": VolumeExpander,

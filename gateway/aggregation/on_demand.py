@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rewound.actors.admission.webhooks.services import Services
 from rewound.actors.aggregation.api_services import ApiService, ApiServices
-from rewound.actors.aggregation.content import RemoteContent
+from rewound.actors.aggregation.content import NoResponse, RemoteContent
 from rewound.actors.certificates.signing import Authorities
 from rewound.actors.identity import User
 from rewound.actors.names import NAMES
@@ -20,6 +20,10 @@ from rewound.journal.log import Journal
 
 if TYPE_CHECKING:
     from rewound.gateway.aggregation.servers import AggregatedServers, Descriptions
+
+# Of what controllers read: metrics of all pods that an autoscaler selects.
+MAX_DOCUMENT: Final = 16 << 20
+DOCUMENT_SECONDS: Final = 10.0
 
 
 class ServersOnDemand:
@@ -71,6 +75,19 @@ class ServersOnDemand:
 
         names = NAMES[self._settings.dialect]
         return await NamespaceContent(servers, names, one, namespace, user).delete()
+
+    async def get_document(self, one: ApiService, path: str, query: str, user: User) -> tuple[int, bytes]:
+        """The status code and body of a response. NoResponse."""
+        servers = await self.get()
+        from rewound.gateway.aggregation.servers import FetchFailed
+
+        try:
+            fetched = await servers.fetch(
+                one, path, largest=MAX_DOCUMENT, seconds=DOCUMENT_SECONDS, query=query, user=user
+            )
+        except FetchFailed as error:
+            raise NoResponse(str(error)) from None
+        return fetched.status, fetched.body
 
     @property
     def resources(self) -> Mapping[tuple[str, str], list[dict[str, Any]]]:

@@ -373,6 +373,7 @@ def _aggregation_context(settings: Settings, store: Store) -> AggregationContext
         partial(published_trust, settings, store.authorities),
         servers.delete_content,
         bool(settings.secure_binds),
+        servers.get_document,
     )
 
 

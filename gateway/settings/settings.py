@@ -105,6 +105,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     ENDPOINT,
     "endpointslice",
     "endpointslicemirroring",
+    "horizontalpodautoscaling",
     "nodelifecycle",
     "persistentvolume-binder",
     "persistentvolume-expander",

@@ -585,6 +585,21 @@ def add_workloads(group: Any) -> None:
         "N",
         "with --controllers=*, delete the oldest finished pods when there are more than this, 0 to keep them",
     )
+    autoscaler = "--horizontal-pod-autoscaler"
+    for name, text in (
+        ("sync-period", "look at the metrics of an autoscaler this often"),
+        ("downscale-stabilization", "the highest recommendation of this time holds"),
+        ("cpu-initialization-period", "CPU usage may be left out so long after a pod's start"),
+        ("initial-readiness-delay", "a pod that turns unready so soon was never ready"),
+    ):
+        add(group, f"{autoscaler}-{name}", duration, "DURATION", text)
+    add(
+        group,
+        f"{autoscaler}-tolerance",
+        rate,
+        "RATIO",
+        "autoscalers leave the replicas alone while a metric is so close to its target",
+    )
 
 
 def add_proxy(group: Any) -> None:
