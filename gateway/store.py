@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewound.actors.access.accounts.tokens import Accounts
 from rewound.actors.access.authentication.authenticate import Authenticator
@@ -36,6 +36,9 @@ from rewound.actors.store.reads import Horizon, Reads
 from rewound.gateway.aggregation.on_demand import ServersOnDemand
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.journal.log import Journal
+
+if TYPE_CHECKING:
+    from rewound.actors.workloads.simulated_metrics import SimulatedMetrics
 
 Task = tuple[str, Callable[[], Awaitable[None]]]  # what runs while the server runs, with its name
 
@@ -75,4 +78,5 @@ class Store:
     api_services: ApiServices
     aggregated: ServersOnDemand
     loops: list[Loop[Any]] = field(default_factory=list)  # of controllers
+    simulated_metrics: SimulatedMetrics | None = None  # None: pods are not simulated
     node: Node | None = None  # of a cluster whose journal is ordered by etcd

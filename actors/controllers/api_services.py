@@ -105,7 +105,11 @@ class RegistrationController:
 
     def _wanted(self, name: str) -> Object | None:
         version, _, group = name.partition(".")
-        if group in self._unlisted or not self._registry.current.of_version(group, version):
+        # Those that are computed give way to whoever registers their group version.
+        stored = [
+            one for one in self._registry.current.of_version(group, version) if not one.storage.computed
+        ]
+        if group in self._unlisted or not stored:
             return None
         return local_api_service(self._names, group, version)
 

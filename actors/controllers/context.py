@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rewound.actors.access.accounts.tokens import TokenIssuer
@@ -12,7 +11,6 @@ from rewound.actors.aggregation.context import AggregationContext
 from rewound.actors.certificates.signing import Authorities
 from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.kinds.registry import Registry
-from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.resource.directory import Directory
@@ -43,5 +41,3 @@ class ControllerContext:
     aggregation: AggregationContext | None = None  # None: APIServices lead nowhere
     whole_cluster: bool = False  # whether all controllers were chosen, so that no node is tracked by others
     workloads: WorkloadOptions = field(default_factory=WorkloadOptions)
-    # The objects of a kind that is computed on every read, of a namespace or, without it, of all; None: there is none.
-    computed_objects: Callable[[str, str], Sequence[Object]] | None = None

@@ -216,7 +216,7 @@ class HorizontalPodAutoscalers(WorkloadController):
         self._autoscalers.listen(self._autoscaler_changed)
         self._pods = self.cache.collection("pods")
         assert isinstance(self.client.identity, User)
-        self._metrics = MetricsApis(context, self.client.identity)
+        self._metrics = MetricsApis(context, self._pods, self.client.identity)
         self._period = options.horizontal_pod_autoscaler_sync_period
         self._window = options.horizontal_pod_autoscaler_downscale_stabilization
         self._rules = Tolerances(

@@ -24,7 +24,9 @@ from rewound.actors.kinds.values.times import duration_error, duration_seconds, 
 from rewound.actors.messages import Object
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
+from rewound.actors.workloads.cache import CachedType
 from rewound.actors.workloads.replica_counts import NoReplicaCount, PodMetric, milli_value
+from rewound.actors.workloads.simulated_metrics import pod_metrics
 
 RESOURCE_VERSION, EXTERNAL_VERSION = "v1beta1", "v1beta1"
 CUSTOM_VERSIONS: Final = ("v1beta2", "v1beta1")  # the preferred one first
@@ -43,8 +45,9 @@ _TEXTS: Final = {
 
 
 class MetricsApis:
-    def __init__(self, context: ControllerContext, user: User) -> None:
+    def __init__(self, context: ControllerContext, pods: CachedType, user: User) -> None:
         self._context = context
+        self._pods = pods
         self._user = user
         self._resource_group = context.names.group("metrics")
         self._custom_group = context.names.group("custom.metrics")
@@ -153,14 +156,14 @@ class MetricsApis:
         return items
 
     def _stored(self, definition: Definition, namespace: str, selector: LabelSelector) -> list[Object]:
-        computed = self._context.computed_objects
         if definition.storage.computed:
-            found = [] if computed is None else computed(definition.type_name, namespace)
-        else:
-            type_id = self._context.journal.type_id(definition.type_name)
-            with self._context.journal.read() as view:
-                found = [decode(row.body) for _, _, row in view.rows(type_id, namespace)]
-        return [one for one in found if selector.matches(one["metadata"].get("labels") or {})]
+            now = self._context.clock.now()
+            pods = (pod for pod in self._pods.in_namespace(namespace) if _matches(selector, pod))
+            return [one for pod in pods if (one := pod_metrics(pod, now)) is not None]
+        type_id = self._context.journal.type_id(definition.type_name)
+        with self._context.journal.read() as view:
+            found = [decode(row.body) for _, _, row in view.rows(type_id, namespace)]
+        return [one for one in found if _matches(selector, one)]
 
     def _remote_versions(self, group: str) -> dict[str, ApiService]:
         aggregation = self._context.aggregation
@@ -182,6 +185,10 @@ class MetricsApis:
         except (ValueError, KeyError, TypeError):
             raise NoResponse("the metrics API server returned no list") from None
         return items if isinstance(items, list) else []
+
+
+def _matches(selector: LabelSelector, one: Object) -> bool:
+    return selector.matches(one["metadata"].get("labels") or {})
 
 
 def _custom_failed(why: str) -> NoReplicaCount:

@@ -270,6 +270,12 @@ def _build_store(
     api_services = ApiServices(names, journal, feed, forwards=calls_out)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
+    simulated_metrics = None
+    if settings.controllers.simulates_nodes(rules):
+        # Here, because an API server alone need not load it.
+        from rewound.actors.workloads.simulated_metrics import SimulatedMetrics
+
+        simulated_metrics = SimulatedMetrics(names, registry, journal, feed, clock)
     store = Store(
         names=names,
         rules=rules,
@@ -293,6 +299,7 @@ def _build_store(
         publication=publication,
         api_services=api_services,
         aggregated=aggregated,
+        simulated_metrics=simulated_metrics,
         node=node,
     )
     tasks: list[Task] = [

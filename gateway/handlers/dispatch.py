@@ -203,13 +203,13 @@ class Dispatch:
         return render.respond_unchanged(context, document) or await render.respond(context, document)
 
     async def _read_computed(self, context: RequestContext, definition: Definition) -> Response:
-        encoder = self._encoders.of(context, definition)
+        encoder, namespace = self._encoders.of(context, definition), context.route.namespace
         if context.route.verb == "get":
-            document = encoder.document(await self._computed.get(definition, context.route.name))
+            document = encoder.document(await self._computed.get(definition, namespace, context.route.name))
         else:
             with Deadline(context):  # refuses a wrong timeoutSeconds; nothing here takes long
                 options = await self._list_options(context, definition)
-                listing = await self._computed.listing(definition, options)
+                listing = await self._computed.listing(definition, namespace, options)
             document = encoder.listing(listing)
         return await render.respond(context, document)
 

@@ -175,6 +175,9 @@ class ControllerSettings:
         """Whether all were chosen, apart from exceptions."""
         return "*" in self._patterns()
 
+    def simulates_nodes(self, rules: Rules) -> bool:
+        return _NODES in self.enabled_controllers(rules)
+
     def runs_workloads(self, rules: Rules) -> bool:
         return not self.enabled_controllers(rules).isdisjoint(WORKLOAD_CONTROLLERS)
 

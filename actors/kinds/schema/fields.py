@@ -37,6 +37,7 @@ BYTES: Final = Scalar("bytes", "[]uint8")
 TIME: Final = Scalar("time", "v1.Time")
 MICRO_TIME: Final = Scalar("microTime", "v1.MicroTime")
 QUANTITY: Final = Scalar("quantity", "resource.Quantity")
+DURATION: Final = Scalar("duration", "v1.Duration")  # as Go writes it: 1m30s
 INT_OR_STRING: Final = Scalar(
     "intOrString", "intstr.IntOrString"
 )  # a number, or a name or percentage instead
@@ -186,7 +187,7 @@ class StructOr(JsonValue):
 
 Type = Scalar | ListOf | MapOf | Struct
 
-_NEVER_EMPTY: Final = frozenset((TIME, MICRO_TIME, QUANTITY, INT_OR_STRING))
+_NEVER_EMPTY: Final = frozenset((TIME, MICRO_TIME, QUANTITY, DURATION, INT_OR_STRING))
 _SCALAR_ZEROS: Final = {
     STRING: "",
     BOOL: False,
@@ -194,6 +195,7 @@ _SCALAR_ZEROS: Final = {
     INT64: 0,
     BYTES: "",
     QUANTITY: "0",
+    DURATION: "0s",
     INT_OR_STRING: 0,
 }
 

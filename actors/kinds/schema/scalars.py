@@ -15,6 +15,7 @@ from rewound.actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     DOUBLE,
+    DURATION,
     FIELDS_V1,
     INT32,
     INT64,
@@ -33,7 +34,7 @@ from rewound.actors.kinds.schema.fields import (
 )
 from rewound.actors.kinds.schema.json_tree import Number, as_go_reads, plain
 from rewound.actors.kinds.values.quantity import NOT_IN_FORMAT, NotAQuantity, canonical_quantity
-from rewound.actors.kinds.values.times import canonical_micros, canonical_seconds
+from rewound.actors.kinds.values.times import canonical_micros, canonical_seconds, duration_error
 
 _LONGEST_NUMBER: Final = 40
 LONGEST_DOUBLE: Final = 1000  # characters
@@ -185,6 +186,13 @@ def _quantity(_: Scalar, value: Any) -> str:
     return canonical_quantity(str(value))
 
 
+def _duration(type_: Scalar, value: Any) -> str:
+    text = _string(type_, value)
+    if wrong := duration_error(text):
+        raise ValueError(wrong)
+    return text
+
+
 def _int_or_string(_: Scalar, value: Any) -> int | str:
     return value if type(value) is str else _integer(INT32, value)
 
@@ -203,6 +211,7 @@ _READERS: Final[dict[Scalar, Callable[[Scalar, Any], Any]]] = {
     TIME: _time,
     MICRO_TIME: _micro_time,
     QUANTITY: _quantity,
+    DURATION: _duration,
     INT_OR_STRING: _int_or_string,
     FIELDS_V1: _as_sent,
     ANY_JSON: _as_sent,

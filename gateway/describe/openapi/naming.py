@@ -12,6 +12,7 @@ from typing import Final
 
 from rewound.actors.kinds.schema.fields import (
     ANY_JSON,
+    DURATION,
     FIELDS_V1,
     INT_OR_STRING,
     MICRO_TIME,
@@ -36,6 +37,7 @@ _PACKAGES: Final = {
 SCALARS: Final = {
     ANY_JSON: "apimachinery.pkg.runtime.RawExtension",
     INT_OR_STRING: "apimachinery.pkg.util.intstr.IntOrString",
+    DURATION: "apimachinery.pkg.apis.meta.v1.Duration",
     MICRO_TIME: "apimachinery.pkg.apis.meta.v1.MicroTime",
     FIELDS_V1: "apimachinery.pkg.apis.meta.v1.FieldsV1",
     QUANTITY: "apimachinery.pkg.api.resource.Quantity",

@@ -17,6 +17,7 @@ from rewound.actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     DOUBLE,
+    DURATION,
     FIELDS_V1,
     INT32,
     INT64,
@@ -94,12 +95,14 @@ _DECLARED_DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
 _DEFINED_SCALARS: Final[Mapping[Scalar, Document]] = {
     TIME: {"type": "string", "format": "date-time"},
     MICRO_TIME: {"type": "string", "format": "date-time"},
+    DURATION: {"type": "string"},
     FIELDS_V1: {"type": "object"},
     ANY_JSON: {"type": "object"},
 }
 _DESCRIPTIONS: Final[Mapping[Scalar, str]] = {
     TIME: "A time in RFC 3339 format, to the second.",
     MICRO_TIME: "A time in RFC 3339 format, to the microsecond.",
+    DURATION: "A time span as Go writes it: 300ms, 15s, 1h30m.",
     FIELDS_V1: "A set of fields as a tree: keys are fields (f:), list items (k: and v:), or the value itself (.).",
     ANY_JSON: "Any JSON object; it is stored as it was sent.",
     QUANTITY: "An amount with an optional suffix: 100m, 1.5, 2Gi, 3e6.",

@@ -22,6 +22,7 @@ from rewound.actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     DOUBLE,
+    DURATION,
     FIELDS_V1,
     INT32,
     INT64,
@@ -338,6 +339,14 @@ def _field_one(raw: bytes, read: Callable[[bytes], Any], default: Any) -> Any:
     return found
 
 
+def _duration(raw: bytes) -> str:
+    nanos = 0
+    for number, wire_type, value in read_fields(raw):
+        if number == 1 and wire_type == VARINT:
+            nanos = _signed(value)
+    return f"{nanos / 1e9:g}s"
+
+
 def _int_or_string(raw: bytes) -> int | str:
     is_string, integer, text = 0, 0, ""
     for number, wire_type, value in read_fields(raw):
@@ -377,6 +386,7 @@ READERS: Final[Mapping[Scalar, Callable[[Any], Any]]] = {
     TIME: _time,
     MICRO_TIME: _micro_time,
     QUANTITY: _quantity,
+    DURATION: _duration,
     INT_OR_STRING: _int_or_string,
     FIELDS_V1: raw_json,
     ANY_JSON: raw_json,

@@ -20,6 +20,7 @@ from rewound.actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     DOUBLE,
+    DURATION,
     FIELDS_V1,
     INT32,
     INT64,
@@ -37,7 +38,7 @@ from rewound.actors.kinds.schema.fields import (
     StructOr,
     Type,
 )
-from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.kinds.values.times import duration_seconds, micros_of
 from rewound.gateway.wire.protobuf.wire_format import (
     I64,
     LEN,
@@ -206,6 +207,7 @@ _CONTENTS: Final[Mapping[Scalar, Callable[[Any], bytes]]] = {
     TIME: _time,
     MICRO_TIME: _micro_time,
     QUANTITY: lambda value: string(1, value),
+    DURATION: lambda value: tag(1, VARINT) + varint(round(duration_seconds(value) * 1e9)),
     INT_OR_STRING: _int_or_string,
     FIELDS_V1: _raw_json,
     ANY_JSON: _raw_json,

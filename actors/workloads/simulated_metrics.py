@@ -1,0 +1,171 @@
+"""What simulated pods use, by their annotations, as the API `metrics.<domain>` for `kubectl top` and autoscalers.
+
+    sim/cpu: 250m            of the first container
+    sim/memory: 64Mi
+    sim/cpu.sidecar: 10m     of the container `sidecar`
+
+Every running pod has metrics; what no annotation says is 0. Usage is that of this moment, so the window is 0. A node
+uses what its pods use.
+
+The server has these kinds while at least one pod has such an annotation, and nobody else serves them: a
+CustomResourceDefinition or an APIService of the group takes precedence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+import trio
+
+from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.kinds import metrics
+from rewound.actors.kinds.registry import Registry
+from rewound.actors.kinds.values.quantity import NotAQuantity, nanos_of, quantity_text
+from rewound.actors.kinds.values.times import seconds_text
+from rewound.actors.messages import Object
+from rewound.actors.names import Names
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.store.document import decode
+from rewound.actors.store.feed import Feed
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+
+STYLES: Final = {"cpu": "decimal", "memory": "binary"}  # of the quantities of each resource
+_PREFIX: Final = "sim/"
+_MARKS: Final = tuple(f'"{_PREFIX}{resource}'.encode() for resource in STYLES)
+
+Usage = dict[str, int]  # by resource, in nano-units
+
+
+def pod_metrics(pod: Object, now: int) -> Object | None:
+    """None for a pod that does not run."""
+    if pod["status"].get("phase") != "Running":
+        return None
+    metadata = pod["metadata"]
+    kept = {part: metadata[part] for part in ("name", "namespace", "labels") if part in metadata}
+    time = seconds_text(now)
+    return {
+        "metadata": {**kept, "creationTimestamp": time},
+        "timestamp": time,
+        "window": "0s",
+        "containers": [{"name": name, "usage": _written(usage)} for name, usage in _usage_of(pod)],
+    }
+
+
+def node_metrics(node: Object, pods: Iterable[Object], now: int) -> Object:
+    metadata = node["metadata"]
+    total: Usage = dict.fromkeys(STYLES, 0)
+    for pod in pods:
+        for _, usage in _usage_of(pod):
+            total = {resource: amount + usage[resource] for resource, amount in total.items()}
+    kept = {part: metadata[part] for part in ("name", "labels") if part in metadata}
+    time = seconds_text(now)
+    return {
+        "metadata": {**kept, "creationTimestamp": time},
+        "timestamp": time,
+        "window": "0s",
+        "usage": _written(total),
+    }
+
+
+def _usage_of(pod: Object) -> list[tuple[str, Usage]]:
+    """By container."""
+    annotations = pod["metadata"].get("annotations") or {}
+    found: list[tuple[str, Usage]] = []
+    for position, container in enumerate(pod["spec"]["containers"]):
+        name = container["name"]
+        usage: Usage = {}
+        for resource in STYLES:
+            whole = annotations.get(f"{_PREFIX}{resource}", "0") if position == 0 else "0"
+            usage[resource] = _amount(annotations.get(f"{_PREFIX}{resource}.{name}", whole))
+        found.append((name, usage))
+    return found
+
+
+def _amount(text: str) -> int:
+    try:
+        return max(nanos_of(text), 0)
+    except NotAQuantity:
+        return 0
+
+
+def _written(usage: Usage) -> dict[str, str]:
+    return {resource: quantity_text(amount, STYLES[resource]) for resource, amount in usage.items()}
+
+
+class SimulatedMetrics:
+    def __init__(self, names: Names, registry: Registry, journal: Journal, feed: Feed, clock: Clock) -> None:
+        self._registry, self._journal, self._clock = registry, journal, clock
+        self._definitions = metrics.declare(names)
+        self._pods, self._nodes = journal.type_id("pods"), journal.type_id("nodes")
+        self._annotated: set[Position] = set()
+        with journal.read() as view:
+            for namespace, name, row in view.rows(self._pods, None):
+                if _is_annotated(row.body):
+                    self._annotated.add((namespace, name))
+        self._update()
+        feed.follow(self._committed, frozenset({self._pods}))
+
+    @property
+    def sources(self) -> dict[str, Callable[[str], Awaitable[Sequence[Object]]]]:
+        """What computes the objects of a namespace, or of all, by type name."""
+        pods, nodes = (one.type_name for one in self._definitions)
+        return {pods: self.pods, nodes: self.nodes}
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        before = bool(self._annotated)
+        for event in events:
+            if event.type_id != self._pods:
+                continue
+            if not event.removed and _is_annotated(event.body):
+                self._annotated.add((event.namespace, event.name))
+            else:
+                self._annotated.discard((event.namespace, event.name))
+        if before != bool(self._annotated):
+            self._update()
+
+    def _update(self) -> None:
+        """Serve the kinds, or stop it; kinds of others stay as they are."""
+        catalog = self._registry.current
+        if self._annotated:
+            free = [one for one in self._definitions if catalog.stored_type(one.type_name) is None]
+            if free:
+                self._registry.publish(free)
+            return
+        for one in filter(catalog.holds, self._definitions):
+            self._registry.remove(one.type_name)
+
+    async def pods(self, namespace: str) -> list[Object]:
+        """Of one namespace, or without it of all."""
+        now = self._clock.now()
+        found = [pod_metrics(pod, now) async for pod in self._stored(self._pods, namespace or None)]
+        return [one for one in found if one is not None]
+
+    async def nodes(self, _: str = "") -> list[Object]:
+        by_node: dict[str, list[Object]] = defaultdict(list)
+        async for pod in self._stored(self._pods, None):
+            if pod["status"].get("phase") == "Running":
+                by_node[pod["spec"].get("nodeName", "")].append(pod)
+        now = self._clock.now()
+        return [
+            node_metrics(node, by_node[node["metadata"]["name"]], now)
+            async for node in self._stored(self._nodes, "")
+        ]
+
+    async def _stored(self, type_id: int, namespace: str | None) -> AsyncIterator[Object]:
+        after: Position | None = None
+        while True:
+            with self._journal.read() as view:
+                page = [(row[0], row[1], row[2].body) for row in next_page(view, type_id, namespace, after)]
+            if not page:
+                return
+            for _, _, body in page:
+                yield decode(body)
+            after = page[-1][:2]
+            await trio.lowlevel.checkpoint()
+
+
+def _is_annotated(body: bytes) -> bool:
+    return any(mark in body for mark in _MARKS)

@@ -1,0 +1,390 @@
+"""HorizontalPodAutoscalers set the replicas of their targets by metrics, with the conditions and Events of v1.25."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from trio.testing import MockClock
+
+from rewound.actors.aggregation.api_services import ApiService
+from rewound.actors.aggregation.content import NoResponse
+from rewound.actors.aggregation.priorities import CUSTOM
+from rewound.actors.identity import User
+from rewound.actors.messages import Object
+from rewound.actors.workloads.autoscaling import Limits
+from rewound.actors.workloads.replica_counts import (
+    NoReplicaCount,
+    PodMetric,
+    Tolerances,
+    average_count,
+    utilization_count,
+    value_count,
+    value_per_pod_count,
+)
+from rewound.actors.workloads.simulated_metrics import SimulatedMetrics
+from tests.actors.workloads.bench import Bench, open_bench, pod_template
+from tests.cases import cases
+
+AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
+CONTROLLERS = ("horizontalpodautoscaling", "replicaset")
+RULES = Tolerances(0.1, 300_000_000, 30_000_000)
+SECOND = 1_000_000
+PERIOD = 15
+
+
+@asynccontextmanager
+async def open_autoscaled(path: Path, **annotations: str) -> AsyncIterator[Bench]:
+    """With two pods of a ReplicaSet that have these annotations, ready for ten minutes."""
+    async with open_bench(path, *CONTROLLERS) as bench:
+        SimulatedMetrics(bench.context.names, bench.registry, bench.journal, bench.feed, bench.clock)
+        await bench.create("replicasets.apps", replica_set(2, **annotations))
+        await bench.rest(600)
+        yield bench
+
+
+def replica_set(replicas: int, request: str = "100m", **annotations: str) -> Object:
+    labels = {"app": "web"}
+    template = pod_template(labels, **annotations)
+    if request:
+        template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": request}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": "web"}, "spec": spec}
+
+
+def autoscaler(*metrics: Object, low: int = 1, high: int = 10, **spec: Any) -> Object:
+    target = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}
+    found = list(metrics) or [cpu(50)]
+    return {
+        "metadata": {"name": "web"},
+        "spec": {"scaleTargetRef": target, "minReplicas": low, "maxReplicas": high, "metrics": found, **spec},
+    }
+
+
+def cpu(percent: int) -> Object:
+    target = {"type": "Utilization", "averageUtilization": percent}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def replicas(bench: Bench) -> int:
+    found: int = bench.get("replicasets.apps", "web")["spec"].get("replicas", 0)
+    return found
+
+
+def conditions(bench: Bench) -> dict[str, tuple[str, str]]:
+    found = bench.get(AUTOSCALERS, "web")["status"].get("conditions") or ()
+    return {one["type"]: (one["status"], one["reason"]) for one in found}
+
+
+async def annotate(bench: Bench, **usage: str) -> None:
+    annotations = {f"sim/{name}": value for name, value in usage.items()}
+    template = {"metadata": {"annotations": annotations}}
+    await bench.patch("replicasets.apps", "web", {"spec": {"template": template}})
+    for name in bench.names("pods"):
+        await bench.patch("pods", name, {"metadata": {"annotations": annotations}})
+        await bench.patch("pods", name, {"status": {"startTime": "2023-11-14T00:00:00Z"}}, "status")
+
+
+async def test_more_usage_scales_up_and_less_down(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_autoscaled(tmp_path) as bench:
+        await annotate(bench, cpu="150m")
+        await bench.create(AUTOSCALERS, autoscaler())
+        await bench.rest(PERIOD - 1)
+        assert replicas(bench) == 2 and not conditions(bench)
+        await bench.rest(2)
+        assert replicas(bench) == 4  # six are asked for, and four are as many as it goes at once
+        assert conditions(bench) == {
+            "AbleToScale": ("True", "SucceededRescale"),
+            "ScalingActive": ("True", "ValidMetricFound"),
+            "ScalingLimited": ("True", "ScaleUpLimit"),
+        }
+        reason = "cpu resource utilization (percentage of request) above target"
+        assert bench.events("web")[-1] == ("SuccessfulRescale", f"New size: 4; reason: {reason}")
+        status = bench.get(AUTOSCALERS, "web")["status"]
+        assert (status["currentReplicas"], status["desiredReplicas"]) == (2, 4) and "lastScaleTime" in status
+        assert status["currentMetrics"] == [
+            {
+                "type": "Resource",
+                "resource": {"name": "cpu", "current": {"averageUtilization": 150, "averageValue": "150m"}},
+            }
+        ]
+        await annotate(bench, cpu="25m")
+        await bench.rest(60)
+        assert replicas(bench) >= 4 and conditions(bench)["AbleToScale"] == ("True", "ScaleDownStabilized")
+        await bench.rest(600)
+        assert replicas(bench) == 2
+        assert bench.events("web")[-1] == ("SuccessfulRescale", "New size: 2; reason: All metrics below target")
+
+
+async def test_steady_usage_changes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_autoscaled(tmp_path) as bench:
+        await annotate(bench, cpu="52m")
+        await bench.create(AUTOSCALERS, autoscaler())
+        await bench.rest(60)
+        head = bench.journal.head
+        await bench.rest(3600)
+        assert bench.journal.head == head and replicas(bench) == 2
+        assert conditions(bench)["ScalingLimited"] == ("False", "DesiredWithinRange")
+        assert conditions(bench)["AbleToScale"] == ("True", "ReadyForNewScale")
+
+
+async def test_behavior_limits_and_stabilizes(tmp_path: Path, autojump_clock: MockClock) -> None:
+    one_each_minute = {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}]}
+    down = {**one_each_minute, "stabilizationWindowSeconds": 0}
+    async with open_autoscaled(tmp_path) as bench:
+        await annotate(bench, cpu="500m")
+        await bench.create(AUTOSCALERS, autoscaler(behavior={"scaleUp": one_each_minute, "scaleDown": down}))
+        await bench.rest(16)
+        assert replicas(bench) == 3 and conditions(bench)["ScalingLimited"] == ("True", "ScaleUpLimit")
+        await annotate(bench, cpu="500m")
+        await bench.rest(50)
+        assert replicas(bench) == 3
+        await bench.rest(30)
+        assert replicas(bench) == 4
+        await annotate(bench, cpu="1m")
+        await bench.rest(30)
+        assert replicas(bench) == 3 and conditions(bench)["ScalingLimited"] == ("True", "ScaleDownLimit")
+
+
+async def test_limits_hold_without_metrics(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_autoscaled(tmp_path) as bench:
+        await bench.create(AUTOSCALERS, autoscaler(low=3, high=5))
+        await bench.rest(20)
+        assert replicas(bench) == 3
+        message = "New size: 3; reason: Current number of replicas below Spec.MinReplicas"
+        assert bench.events("web")[-1] == ("SuccessfulRescale", message)
+        await bench.patch("replicasets.apps", "web", {"spec": {"replicas": 8}})
+        await bench.rest(20)
+        assert replicas(bench) == 5
+        await bench.rest(20)
+        why = (
+            "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from "
+            "resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
+        )
+        assert conditions(bench)["ScalingActive"] == ("False", "FailedGetResourceMetric")
+        assert ("FailedGetResourceMetric", why) in bench.events("web")
+        outer = f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {why}"
+        assert bench.events("web")[-1] == ("FailedComputeMetricsReplicas", outer)
+
+
+async def test_target_without_replicas_request_or_existence(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_autoscaled(tmp_path, cpu="50m") as bench:
+        await bench.create(AUTOSCALERS, autoscaler())
+        await bench.patch("replicasets.apps", "web", {"spec": {"replicas": 0}})
+        await bench.rest(20)
+        assert conditions(bench)["ScalingActive"] == ("False", "ScalingDisabled")
+        await bench.delete("replicasets.apps", "web")
+        await bench.rest(20)
+        assert conditions(bench)["AbleToScale"] == ("False", "FailedGetScale")
+        assert ("FailedGetScale", 'replicasets/scale.apps "web" not found') in bench.events("web")
+        await bench.create("replicasets.apps", replica_set(2, request="", cpu="50m"))
+        await bench.rest(40)
+        found = [message for reason, message in bench.events("web") if reason == "FailedGetResourceMetric"]
+        assert found[-1] == "failed to get cpu utilization: missing request for cpu"
+        for kind, version, text in (
+            ("Nonsense", "apps/v1", 'no matches for kind "Nonsense" in group "apps"'),
+            ("ReplicaSet", "a/b/c", "unexpected GroupVersion string: a/b/c"),
+            ("DaemonSet", "apps/v1", "the server could not find the requested resource (get daemonsets web)"),
+        ):
+            target = {"apiVersion": version, "kind": kind, "name": "web"}
+            await bench.patch(AUTOSCALERS, "web", {"spec": {"scaleTargetRef": target}})
+            await bench.rest(20)
+            assert ("FailedGetScale", text) in bench.events("web")
+
+
+async def test_autoscaler_that_is_deleted_is_left_alone(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_autoscaled(tmp_path) as bench:
+        await annotate(bench, cpu="500m")
+        await bench.create(AUTOSCALERS, autoscaler())
+        await bench.delete(AUTOSCALERS, "web")
+        await bench.rest(60)
+        assert replicas(bench) == 2
+
+
+class OtherServer:
+    """Another server for the custom and external metrics, behind an APIService."""
+
+    def __init__(self, *groups: str) -> None:
+        self.asked: list[tuple[str, str, str]] = []
+        self.responses: dict[str, tuple[int, Any]] = {}
+        one = {group: ApiService(group, group, "v1beta1", CUSTOM, None, b"", False, True) for group in groups}
+        self.api_services = SimpleNamespace(remote={(group, "v1beta1"): found for group, found in one.items()})
+
+    async def get(self, one: ApiService, path: str, query: str, user: User) -> tuple[int, bytes]:
+        self.asked.append((path, query, user.name))
+        status, document = self.responses.get(path, (404, {}))
+        if status == 0:
+            raise NoResponse(document)
+        return status, orjson.dumps(document)
+
+
+async def test_custom_and_external_metrics(tmp_path: Path, autojump_clock: MockClock) -> None:
+    pods = {"type": "Pods", "pods": {"metric": {"name": "rate"}, "target": average("10")}}
+    chosen = {"name": "queue", "selector": {"matchLabels": {"name": "work"}}}
+    queue = {"type": "External", "external": {"metric": chosen, "target": average("5")}}
+    described = {"apiVersion": "v1", "kind": "Service", "name": "front"}
+    of_object = {"metric": {"name": "hits"}, "describedObject": described, "target": value("100")}
+    server = OtherServer("custom.metrics.k8s.io", "external.metrics.k8s.io")
+    custom = "/apis/custom.metrics.k8s.io/v1beta1/namespaces/default"
+    external = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default"
+    async with open_bench(tmp_path, *CONTROLLERS, aggregation=server) as bench:
+        await bench.create("replicasets.apps", replica_set(2))
+        await bench.rest(600)
+        named = [{"describedObject": {"name": name}, "value": "15"} for name in bench.names("pods")]
+        server.responses[f"{custom}/pods/*/rate"] = 200, {"items": named}
+        server.responses[f"{custom}/services/front/hits"] = 200, {"items": [{"value": "90"}]}
+        server.responses[f"{external}/queue"] = 200, {"items": [{"value": "12"}, {"value": "8"}]}
+        metrics = [pods, {"type": "Object", "object": of_object}, queue]
+        await bench.create(AUTOSCALERS, autoscaler(*metrics))
+        await bench.rest(20)
+        assert replicas(bench) == 4
+        shown = (
+            "external metric queue(&LabelSelector{MatchLabels:map[string]string{name: work,},"
+            "MatchExpressions:[]LabelSelectorRequirement{},}) above target"
+        )
+        assert bench.events("web")[-1] == ("SuccessfulRescale", f"New size: 4; reason: {shown}")
+        account = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
+        assert server.asked[0] == (f"{custom}/pods/*/rate", "labelSelector=app%3Dweb", account)
+        assert server.asked[2] == (f"{external}/queue", "labelSelector=name%3Dwork", account)
+        statuses = bench.get(AUTOSCALERS, "web")["status"]["currentMetrics"]
+        current = [one[part]["current"] for one, part in zip(statuses, ("pods", "object", "external"), strict=True)]
+        assert current == [{"averageValue": "15"}, {"value": "90"}, {"averageValue": "10"}]
+        server.responses[f"{external}/queue"] = 500, {}
+        server.responses[f"{custom}/services/front/hits"] = 0, "connection refused"
+        server.responses[f"{custom}/pods/*/rate"] = 403, {"kind": "Status", "message": "not you"}
+        await bench.rest(20)
+        events = dict(bench.events("web"))
+        of_custom = "unable to fetch metrics from custom metrics API"
+        assert events["FailedGetPodsMetric"] == f"unable to get metric rate: {of_custom}: not you"
+        assert events["FailedGetObjectMetric"] == (
+            f"unable to get metric hits: Service on default front/{of_custom}: connection refused"
+        )
+        assert events["FailedGetExternalMetric"].endswith(
+            'unable to fetch metrics from external metrics API: an error on the server ("{}") has prevented the '
+            "request from succeeding (get queue.external.metrics.k8s.io)"
+        )
+
+
+async def test_custom_metrics_without_a_server(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_autoscaled(tmp_path) as bench:
+        pods = {"type": "Pods", "pods": {"metric": {"name": "rate"}, "target": average("10")}}
+        await bench.create(AUTOSCALERS, autoscaler(pods))
+        await bench.rest(20)
+        assert bench.events("web")[-2] == (
+            "FailedGetPodsMetric",
+            "unable to get metric rate: unable to fetch metrics from custom metrics API: "
+            "no custom metrics API (custom.metrics.k8s.io) registered",
+        )
+
+
+def average(text: str) -> Object:
+    return {"type": "AverageValue", "averageValue": text}
+
+
+def value(text: str) -> Object:
+    return {"type": "Value", "value": text}
+
+
+def pod(name: str, phase: str = "Running", ready: str = "True", request: str = "100m", **more: Any) -> Object:
+    container = {"name": "c", "resources": {"requests": {"cpu": request}}}
+    since = {"type": "Ready", "status": ready, "lastTransitionTime": "2023-11-14T00:00:10Z"}
+    return {
+        "metadata": {"name": name, **more},
+        "spec": {"containers": [container]},
+        "status": {"phase": phase, "startTime": "2023-11-14T00:00:00Z", "conditions": [since]},
+    }
+
+
+def used(**values: int) -> dict[str, PodMetric]:
+    return {name: PodMetric(amount, NOW, 0) for name, amount in values.items()}
+
+
+NOW = 1_700_000_000 * SECOND  # hours later
+
+
+@cases(
+    ("pods", "metrics", "expected"),
+    [
+        ([pod("a"), pod("b")], used(a=100, b=100), (4, 100)),
+        ([pod("a"), pod("b")], used(a=52, b=52), (2, 52)),  # within the tolerance
+        ([pod("a"), pod("b")], used(a=10, b=20), (1, 15)),
+        ([pod("a"), pod("b"), pod("c")], used(a=100, b=100), (4, 100)),  # c counts as idle
+        ([pod("a"), pod("b"), pod("c")], used(a=10, b=10), (3, 10)),  # c counts as using all it requests
+        ([pod("a"), pod("b", "Pending")], used(a=150), (3, 150)),
+        ([pod("a"), pod("b", "Pending")], used(a=20), (1, 20)),
+        ([pod("a"), pod("b", "Failed"), pod("c", deletionTimestamp="x")], used(a=100, b=9, c=9), (2, 100)),
+        ([pod("a"), pod("b", ready="False")], used(a=100, b=1), (2, 100)),  # was never ready
+    ],
+)
+def test_utilization(pods: list[Object], metrics: dict[str, PodMetric], expected: tuple[int, int]) -> None:
+    found = utilization_count(
+        pods, metrics, resource="cpu", container="", target=50, replicas=len(pods), rules=RULES, now=NOW
+    )
+    assert (found.replicas, found.percent) == expected
+
+
+def test_cpu_of_a_starting_pod_says_nothing() -> None:
+    started = 1_699_920_000 * SECOND  # as in `pod`
+    early = {"a": PodMetric(400, started + 40 * SECOND, 60 * SECOND)}
+    options = {"resource": "cpu", "container": "", "target": 50, "replicas": 1, "rules": RULES}
+    with pytest.raises(NoReplicaCount, match="did not receive metrics for any ready pods"):
+        utilization_count([pod("a")], early, now=started + 50 * SECOND, **options)  # type: ignore[arg-type]
+    late = {"a": PodMetric(400, started + 80 * SECOND, 60 * SECOND)}
+    found = utilization_count([pod("a")], late, now=started + 90 * SECOND, **options)  # type: ignore[arg-type]
+    assert found.replicas == 8
+
+
+def test_average_and_values() -> None:
+    pods = [pod("a"), pod("b")]
+    options: Any = {"resource": "", "target": 1000, "replicas": 2, "rules": RULES, "now": NOW}
+    assert average_count(pods, used(a=3000, b=1000), **options) == (4, 2000, 0)
+    assert average_count(pods, used(a=500), **options) == (2, 500, 0)
+    assert value_count(pods, 3000, target=1000, replicas=2, rules=RULES) == (6, 3000, 0)
+    assert value_count([], 3000, target=1000, replicas=0, rules=RULES) == (3, 3000, 0)
+    assert value_per_pod_count(3000, target=1000, replicas=2, rules=RULES) == (3, 1500, 0)
+    assert value_per_pod_count(2100, target=1000, replicas=2, rules=RULES) == (2, 1050, 0)
+    with pytest.raises(NoReplicaCount, match="no pods returned by selector"):
+        average_count([], {}, **options)
+
+
+def behavior(**up: Any) -> Object:
+    rules = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
+    down = {**rules, "stabilizationWindowSeconds": 0}
+    return {"scaleUp": {**rules, "stabilizationWindowSeconds": 0, **up}, "scaleDown": down}
+
+
+def test_lowest_recommendation_of_the_window_holds_when_scaling_up() -> None:
+    spec = {"minReplicas": 1, "maxReplicas": 100, "behavior": behavior(stabilizationWindowSeconds=60)}
+    limits = Limits()
+    limits.begin(2, NOW)
+    found = limits.decide(spec, 2, 4, 300.0, NOW + SECOND)
+    assert found.replicas == 2 and found.stable[0] == "ScaleUpStabilized"
+    later = limits.decide(spec, 2, 4, 300.0, NOW + 61 * SECOND)
+    assert later.replicas == 4 and later.stable[0] == "ReadyForNewScale" and not later.limited
+
+
+@cases(
+    ("select", "expected"), [("Max", 20), ("Min", 12), ("Disabled", 10)]
+)
+def test_policies_choose_the_change(select: str, expected: int) -> None:
+    policies = [
+        {"type": "Percent", "value": 100, "periodSeconds": 60},
+        {"type": "Pods", "value": 2, "periodSeconds": 60},
+    ]
+    spec = {
+        "minReplicas": 1,
+        "maxReplicas": 100,
+        "behavior": behavior(selectPolicy=select, policies=policies),
+    }
+    limits = Limits()
+    found = limits.decide(spec, 10, 50, 300.0, NOW)
+    assert (found.replicas, found.limit[0]) == (expected, "ScaleUpLimit")
+    limits.scaled(spec["behavior"], 10, expected, NOW)  # type: ignore[arg-type]
+    again = limits.decide(spec, expected, 50, 300.0, NOW + 30 * SECOND)
+    assert again.replicas == expected  # until the period has passed
