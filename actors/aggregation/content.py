@@ -11,7 +11,7 @@ class Undiscovered(Exception):
 
 
 class NoResponse(Exception):
-    """The server did not respond; the text says why."""
+    """The server did not respond with what was asked for; the text says why, as client-go does."""
 
 
 class RemoteContent(NamedTuple):

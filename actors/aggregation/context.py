@@ -22,5 +22,5 @@ class AggregationContext:
     # Deletes the objects of a namespace on an available server, as a user; returns what remains. Undiscovered.
     delete_content: Callable[[ApiService, str, User], Awaitable[RemoteContent]]
     publishes_trust_at_start: bool = False  # otherwise with the first APIService of another server
-    # Gets a path with a query from the server of an APIService, as a user; returns status code and body. NoResponse.
-    get: Callable[[ApiService, str, str, User], Awaitable[tuple[int, bytes]]] | None = None
+    # Gets a path with a query from the server of an APIService, as a user; errors name the resource. NoResponse.
+    get: Callable[[ApiService, str, str, User, str], Awaitable[bytes]] | None = None

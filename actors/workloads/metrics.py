@@ -8,7 +8,7 @@ a custom kind, or this server for simulated pods.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import orjson
@@ -16,6 +16,7 @@ import orjson
 from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.aggregation.content import NoResponse
 from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.errors import NoSuchResource
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
@@ -32,16 +33,7 @@ RESOURCE_VERSION, EXTERNAL_VERSION = "v1beta1", "v1beta1"
 CUSTOM_VERSIONS: Final = ("v1beta2", "v1beta1")  # the preferred one first
 _DEFAULT_WINDOW: Final = 60_000_000
 _ALL: Final = "*"
-_OK: Final = range(200, 300)
-_TEXTS: Final = {
-    400: "the server rejected our request for an unknown reason",
-    401: "the server has asked for the client to provide credentials",
-    404: "the server could not find the requested resource",
-    405: "the server does not allow this method on the requested resource",
-    429: "the server has received too many requests and has asked us to try again later",
-    503: "the server is currently unable to handle the request",
-    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
-}
+_UNAVAILABLE: Final = "the server is currently unable to handle the request"
 
 
 class MetricsApis:
@@ -148,7 +140,7 @@ class MetricsApis:
             elif definition is not None:
                 items = self._stored(definition, namespace, LabelSelector.parse(selector))
             else:
-                raise NoResponse(_text_of(404, b"", f"{plural}.{group}"))
+                raise NoResponse(f"{NoSuchResource.message} (get {plural}.{group})")
         except NoResponse as error:
             raise NoReplicaCount(f"unable to fetch metrics from {api} metrics API: {error}") from None
         if not items:
@@ -175,11 +167,9 @@ class MetricsApis:
         aggregation = self._context.aggregation
         assert aggregation is not None and aggregation.get is not None
         if not one.available:
-            raise NoResponse(_text_of(503, b"", asked))
+            raise NoResponse(f"{_UNAVAILABLE} (get {asked})")
         text = urlencode({name: value for name, value in query.items() if value})
-        status, body = await aggregation.get(one, f"{one.discovery_path}/{path}", text, self._user)
-        if status not in _OK:
-            raise NoResponse(_text_of(status, body, asked))
+        body = await aggregation.get(one, f"{one.discovery_path}/{path}", text, self._user, asked)
         try:
             items = orjson.loads(body)["items"]
         except (ValueError, KeyError, TypeError):
@@ -193,25 +183,6 @@ def _matches(selector: LabelSelector, one: Object) -> bool:
 
 def _custom_failed(why: str) -> NoReplicaCount:
     return NoReplicaCount(f"unable to fetch metrics from custom metrics API: {why}")
-
-
-def _text_of(status: int, body: bytes, asked: str) -> str:
-    """The message of the Status that the server sent, or what client-go says without one."""
-    try:
-        sent: Any = orjson.loads(body)
-    except ValueError:
-        sent = None
-    if isinstance(sent, dict) and sent.get("kind") == "Status" and sent.get("message"):
-        return str(sent["message"])
-    text = _TEXTS.get(status)
-    if text is None:
-        shown = quoted(body[:1000].decode("utf-8", "replace"))
-        text = (
-            f"an error on the server ({shown}) has prevented the request from succeeding"
-            if status >= 500
-            else f"the server responded with the status code {status} but did not return more information"
-        )
-    return f"{text} (get {asked})"
 
 
 def _value(item: Object) -> int:

@@ -153,11 +153,26 @@ class NamespaceContent:
         status = fetched.status
         if 200 <= status <= 206 or (missing and status in _UNSUPPORTED):
             return fetched
-        text = fetched.body[:200].decode("utf-8", "replace").strip()
-        raise _Failed(
-            _TEXTS.get(status)
-            or f'an error on the server ("{text}") has prevented the request from succeeding'
-        )
+        raise _Failed(failure_text(fetched))
+
+
+def failure_text(fetched: Fetched) -> str:
+    """What client-go says about a response that is no success, and that it cannot read."""
+    text = fetched.body[:200].decode("utf-8", "replace").strip()
+    return (
+        _TEXTS.get(fetched.status)
+        or f'an error on the server ("{text}") has prevented the request from succeeding'
+    )
+
+
+def status_message(body: bytes) -> str:
+    """The message of a Status; "" if the body is none."""
+    try:
+        sent = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return ""
+    is_status = isinstance(sent, dict) and sent.get("kind") == "Status"
+    return str(sent.get("message", "")) if is_status else ""
 
 
 def _entries(body: bytes, member: str) -> list[dict[str, Any]]:

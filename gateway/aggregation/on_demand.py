@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Of what controllers read: metrics of all pods that an autoscaler selects.
 MAX_DOCUMENT: Final = 16 << 20
 DOCUMENT_SECONDS: Final = 10.0
+SUCCESS: Final = range(200, 207)
 
 
 class ServersOnDemand:
@@ -76,9 +77,11 @@ class ServersOnDemand:
         names = NAMES[self._settings.dialect]
         return await NamespaceContent(servers, names, one, namespace, user).delete()
 
-    async def get_document(self, one: ApiService, path: str, query: str, user: User) -> tuple[int, bytes]:
-        """The status code and body of a response. NoResponse."""
+    async def get_document(self, one: ApiService, path: str, query: str, user: User, resource: str) -> bytes:
+        """What a server has at a path. NoResponse, which names the resource."""
         servers = await self.get()
+        await imported("rewound.gateway.aggregation.content")
+        from rewound.gateway.aggregation.content import failure_text, status_message
         from rewound.gateway.aggregation.servers import FetchFailed
 
         try:
@@ -87,7 +90,9 @@ class ServersOnDemand:
             )
         except FetchFailed as error:
             raise NoResponse(str(error)) from None
-        return fetched.status, fetched.body
+        if fetched.status in SUCCESS:
+            return fetched.body
+        raise NoResponse(status_message(fetched.body) or f"{failure_text(fetched)} (get {resource})")
 
     @property
     def resources(self) -> Mapping[tuple[str, str], list[dict[str, Any]]]:

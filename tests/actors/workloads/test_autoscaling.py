@@ -220,18 +220,18 @@ class OtherServer:
 
     def __init__(self, *groups: str) -> None:
         self.asked: list[tuple[str, str, str]] = []
-        self.responses: dict[str, tuple[int, Any]] = {}
+        self.responses: dict[str, Object | str] = {}  # a text: why there is no document
         one = {group: ApiService(group, group, "v1beta1", CUSTOM, None, b"", False, True) for group in groups}
         self.api_services = SimpleNamespace(
             remote={(group, "v1beta1"): found for group, found in one.items()}
         )
 
-    async def get(self, one: ApiService, path: str, query: str, user: User) -> tuple[int, bytes]:
+    async def get(self, one: ApiService, path: str, query: str, user: User, resource: str) -> bytes:
         self.asked.append((path, query, user.name))
-        status, document = self.responses.get(path, (404, {}))
-        if status == 0:
-            raise NoResponse(document)
-        return status, orjson.dumps(document)
+        found = self.responses[path]
+        if isinstance(found, str):
+            raise NoResponse(f"{found} (get {resource})")
+        return orjson.dumps(found)
 
 
 async def test_custom_and_external_metrics(tmp_path: Path, autojump_clock: MockClock) -> None:
@@ -252,9 +252,9 @@ async def test_custom_and_external_metrics(tmp_path: Path, autojump_clock: MockC
         await bench.create("replicasets.apps", replica_set(2))
         await bench.rest(600)
         named = [{"describedObject": {"name": name}, "value": "15"} for name in bench.names("pods")]
-        server.responses[f"{custom}/pods/*/rate"] = 200, {"items": named}
-        server.responses[f"{custom}/services/front/hits"] = 200, {"items": [{"value": "90"}]}
-        server.responses[f"{external}/queue"] = 200, {"items": [{"value": "12"}, {"value": "8"}]}
+        server.responses[f"{custom}/pods/*/rate"] = {"items": named}
+        server.responses[f"{custom}/services/front/hits"] = {"items": [{"value": "90"}]}
+        server.responses[f"{external}/queue"] = {"items": [{"value": "12"}, {"value": "8"}]}
         metrics = [pods, {"type": "Object", "object": of_object}, queue]
         await bench.create(AUTOSCALERS, autoscaler(*metrics))
         await bench.rest(20)
@@ -273,19 +273,21 @@ async def test_custom_and_external_metrics(tmp_path: Path, autojump_clock: MockC
         ]
         # v1, in whose form v1.25 stores autoscalers, always has a value.
         assert current == [{"averageValue": "15"}, {"value": "90"}, {"value": "0", "averageValue": "10"}]
-        server.responses[f"{external}/queue"] = 500, {}
-        server.responses[f"{custom}/services/front/hits"] = 0, "connection refused"
-        server.responses[f"{custom}/pods/*/rate"] = 403, {"kind": "Status", "message": "not you"}
+        server.responses[f"{external}/queue"] = "it is broken"
+        server.responses[f"{custom}/services/front/hits"] = "connection refused"
+        server.responses[f"{custom}/pods/*/rate"] = "not you"
         await bench.rest(20)
         events = dict(happened(bench))
         of_custom = "unable to fetch metrics from custom metrics API"
-        assert events["FailedGetPodsMetric"] == f"unable to get metric rate: {of_custom}: not you"
+        assert events["FailedGetPodsMetric"] == (
+            f"unable to get metric rate: {of_custom}: not you (get pods.custom.metrics.k8s.io *)"
+        )
         assert events["FailedGetObjectMetric"] == (
-            f"unable to get metric hits: Service on default front/{of_custom}: connection refused"
+            f"unable to get metric hits: Service on default front/{of_custom}: connection refused "
+            "(get services.custom.metrics.k8s.io front)"
         )
         assert events["FailedGetExternalMetric"].endswith(
-            'unable to fetch metrics from external metrics API: an error on the server ("{}") has prevented the '
-            "request from succeeding (get queue.external.metrics.k8s.io)"
+            "unable to fetch metrics from external metrics API: it is broken (get queue.external.metrics.k8s.io)"
         )
 
 
