@@ -33,6 +33,7 @@ from rewound.actors.workloads.taint_eviction import Evictions, no_execute_taints
 _HEALTH, _TAINTS, _ZONE = "/health", "/taints", "/zone"  # of a node, of a node, of a zone
 _MONITOR: Final = ("/monitor", "")
 _SECOND: Final = 1_000_000
+_TURN: Final = 50  # nodes that one look at many takes before others run: about two milliseconds
 _CONFIRM_SECONDS: Final = 1.0  # after which a node is looked at again before it counts as unreachable
 
 
@@ -62,6 +63,7 @@ class _Health:
     seen: float  # when the node last gave a sign of life
     overdue: float | None = None  # the sign that was the last one when its grace period had ended
     execute: bool | None = None  # whether it is to have a NoExecute taint; None: as it is
+    counted: tuple[str, bool] | None = None  # the zone in which it is counted, and whether as ready
 
 
 class NodeLifecycle(WorkloadController):
@@ -80,6 +82,7 @@ class NodeLifecycle(WorkloadController):
         self._known: dict[str, Object] = {}  # nodes whose registration was reported
         self._changed: dict[str, None] = {}  # since the last look at all
         self._not_ready: set[Key] = set()  # pods to mark
+        self._counts: dict[str, Count] = {}  # of nodes, by zone
         self._zones = Zones(self._options)
         self._evictions = Evictions(self._report_cancelled)
         self._nodes.listen(self._node_changed)
@@ -90,6 +93,7 @@ class NodeLifecycle(WorkloadController):
         await self.cache.loaded()
         self._health.clear()
         self._known.clear()
+        self._counts.clear()
         self._zones.clear()
         self._evictions.clear()
         for node in self._nodes:
@@ -104,7 +108,8 @@ class NodeLifecycle(WorkloadController):
         if new is None:
             assert old is not None
             name = old["metadata"]["name"]
-            self._health.pop(name, None)
+            if (health := self._health.pop(name, None)) is not None:
+                self._count(health, None)
             self._zones.withdraw(name)
             self._monitor_soon(name)
             return
@@ -117,6 +122,7 @@ class NodeLifecycle(WorkloadController):
             self._health[name].seen = trio.current_time()
         if _facts(old) == _facts(new):
             return
+        self._count(self._health[name], new)
         self._look_later(name, new)
         self.queue.add((_TAINTS, name))
         self._monitor_soon(name)
@@ -130,11 +136,26 @@ class NodeLifecycle(WorkloadController):
         if condition_of(node, "Ready") is None and self._lease_of(name) is None:
             created = micros_of(node["metadata"]["creationTimestamp"])
             seen = now - max(0, self.now() - created) / _SECOND
-        self._health[name] = _Health(seen)
+        self._health[name] = health = _Health(seen)
+        self._count(health, node)
         self._look_later(name, node)
         self.queue.add((_TAINTS, name))
         self._monitor_soon(name)
         self._consider_pods(name, no_execute_taints(node))
+
+    def _count(self, health: _Health, node: Object | None) -> None:
+        """Count the node in its zone as it is now; without a node, nowhere."""
+        new = None
+        if node is not None and self._keys.excluded not in _labels(node):
+            new = self._zone_of(node), is_ready(node)
+        for counted, number in ((health.counted, -1), (new, 1)):
+            if counted is not None:
+                zone, is_up = counted
+                ready, not_ready = self._counts.get(zone, Count())
+                self._counts[zone] = Count(ready + number * is_up, not_ready + number * (not is_up))
+                if not sum(self._counts[zone]):
+                    del self._counts[zone]
+        health.counted = new
 
     def _lease_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
@@ -200,7 +221,7 @@ class NodeLifecycle(WorkloadController):
     async def reconcile(self, key: Key) -> None:
         kind, name = key
         if key == _MONITOR:
-            self._monitor()
+            await self._monitor()
         elif kind == _ZONE:
             self._taint_next(name)
         elif not kind.startswith("/"):
@@ -259,21 +280,16 @@ class NodeLifecycle(WorkloadController):
                 found["message"] = "Kubelet stopped posting node status."
         return changed
 
-    def _monitor(self) -> None:
+    async def _monitor(self) -> None:
         changed, self._changed = self._changed, {}
-        for name in changed:
+        for number, name in enumerate(changed):
+            if number % _TURN == _TURN - 1:
+                await trio.lowlevel.checkpoint()
             self._report_registration(name)
             node = self._nodes.get("", name)
             if node is not None and name in self._health:
                 self._decide(name, node)
-        counts: dict[str, Count] = {}
-        for node in self._nodes:
-            if self._keys.excluded not in _labels(node):
-                zone = self._zone_of(node)
-                ready, not_ready = counts.get(zone, Count())
-                is_up = is_ready(node)
-                counts[zone] = Count(ready + is_up, not_ready + (not is_up))
-        change = self._zones.update(counts, trio.current_time())
+        change = self._zones.update(self._counts, trio.current_time())
         if change is Change.ALL_DOWN:
             for node in self._nodes:
                 self._let_pods_stay(node)
