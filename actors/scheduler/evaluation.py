@@ -150,6 +150,10 @@ class Evaluation:
         self._failures: list[tuple[int, Failure] | _Unknown | None] = [_UNKNOWN] * len(order)
         self._keys: list[Key | None] = [None] * len(order)
 
+    @property
+    def nodes(self) -> Sequence[NodeState]:
+        return self._cluster.order
+
     def is_current(self) -> bool:
         return self._layout == self._cluster.layout
 

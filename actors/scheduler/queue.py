@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from rewound.actors.messages import Object
+from rewound.actors.scheduler.explanation import ANSWERED
 from rewound.actors.scheduler.pods import PodFacts
 
 Key = tuple[str, str]  # namespace and name
@@ -227,9 +228,12 @@ _IGNORED: Final = ("resourceVersion", "generation", "managedFields", "finalizers
 
 def _differs(old: Object, new: Object) -> bool:
     """Whether anything changed that can make a difference: not the status."""
-    if old["spec"] != new["spec"]:
-        return True
-    before, after = (
-        {name: value for name, value in one["metadata"].items() if name not in _IGNORED} for one in (old, new)
-    )
-    return before != after
+    return bool(old["spec"] != new["spec"] or _metadata(old) != _metadata(new))
+
+
+def _metadata(pod: Object) -> Object:
+    kept = {name: value for name, value in pod["metadata"].items() if name not in _IGNORED}
+    annotations = kept.get("annotations", {})
+    if ANSWERED in annotations:  # what this scheduler itself writes is no news
+        kept["annotations"] = {name: value for name, value in annotations.items() if name != ANSWERED}
+    return kept

@@ -21,6 +21,7 @@ import trio
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import NotFound, RequestError
+from rewound.actors.golang.json import dumps
 from rewound.actors.identity import AUTHENTICATED, User
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
@@ -34,7 +35,8 @@ from rewound.actors.scheduler.evaluation import (
     Profile,
     Unschedulable,
 )
-from rewound.actors.scheduler.matching import Selector, equality_selector, selector_of
+from rewound.actors.scheduler.explanation import ANSWERED, IN_ANNOTATION, explain, is_asked
+from rewound.actors.scheduler.matching import Selector
 from rewound.actors.scheduler.nodes import Cluster, NodeState, insufficient
 from rewound.actors.scheduler.plugins import (
     NODE_ADD,
@@ -51,6 +53,7 @@ from rewound.actors.scheduler.plugins import (
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.preemption import Outcome, Preemption
 from rewound.actors.scheduler.queue import Key, QueuedPod, SchedulingQueue
+from rewound.actors.scheduler.spread import CONTROLLER_TYPES, default_selector
 from rewound.actors.scheduler.volume_objects import VolumeObjects
 from rewound.actors.scheduler.volumes import (
     CAPACITY_ADD,
@@ -86,6 +89,7 @@ _LONGEST_NOTE: Final = 1024  # of an Event
 class Binding:
     queued: QueuedPod
     node: str
+    explanation: str = ""  # for the pod's annotation, if it asked for one
     volumes: Reserved | None = None  # to be bound or provisioned before
     volumes_since: float | None = None  # when these were written
 
@@ -96,6 +100,7 @@ class Failed:
     message: str
     reason: str
     outcome: Outcome
+    explanation: str = ""
 
 
 class Scheduler:
@@ -115,9 +120,12 @@ class Scheduler:
         self._pods, self._nodes = cache.collection("pods"), cache.collection("nodes")
         self._namespaces = cache.collection("namespaces")
         self._owners = {
-            ("v1", "ReplicationController"): cache.collection("replicationcontrollers"),
-            ("apps/v1", "ReplicaSet"): cache.collection("replicasets.apps"),
-            ("apps/v1", "StatefulSet"): cache.collection("statefulsets.apps"),
+            kind: cache.collection(type_name)
+            for kind, type_name in zip(
+                CONTROLLER_TYPES,
+                ("replicationcontrollers", "replicasets.apps", "statefulsets.apps"),
+                strict=True,
+            )
         }
         self._services = cache.collection("services")
         self._budgets = cache.collection("poddisruptionbudgets.policy")
@@ -156,7 +164,7 @@ class Scheduler:
         self._evaluations = Evaluations(self._cluster, self._random, configuration.percentage_of_nodes)
         self._preemption = Preemption(self._cluster, self._random, self._clock.now, lambda: self._budgets)
         self._namespace_labels: dict[str, Object] = {}
-        self._selectors: dict[Key | tuple[str, str, str], Selector] = {}
+        self._selectors: dict[tuple[str, str, str], Selector] = {}
         self._work.clear()
         self._waiting_for_volumes.clear()
 
@@ -242,9 +250,10 @@ class Scheduler:
             reserved = None if volumes is None else volumes.reserve(node)
             if reserved is not None:
                 self._volumes.assume(reserved.claims, reserved.volumes)
+            explanation = self._explanation(profile, pod, node.name)
             self._cluster.assume(pod, node.name)
             self._pending.nominate(pod, "")
-            self._add_work(queued, Binding(queued, node.name, reserved))
+            self._add_work(queued, Binding(queued, node.name, explanation, reserved))
 
     def _unschedulable(
         self, profile: Profile, queued: QueuedPod, evaluation: Evaluation | None, diagnosis: Diagnosis
@@ -262,11 +271,19 @@ class Scheduler:
         self._pending.add_unschedulable(queued, plugins)
         if outcome.nominate is not None:
             self._pending.nominate(queued.facts, outcome.nominate)
-        self._add_work(queued, Failed(queued, message, reason, outcome))
+        profile = self._configuration.profiles[queued.facts.spec["schedulerName"]]
+        explanation = self._explanation(profile, queued.facts)
+        self._add_work(queued, Failed(queued, message, reason, outcome, explanation))
 
     def _add_work(self, queued: QueuedPod, decision: Binding | Failed) -> None:
         self._work.setdefault(queued.key, []).append(decision)
         self.queue.add(queued.key)
+
+    def _explanation(self, profile: Profile, pod: PodFacts, node: str = "") -> str:
+        if not is_asked(pod.pod):
+            return ""
+        found = explain(profile, pod, self._surroundings(pod), node, IN_ANNOTATION)
+        return dumps(found).decode()
 
     def _nominated_for(self, pod: PodFacts) -> partial[Sequence[PodFacts]] | None:
         """The pods of at least this priority that are to run on a node; None: nobody is to run anywhere."""
@@ -280,36 +297,23 @@ class Scheduler:
         return Surroundings(self._cluster, self._volumes, self._namespace_labels, self._default_selector(pod))
 
     def _default_selector(self, pod: PodFacts) -> Selector:
-        """Which pods the services and the controller of a pod select."""
+        """Which pods the services and the controller of a pod select; the same for all of a controller."""
         owner = controller_of(pod.pod) or {}
         key = pod.namespace, repr(pod.labels), owner.get("uid", "")
         found = self._selectors.get(key)
         if found is None:
-            found = self._selectors[key] = self._select(pod, owner)
+            services = self._services.in_namespace(pod.namespace)
+            found = self._selectors[key] = default_selector(pod, services, self._owners)
         return found
-
-    def _select(self, pod: PodFacts, owner: Object) -> Selector:
-        labels: dict[str, str] = {}
-        for service in self._services.in_namespace(pod.namespace):
-            wanted = service["spec"].get("selector")
-            if wanted and equality_selector(wanted).matches(pod.labels):
-                labels |= wanted
-        kind = owner.get("apiVersion", ""), owner.get("kind", "")
-        owners = self._owners.get(kind)
-        found = None if owners is None else owners.get(pod.namespace, owner["name"])
-        if found is None:
-            return equality_selector(labels)
-        selector = found["spec"].get("selector") or {}
-        if kind[1] == "ReplicationController":
-            return equality_selector(labels | selector)
-        return equality_selector(labels).and_also(selector_of(selector))
 
     # --- what decisions lead to
 
     async def _bind(self, decision: Binding) -> bool:
         """Assign the pod; False if its volumes are not bound yet."""
         pod, node = decision.queued.facts, decision.node
-        metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        metadata: Object = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+        if decision.explanation:
+            metadata["annotations"] = {ANSWERED: decision.explanation}
         binding = {"metadata": metadata, "target": {"kind": "Node", "name": node}}
         try:
             if decision.volumes is not None and not await self._bind_volumes(decision, decision.volumes):
@@ -421,11 +425,16 @@ class Scheduler:
             changes["conditions"] = [condition]
         if wanted is not None and wanted != status.get("nominatedNodeName", ""):
             changes["nominatedNodeName"] = wanted or None
-        if changes:
-            await self._patch_status(decision.queued.facts, changes)
+        explanation = decision.explanation
+        if stored["metadata"].get("annotations", {}).get(ANSWERED, "") == explanation:
+            explanation = ""
+        if changes or explanation:
+            await self._patch_status(decision.queued.facts, changes, explanation)
 
-    async def _patch_status(self, pod: PodFacts, changes: Object) -> None:
-        patch = {"metadata": {"uid": pod.uid}, "status": changes}
+    async def _patch_status(self, pod: PodFacts, changes: Object, explanation: str = "") -> None:
+        patch: Object = {"metadata": {"uid": pod.uid}, "status": changes}
+        if explanation:
+            patch["metadata"]["annotations"] = {ANSWERED: explanation}
         try:
             await self._client.patch(
                 self._pods.definition, pod.namespace, pod.name, patch, "strategic", "status"

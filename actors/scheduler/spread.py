@@ -7,11 +7,11 @@ select: hosts and zones, as a preference, unless the configuration says otherwis
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rewound.actors.messages import Object
-from rewound.actors.scheduler.matching import Selector, selector_of
+from rewound.actors.scheduler.matching import Selector, equality_selector, selector_of
 from rewound.actors.scheduler.nodes import NodeState
 from rewound.actors.scheduler.plugins import (
     MAX_SCORE,
@@ -29,6 +29,7 @@ from rewound.actors.scheduler.plugins import (
 )
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.tally import Part, Tally
+from rewound.actors.scheduler.volume_objects import Objects
 from rewound.actors.selectors.nodes import NodeRequirement
 
 NAME: Final = "PodTopologySpread"
@@ -38,6 +39,13 @@ _NO_LABEL: Final = Failure(NAME, (f"{_UNEVEN_REASON} (missing required label)",)
 _NO_DOMAIN: Final = 2**31 - 1  # the smallest number of pods where no node has the topology
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 SpreadKey = tuple[int | str | None, ...]
+# The controllers whose pods are spread by default: only the first has a selector of labels alone.
+CONTROLLER_TYPES: Final = (
+    ("v1", "ReplicationController"),
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+)
+Owners = Mapping[tuple[str, str], Objects]  # by apiVersion and kind
 
 
 class Constraint(NamedTuple):
@@ -65,6 +73,28 @@ def count(node: NodeState, namespace: str, selector: Selector) -> int:
         pod.namespace == namespace and not pod.terminating and selector.matches(pod.labels)
         for pod in node.pods.values()
     )
+
+
+def default_selector(pod: PodFacts, services: Iterable[Object], owners: Owners) -> Selector:
+    """The pods that the services of a pod's namespace and its controller select.
+
+    `owners` finds objects of these types by namespace and name.
+    """
+    labels: dict[str, str] = {}
+    for service in services:
+        wanted = service["spec"].get("selector")
+        if wanted and equality_selector(wanted).matches(pod.labels):
+            labels |= wanted
+    references = pod.pod["metadata"].get("ownerReferences") or ()
+    owner: Object = next((one for one in references if one.get("controller")), {})
+    kind = owner.get("apiVersion", ""), owner.get("kind", "")
+    found = owners[kind].get(pod.namespace, owner["name"]) if kind in owners else None
+    if found is None:
+        return equality_selector(labels)
+    selector = found["spec"].get("selector") or {}
+    if kind == CONTROLLER_TYPES[0]:
+        return equality_selector(labels | selector)
+    return equality_selector(labels).and_also(selector_of(selector))
 
 
 class _Counted:

@@ -51,6 +51,7 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     ),
     "history": (_in("rewind.commands", "run", "history"), "the versions of an object, and what changed"),
     "blame": (_in("rewind.commands", "run", "blame"), "who set each field of an object"),
+    "why": (_in("rewind.commands", "run", "why"), "which nodes do for a pod, and how they score"),
     "at": (_in("rewind.commands", "run", "at"), "objects as they were at a version or a time"),
     "rollback": (_in("rewind.commands", "run", "rollback"), "update an object to what it was"),
     "undelete": (_in("rewind.commands", "run", "undelete"), "create a deleted object again"),

@@ -16,7 +16,7 @@ from rewound.gateway.cli.command import UsageError as JournalUsageError
 from rewound.gateway.client.errors import ClientError
 from rewound.journal.errors import JournalError
 
-COMMANDS = ("history", "blame", "rollback", "undelete", "at")
+COMMANDS = ("history", "blame", "rollback", "undelete", "at", "why")
 
 
 def run(name: str, arguments: Sequence[str]) -> int:

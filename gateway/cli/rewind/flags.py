@@ -23,12 +23,14 @@ def add_object(parser: Any, *, name_optional: bool = False) -> None:
     )
 
 
-def add_source(parser: Any, *forms: str) -> None:
+def add_source(parser: Any, *forms: str, has_secrets: bool = True) -> None:
+    """`has_secrets`: whether Secrets may be among what is printed."""
     if forms:
         parser.add_argument("-o", "--output", choices=("text", *forms), default="text", help="(default text)")
-    parser.add_argument(
-        "--show-secrets", action="store_true", help="print the values of Secrets (default ***)"
-    )
+    if has_secrets:
+        parser.add_argument(
+            "--show-secrets", action="store_true", help="print the values of Secrets (default ***)"
+        )
     parser.add_argument(
         "--data-dir", type=Path, metavar="FOLDER", help="read this data folder instead of asking a server"
     )

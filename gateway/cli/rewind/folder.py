@@ -13,6 +13,7 @@ import orjson
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.golang.json import unescaped
+from rewound.actors.names import CLUSTER, NAMES, Names
 from rewound.actors.rewind.blame import blame
 from rewound.actors.rewind.documents import blame_document, event_document, history_page, patch_of
 from rewound.actors.rewind.long_work import run
@@ -35,6 +36,9 @@ class Folder:
     def __init__(self, folder: DataFolder) -> None:
         self._folder = folder
         self._journal = folder.journal
+
+    def names(self) -> Names:
+        return NAMES.get(self._journal.dialect, CLUSTER)
 
     def is_secret(self, wanted: Wanted) -> bool:
         return self._folder.kinds.find(wanted.kind).type_name == "secrets"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from rewound.actors.names import REWIND_GROUP
+from rewound.actors.names import REWIND_GROUP, Names
 from rewound.gateway.cli.access.flags import UsageError, segment
 from rewound.gateway.cli.rewind.source import Document, Wanted
-from rewound.gateway.client.discovery import ResourceType, find_resource
+from rewound.gateway.client.discovery import ResourceType, find_resource, server_names
 from rewound.gateway.client.session import Session
 
 ROOT = f"/apis/{REWIND_GROUP}/v1"
@@ -20,6 +20,9 @@ class Server:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._found: dict[str, ResourceType] = {}
+
+    def names(self) -> Names:
+        return server_names(self._session)
 
     def is_secret(self, wanted: Wanted) -> bool:
         found = self._resource(wanted.kind)

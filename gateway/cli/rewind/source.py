@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rewound.actors.names import Names
+
 Document = dict[str, Any]
 
 
@@ -21,6 +23,9 @@ class Wanted:
 
 
 class Source(Protocol):
+    def names(self) -> Names:
+        """The dialect."""
+
     def is_secret(self, wanted: Wanted) -> bool:
         """Whether it is a Secret, whose values are not printed unless that is asked for."""
 

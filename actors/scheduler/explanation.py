@@ -1,0 +1,122 @@
+"""Why a pod runs where it runs, or nowhere: which filter removed which nodes, and how the rest scored.
+
+An explanation is a document, printed by `rewound why` and written to pods that ask for one by an annotation:
+
+    {"pod": "default/web-1", "schedulerName": "default-scheduler", "nodes": 3, "node": "",
+     "message": "0/3 nodes are available: ...",          only if no node does
+     "filtered": [{"plugin": "NodeResourcesFit", "reason": "Insufficient cpu", "count": 2, "nodes": ["a", "b"]}],
+     "scores": [{"node": "c", "total": 612, "plugins": {"TaintToleration": 300, ...}}]}
+
+All nodes are looked at, also where the scheduler would take a part of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from rewound.actors.messages import Object
+from rewound.actors.names import REWIND_GROUP
+from rewound.actors.scheduler.evaluation import Diagnosis, Evaluation, Profile
+from rewound.actors.scheduler.plugins import Failure, Refusal, SchedulingError, Surroundings
+from rewound.actors.scheduler.pods import PodFacts
+
+# A pod with the first gets the second when it is scheduled, or is not. The same in both dialects.
+ASKED: Final = f"scheduler.{REWIND_GROUP}/explain"
+ANSWERED: Final = f"scheduler.{REWIND_GROUP}/explanation"
+IN_ANNOTATION: Final = 10  # nodes in each list
+
+
+def is_asked(pod: Object) -> bool:
+    return bool(pod["metadata"].get("annotations", {}).get(ASKED) == "true")
+
+
+def explain(
+    profile: Profile, pod: PodFacts, around: Surroundings, node: str = "", most: int | None = None
+) -> Object:
+    """`node`: the one that was chosen; `most`: so many nodes in each list."""
+    nodes = around.cluster.order
+    found: Object = {
+        "pod": f"{pod.namespace}/{pod.name}",
+        "schedulerName": profile.name,
+        "nodes": len(nodes),
+        "node": node,
+    }
+    if not nodes:
+        return found | {"message": "no nodes available to schedule pods", "filtered": [], "scores": []}
+    failures: dict[str, Failure] = {}
+    scores: list[Object] = []
+    try:
+        evaluation = Evaluation(profile, pod, around)
+        for one in nodes:
+            failure = evaluation.check(one)
+            if failure is not None:
+                failures[one.name] = failure
+        scores = _scores(evaluation, failures)
+    except Refusal as refusal:
+        failures = {one.name: refusal.failure for one in nodes}
+    except SchedulingError as wrong:
+        return found | {"message": str(wrong), "filtered": [], "scores": []}
+    if len(failures) == len(nodes):
+        found["message"] = Diagnosis(len(nodes), failures).reasons()
+    return found | {"filtered": _filtered(failures, most), "scores": scores[:most]}
+
+
+def _scores(evaluation: Evaluation, failures: dict[str, Failure]) -> list[Object]:
+    """The feasible nodes, the best first."""
+    feasible = [one for one in evaluation.nodes if one.name not in failures]
+    if not feasible:
+        return []
+    by_node = evaluation.explained(feasible)
+    found = [
+        {"node": name, "total": sum(plugins.values()), "plugins": plugins}
+        for name, plugins in by_node.items()
+    ]
+    return sorted(found, key=lambda one: (-one["total"], one["node"]))
+
+
+def _filtered(failures: dict[str, Failure], most: int | None) -> list[Object]:
+    """The nodes that each reason of each plugin removed; most nodes first."""
+    nodes: dict[tuple[str, str], list[str]] = {}
+    for name, failure in failures.items():
+        for reason in failure.reasons:
+            nodes.setdefault((failure.plugin, reason), []).append(name)
+    ordered = sorted(nodes.items(), key=lambda one: (-len(one[1]), one[0]))
+    return [
+        {"plugin": plugin, "reason": reason, "count": len(names), "nodes": sorted(names)[:most]}
+        for (plugin, reason), names in ordered
+    ]
+
+
+def lines(explanation: Object) -> Iterable[str]:
+    """As text for people."""
+    node, scores = explanation["node"], explanation["scores"]
+    does = f"{len(scores)} of {explanation['nodes']} nodes do"
+    yield f"pod {explanation['pod']}: {f'assigned to {node}; {does}' if node else does}"
+    if "message" in explanation:
+        yield f"  {explanation['message']}"
+    if explanation["filtered"]:
+        yield "removed:"
+        for one in explanation["filtered"]:
+            yield f"  {one['count']:>5}  {one['plugin']}: {one['reason']} ({', '.join(one['nodes'])})"
+    if scores:
+        yield "scores:"
+        yield from _table(scores, node)
+
+
+def _table(scores: list[Object], chosen: str) -> Iterable[str]:
+    """A row for each node; plugins that give all nodes the same are in one line below."""
+    names = list(scores[0]["plugins"])
+    telling = [name for name in names if len({one["plugins"][name] for one in scores}) > 1]
+    rows = [["", "node", "total", *telling]]
+    for one in scores:
+        mark = "*" if one["node"] == chosen else ""
+        rows.append([mark, one["node"], str(one["total"]), *(str(one["plugins"][name]) for name in telling)])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
+        cells += [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
+        yield f"  {'  '.join(cells)}".rstrip()
+    alike = [f"{name} {scores[0]['plugins'][name]}" for name in names if name not in telling]
+    if alike:
+        yield f"  all nodes alike: {', '.join(alike)}"
