@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rewound.actors.errors import AlreadyExists, NotFound, RequestError
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.errors import AlreadyExists, Conflict, NotFound, RequestError
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.workloads.cache import Key, controller_of, key_of
@@ -116,7 +117,10 @@ class Deployments(WorkloadController):
             annotations = {**(metadata.get("annotations") or {}), self._keys.revision: step.revision}
             metadata = {**metadata, "annotations": annotations}
         changed = {**deployment, "metadata": metadata, "status": step.status}
-        await self.client.replace(self._deployments.definition, changed, "status")
+        try:
+            await self.client.replace(self._deployments.definition, changed, "status")
+        except Conflict:
+            raise RetryLater from None  # somebody changed it: what is to be written may differ
 
     async def _create(self, step: Create, rollout: Rollout, deployment: Object) -> None:
         definition, namespace = self._sets.definition, deployment["metadata"]["namespace"]
@@ -156,27 +160,21 @@ class Deployments(WorkloadController):
         current = self._sets.get(deployment["metadata"]["namespace"], step.name)
         if current is None or current["spec"]["replicas"] != step.before:
             return False
-        metadata = current["metadata"]
-        annotations = {**(metadata.get("annotations") or {}), **step.annotations}
-        changed = {
-            **current,
-            "metadata": {**metadata, "annotations": annotations},
-            "spec": {**current["spec"], "replicas": step.after},
-        }
-        await self.client.replace(self._sets.definition, changed)
+        await self._patch_set(current, step.annotations, {"replicas": step.after})
         if step.message is not None:
             self._report(deployment, "Normal", "ScalingReplicaSet", step.message)
         return True
 
     async def _annotate(self, step: Annotate, deployment: Object) -> None:
         current = self._sets.get(deployment["metadata"]["namespace"], step.name)
-        if current is None:
-            return
-        spec = {part: value for part, value in current["spec"].items() if part != "minReadySeconds"}
-        if step.min_ready_seconds:
-            spec["minReadySeconds"] = step.min_ready_seconds
-        metadata = {**current["metadata"], "annotations": step.annotations}
-        await self.client.replace(self._sets.definition, {**current, "metadata": metadata, "spec": spec})
+        if current is not None:
+            await self._patch_set(current, step.annotations, {"minReadySeconds": step.min_ready_seconds})
+
+    async def _patch_set(self, current: Object, annotations: dict[str, str], spec: Object) -> None:
+        """By a patch: steps belong together, and a status that is written meanwhile must not refuse one."""
+        metadata = {"uid": current["metadata"]["uid"], "annotations": annotations}
+        patch = {"metadata": metadata, "spec": spec}
+        await self.client.patch(self._sets.definition, *key_of(current), patch)
 
     async def _remove(self, step: Remove, deployment: Object) -> None:
         namespace = deployment["metadata"]["namespace"]

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 import trio
 
 from rewound.actors.controllers.client import run_concurrently
-from rewound.actors.errors import NotFound, RequestError
+from rewound.actors.controllers.loop import RetryLater
+from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import DeleteOptions, Object
@@ -289,7 +290,10 @@ class Replicas(WorkloadController):
             self.queue.add_after(key, wait)
             return
         members.reported = trio.current_time()
-        await self.client.replace(self._owners.definition, {**owner, "status": status}, "status")
+        try:
+            await self.client.replace(self._owners.definition, {**owner, "status": status}, "status")
+        except Conflict:
+            raise RetryLater from None  # its spec changed: what is to be written may differ
 
     def _conditions(self, owner: Object, members: Members, failure: RequestError | None) -> list[Object]:
         conditions: list[Object] = owner["status"].get("conditions") or []
