@@ -14,7 +14,7 @@ counts so, and it matters: a set with one replica completes its update at the mo
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -81,12 +81,17 @@ def claim_name(template: Object, set_: Object, ordinal: int) -> str:
     return f"{template['metadata']['name']}-{set_['metadata']['name']}-{ordinal}"
 
 
+ClaimOf = Callable[[str, str], Object | None]  # by namespace and name
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
-    """How the pods of a set are made, and what makes a pod one of them."""
+    """How the pods of a set are made, what makes a pod one of them, and whose its claims are."""
 
-    definition: Definition
+    sets: Definition
+    pods: Definition
     names: Names
+    claim_of: ClaimOf
 
     @property
     def _name_label(self) -> str:
@@ -94,7 +99,7 @@ class Member:
 
     def new_pod(self, set_: Object, ordinal: int, revision: str) -> Object:
         spec = set_["spec"]
-        pod = pod_from_template(spec["template"], self.definition, set_)
+        pod = pod_from_template(spec["template"], self.sets, set_)
         name = f"{set_['metadata']['name']}-{ordinal}"
         labels = {**(pod["metadata"].get("labels") or {}), self._name_label: name, REVISION_LABEL: revision}
         pod["metadata"] |= {"name": name, "namespace": set_["metadata"]["namespace"], "labels": labels}
@@ -115,6 +120,65 @@ class Member:
         if not _has_claims(set_, pod, ordinal):
             _mount_claims(set_, changed, ordinal)
         return changed
+
+    def claims_to_own(self, set_: Object, pod: Object) -> tuple[Object, ...]:
+        """The claims of a pod whose owners the retention policy of the set changes, with their owners.
+
+        A claim that is deleted with the set belongs to the set; one that is deleted when the set shrinks belongs to its
+        pod, once that has to go.
+        """
+        policy = retention_of(set_)
+        if policy is None:
+            return ()
+        is_condemned = member_of(pod)[1] >= set_["spec"].get("replicas", 1)
+        goes_with_pod = policy["whenScaled"] == "Delete" and is_condemned
+        goes_with_set = policy["whenDeleted"] == "Delete" and not goes_with_pod
+        changed = []
+        for claim in self._claims(set_, pod):
+            before: list[Object] = claim["metadata"].get("ownerReferences") or []
+            references = _with_owner(before, self.sets, set_, goes_with_set)
+            references = _with_owner(references, self.pods, pod, goes_with_pod)
+            if references != before:
+                changed.append({**claim, "metadata": {**claim["metadata"], "ownerReferences": references}})
+        return tuple(changed)
+
+    def waits_for_claims(self, set_: Object, pod: Object) -> bool:
+        """Whether a claim of a new pod is going, with a former pod of the same name."""
+        policy = retention_of(set_)
+        if policy is None or policy["whenScaled"] != "Delete":
+            return False
+        name = pod["metadata"]["name"]
+        return any(
+            reference["name"] == name
+            for claim in self._claims(set_, pod)
+            for reference in claim["metadata"].get("ownerReferences") or ()
+        )
+
+    def _claims(self, set_: Object, pod: Object) -> Iterator[Object]:
+        """Those that there are."""
+        ordinal = member_of(pod)[1]
+        for template in set_["spec"].get("volumeClaimTemplates") or ():
+            claim = self.claim_of(set_["metadata"]["namespace"], claim_name(template, set_, ordinal))
+            if claim is not None:
+                yield claim
+
+
+def retention_of(set_: Object) -> Object | None:
+    """None: the feature is off, and claims stay."""
+    policy: Object | None = set_["spec"].get("persistentVolumeClaimRetentionPolicy")
+    return policy
+
+
+def _with_owner(
+    references: list[Object], definition: Definition, owner: Object, wanted: bool
+) -> list[Object]:
+    name, uid = owner["metadata"]["name"], owner["metadata"].get("uid")
+    if not wanted:
+        return [one for one in references if one["uid"] != uid]
+    if any(one["uid"] == uid for one in references):
+        return references
+    added = {"apiVersion": definition.api_version, "kind": definition.kind, "name": name, "uid": uid}
+    return [*references, added]
 
 
 def new_claims(set_: Object, ordinal: int) -> list[Object]:
@@ -168,9 +232,11 @@ class Revisions:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do with the pod of one ordinal: first delete `deleted`, then create `created` or write `repaired`."""
+    """What to do with the pod of one ordinal: give its claims owners, delete `deleted`, then create `created` or write
+    `repaired`."""
 
     ordinal: int
+    claims: tuple[Object, ...] = ()
     deleted: Object | None = None
     created: Object | None = None
     repaired: Object | None = None
@@ -182,7 +248,7 @@ class Plan:
     status: Object
     replicas: list[Step] = field(default_factory=list)
     condemned: list[Step] = field(default_factory=list)
-    outdated: Step | None = None
+    outdated: list[Step] = field(default_factory=list)
     due: float | None = None  # seconds until the next ready pod is available
 
 
@@ -198,7 +264,7 @@ class _Planner:
         self._ordered = set_["spec"].get("podManagementPolicy") != "Parallel"
         self._count = set_["spec"].get("replicas", 1)
         by_ordinal = {member_of(pod)[1]: pod for pod in pods}
-        self._replicas = [by_ordinal.get(each) or self._new_pod(each) for each in range(self._count)]
+        self._replicas = [by_ordinal.get(each) or self._missing(each) for each in range(self._count)]
         # The highest ordinal first: it is deleted first.
         self._condemned = [
             by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each >= self._count
@@ -218,28 +284,32 @@ class _Planner:
 
     def _plan_replicas(self) -> bool:
         """Whether nothing stops an ordered set."""
-        for ordinal in range(self._count):
-            step = self._replica_step(ordinal)
+        for ordinal, pod in enumerate(self._replicas):
+            step = self._replica_step(ordinal, pod)
             if step is not None:
                 self._plan.replicas.append(step)
-            pod = self._replicas[ordinal]
             if self._ordered and not (is_healthy(pod) and self._is_available(pod)):
                 return False
         return True
 
-    def _replica_step(self, ordinal: int) -> Step | None:
-        pod = self._replicas[ordinal]
+    def _replica_step(self, ordinal: int, pod: Object) -> Step | None:
         if pod["status"].get("phase") == "Failed":
-            new = self._replicas[ordinal] = self._new_pod(ordinal)
-            return Step(ordinal, deleted=pod, created=new, failed=True)
+            self._replicas[ordinal] = self._missing(ordinal)
+            return Step(ordinal, deleted=pod, created=self._new_pod(ordinal), failed=True)
         if not is_created(pod):
-            return Step(ordinal, created=pod)
+            if self._member.waits_for_claims(self._set, pod):
+                return None
+            return Step(ordinal, created=self._new_pod(ordinal))
         if self._ordered and not (is_healthy(pod) and self._is_available(pod)):
             return None
+        claims = self._member.claims_to_own(self._set, pod)
         repaired = self._member.repaired(self._set, pod)
-        return Step(ordinal, repaired=repaired) if repaired is not None else None
+        return Step(ordinal, claims, repaired=repaired or pod) if claims or repaired is not None else None
 
     def _plan_condemned(self, first_unhealthy: str) -> bool:
+        for pod in self._condemned:
+            if claims := self._member.claims_to_own(self._set, pod):
+                self._plan.condemned.append(Step(member_of(pod)[1], claims))
         for pod in self._condemned:
             if is_terminating(pod):
                 if self._ordered:
@@ -253,16 +323,38 @@ class _Planner:
                 return False
         return True
 
-    def _outdated(self) -> Step | None:
-        """The pod with the highest ordinal that an update has to replace, unless a higher one is not healthy."""
+    def _outdated(self) -> list[Step]:
+        """The pod with the highest ordinal that an update has to replace, unless a higher one is not healthy.
+
+        With maxUnavailable, which needs a feature, as many as that allows.
+        """
         rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate") or {}
+        limit = rolling.get("maxUnavailable")
+        room = 1
+        if limit is not None:
+            room = self._share(limit) - sum(not is_healthy(pod) for pod in self._replicas)
+        found: list[Step] = []
         for ordinal in range(self._count - 1, rolling.get("partition", 0) - 1, -1):
             pod = self._replicas[ordinal]
-            if revision_of(pod) != self._revisions.update and not is_terminating(pod):
-                return Step(ordinal, deleted=pod)
-            if not is_healthy(pod):
-                return None
-        return None
+            if len(found) >= room:
+                break
+            if self._is_old(pod):
+                found.append(Step(ordinal, deleted=pod))
+            elif limit is None and not is_healthy(pod):
+                break
+        return found
+
+    def _is_old(self, pod: Object) -> bool:
+        return is_created(pod) and revision_of(pod) != self._revisions.update and not is_terminating(pod)
+
+    def _share(self, limit: int | str) -> int:
+        """At least one; a percentage of the replicas is rounded down."""
+        number = int(limit.removesuffix("%")) * self._count // 100 if isinstance(limit, str) else limit
+        return max(number, 1)
+
+    def _missing(self, ordinal: int) -> Object:
+        """Stands for a pod that there is not; to make each of them would take long for a large set."""
+        return {"metadata": {"name": f"{self._set['metadata']['name']}-{ordinal}"}, "status": {}}
 
     def _new_pod(self, ordinal: int) -> Object:
         at = self._revisions
@@ -341,7 +433,7 @@ class StatefulSets(WorkloadController):
         self._claims.listen(self._claim_changed)
         self._pod_claims = Claims(self.client, self._sets, self._pods)
         self._revision_claims = Claims(self.client, self._sets, self._revisions)
-        self._member = Member(self._sets.definition, self.names)
+        self._member = Member(self._sets.definition, self._pods.definition, self.names, self._claims.get)
 
     def _claim_changed(self, old: Object | None, new: Object | None) -> None:
         """A pod whose claim was being deleted can be created now."""
@@ -357,10 +449,11 @@ class StatefulSets(WorkloadController):
         set_ = self._sets.get(*key)
         if set_ is None:
             return
+        if is_terminating(set_):
+            await self._count(set_)
+            return
         revisions = await self._own_revisions(set_)
         revised = await self._revise(set_, revisions)
-        if revised is None:
-            return
         is_member = self._is_member_of(set_)
         pods = await self._pod_claims.claim(set_, set_["spec"]["selector"], is_member)
         current = self._sets.get(*key)
@@ -374,6 +467,14 @@ class StatefulSets(WorkloadController):
         if plan.due is not None:
             self.queue.add_after(key, plan.due)
 
+    async def _count(self, set_: Object) -> None:
+        """Write the status of a set that is being deleted. Its revisions are going, too, and nothing makes new ones."""
+        status, uid = set_["status"], set_["metadata"]["uid"]
+        current, update = status.get("currentRevision", ""), status.get("updateRevision", "")
+        revised = Revisions(current, update, set_, set_, status.get("collisionCount", 0))
+        plan = plan_of(self._member, set_, revised, tuple(self._pods.controlled_by(uid)), self.now())
+        await self._write_status(set_, plan.status)
+
     def _is_member_of(self, set_: Object) -> Callable[[Object], bool]:
         name = set_["metadata"]["name"]
         return lambda pod: member_of(pod)[0] == name
@@ -383,26 +484,24 @@ class StatefulSets(WorkloadController):
     async def _own_revisions(self, set_: Object) -> list[Object]:
         return in_order(await self._revision_claims.claim(set_, set_["spec"]["selector"], releases=False))
 
-    async def _revise(self, set_: Object, revisions: list[Object]) -> Revisions | None:
-        """The revisions that the set is at; None: it is being deleted, and its revisions are gone."""
+    async def _revise(self, set_: Object, revisions: list[Object]) -> Revisions:
+        """The revisions that the set is at."""
         collisions = set_["status"].get("collisionCount", 0)
         data = snapshot(set_)
         equal = [one for one in revisions if holds(one, data)]
         if equal and holds(revisions[-1], data):
             update = revisions[-1]
-        elif is_terminating(set_):
-            return None
         elif equal:
             update = {**equal[-1], "revision": revisions[-1]["revision"] + 1}
             await self.client.replace(self._revisions.definition, update)
         else:
             number = revisions[-1]["revision"] + 1 if revisions else 1
             update, collisions = await self._create_revision(set_, data, number, collisions)
-        update_name, wanted = update["metadata"]["name"], set_["status"].get("currentRevision")
+        wanted = set_["status"].get("currentRevision")
         current = next((one for one in revisions if one["metadata"]["name"] == wanted), update)
         return Revisions(
             current["metadata"]["name"],
-            update_name,
+            update["metadata"]["name"],
             restored(self._sets.definition, set_, current),
             restored(self._sets.definition, set_, update),
             collisions,
@@ -443,9 +542,9 @@ class StatefulSets(WorkloadController):
         try:
             await self._take_steps(set_, plan.replicas, revised)
             await self._take_steps(set_, plan.condemned, revised)
-            if plan.outdated is not None:
+            for step in plan.outdated:
                 status = {**status, "currentReplicas": max(status["currentReplicas"] - 1, 0)}
-                await self._take_step(set_, plan.outdated, revised)
+                await self._take_step(set_, step, revised)
         finally:
             await self._write_status(set_, completed(set_, status))
 
@@ -467,12 +566,14 @@ class StatefulSets(WorkloadController):
             size = min(2 * size, _LARGEST_BATCH) if parallel else 1
 
     async def _take_step(self, set_: Object, step: Step, revised: Revisions) -> None:
+        if step.repaired is None:
+            await self._own_claims(step.claims)
         if step.deleted is not None:
             await self._delete_pod(set_, step.deleted, failed=step.failed)
         if step.created is not None:
             await self._create_pod(set_, step.created, step.ordinal)
         if step.repaired is not None:
-            await self._repair_pod(revised.update_set, step.repaired, step.ordinal)
+            await self._repair_pod(revised.update_set, step.repaired, step.claims, step.ordinal)
 
     async def _delete_pod(self, set_: Object, pod: Object, *, failed: bool) -> None:
         namespace, name = key_of(pod)
@@ -495,12 +596,18 @@ class StatefulSets(WorkloadController):
             document = {"apiVersion": self._pods.definition.api_version, "kind": "Pod", **pod}
             decoded = self._pods.definition.schema.decode_object(document).object
             await self.client.create(self._pods.definition, namespace, decoded)
+            await self._own_claims(self._member.claims_to_own(set_, pod))
 
         await self._reported(set_, "create", name, create)
 
-    async def _repair_pod(self, set_: Object, pod: Object, ordinal: int) -> None:
+    async def _own_claims(self, claims: Sequence[Object]) -> None:
+        for claim in claims:
+            await self.client.replace(self._claims.definition, claim)
+
+    async def _repair_pod(self, set_: Object, pod: Object, claims: Sequence[Object], ordinal: int) -> None:
         async def repair() -> None:
             await self._create_claims(set_, pod["metadata"]["name"], ordinal)
+            await self._own_claims(claims)
             await self.client.replace(self._pods.definition, pod)
 
         await self._reported(set_, "update", pod["metadata"]["name"], repair)

@@ -77,8 +77,8 @@ Before = Callable[[Definition, Command], Awaitable[None] | None]
 
 
 @cache
-def _catalog() -> Catalog:
-    return built_in(KUBERNETES)
+def _catalog(features: frozenset[str]) -> Catalog:
+    return built_in(KUBERNETES, features)
 
 
 class WatchedDirectory(Directory):
@@ -144,10 +144,15 @@ class PodRunner(WorkloadController):
 
 class Bench:
     def __init__(
-        self, journal: Journal, nursery: trio.Nursery, names: frozenset[str], before: Before | None = None
+        self,
+        journal: Journal,
+        nursery: trio.Nursery,
+        names: frozenset[str],
+        before: Before | None = None,
+        features: frozenset[str] = frozenset(),
     ) -> None:
         self.journal = journal
-        self.catalog = _catalog()
+        self.catalog = _catalog(features)
         journal.register_types(self.catalog.stored_types())
         self.feed = Feed(journal.head, journal)
         self.supervisor = Supervisor()
@@ -277,6 +282,7 @@ async def open_bench(
     pods_run: bool = True,
     more: Iterable[tuple[str, Build]] = (),
     before: Before | None = None,
+    features: frozenset[str] = frozenset(),
 ) -> AsyncIterator[Bench]:
     """With the controllers of these names, of an API server and of workloads; `more` are other ones.
 
@@ -287,7 +293,7 @@ async def open_bench(
     journal = Journal.open(path / "journal")
     try:
         async with trio.open_nursery() as nursery:
-            bench = Bench(journal, nursery, enabled, before)
+            bench = Bench(journal, nursery, enabled, before, features)
             unknown = set(names).difference(CONTROLLERS, BY_NAME)
             assert not unknown, f"no such controllers: {unknown}"
             await bench.start(added)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
+from rewound.actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
 from rewound.actors.messages import Object
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 
@@ -361,6 +362,111 @@ async def test_refused_pod_is_reported_and_tried_again(tmp_path: Path, autojump_
         await bench.patch("resourcequotas", "few", {"spec": {"hard": {"pods": "9"}}})
         await bench.rest(120)
         assert counts(bench) == (4, 4, 4, 4, 4)
+
+
+async def test_set_that_is_being_deleted_still_counts_its_pods(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, "statefulset", "garbagecollector") as bench:
+        await bench.create("statefulsets.apps", stateful_set(2))
+        await bench.rest()
+        await mark(bench, "db-0", hold_termination="true")
+        await bench.delete("statefulsets.apps", "db", "Foreground")
+        await bench.rest()
+        assert bench.names("pods") == ["db-0"] and counts(bench) == (1, 1, 1, 0, 0)
+        await mark(bench, "db-0", hold_termination=None)
+        await bench.rest()
+        assert [bench.names(of) for of in ("pods", "statefulsets.apps", "controllerrevisions.apps")] == [
+            []
+        ] * 3
+
+
+async def test_claims_go_with_the_set_or_their_pod_by_the_retention_policy(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    controllers = ("statefulset", "garbagecollector", "pvc-protection")
+    policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+    async with open_bench(tmp_path, *controllers, features=frozenset({AUTO_DELETE})) as bench:
+
+        def owners() -> dict[str, list[str]]:
+            return {
+                one["metadata"]["name"]: [
+                    owner["kind"] for owner in one["metadata"].get("ownerReferences") or ()
+                ]
+                for one in bench.all("persistentvolumeclaims")
+            }
+
+        async def retain(**changed: str) -> None:
+            spec = {"persistentVolumeClaimRetentionPolicy": changed}
+            await bench.patch("statefulsets.apps", "db", {"spec": spec})
+            await bench.rest()
+
+        new = stateful_set(
+            3, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy={"whenScaled": "Delete"}
+        )
+        await bench.create("statefulsets.apps", new)
+        await bench.rest()
+        assert owners() == {"data-db-0": [], "data-db-1": [], "data-db-2": []}
+        await retain(**policy)
+        assert owners() == {name: ["StatefulSet"] for name in owners()}
+        assert ("SuccessfulUpdate", "update Pod db-2 in StatefulSet db successful") in bench.events("db")
+        await mark(bench, "db-2", hold_termination="true")
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 1}})
+        await bench.rest()
+        held = {"data-db-0": ["StatefulSet"], "data-db-1": ["Pod"], "data-db-2": ["Pod"]}
+        assert owners() == held
+        await mark(bench, "db-2", hold_termination=None)
+        await bench.rest()
+        assert owners() == {"data-db-0": ["StatefulSet"]}
+        await retain(whenScaled="Retain")
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 2}})
+        await bench.rest()
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 1}})
+        await bench.rest()
+        assert owners() == {"data-db-0": ["StatefulSet"], "data-db-1": ["StatefulSet"]}
+        await bench.delete("statefulsets.apps", "db")
+        await bench.rest()
+        assert owners() == {} and bench.names("pods") == []
+
+
+async def test_new_pod_waits_for_the_claim_of_its_predecessor_to_go(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    controllers = ("statefulset", "garbagecollector", "pvc-protection")
+    new = stateful_set(
+        2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy={"whenScaled": "Delete"}
+    )
+    async with open_bench(tmp_path, *controllers, features=frozenset({AUTO_DELETE})) as bench:
+        await bench.create("statefulsets.apps", new)
+        await bench.rest()
+        held = {"metadata": {"finalizers": ["example.com/hold"]}}
+        await bench.patch("persistentvolumeclaims", "data-db-1", held)
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 1}})
+        await bench.rest()
+        await bench.patch("statefulsets.apps", "db", {"spec": {"replicas": 2}})
+        await bench.rest()
+        assert bench.names("pods") == ["db-0"]
+        await bench.patch("persistentvolumeclaims", "data-db-1", {"metadata": {"finalizers": None}})
+        await bench.rest()
+        assert bench.names("pods") == ["db-0", "db-1"]
+
+
+async def test_update_replaces_as_many_pods_as_may_be_unavailable(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}}
+    new = stateful_set(5, updateStrategy=strategy, podManagementPolicy="Parallel")
+    async with open_bench(tmp_path, "statefulset", features=frozenset({MAX_UNAVAILABLE})) as bench:
+        await bench.create("statefulsets.apps", new)
+        await bench.rest()
+        (first,) = bench.names("controllerrevisions.apps")
+        await update(bench, image="web:2", phase="NeverReady")
+        await bench.rest()
+        assert [revision == first for _, revision in revisions_of(bench)] == [True, True, True, False, False]
+        assert counts(bench) == (5, 3, 3, 3, 2)
+        await mark(bench, "db-3", phase="Running")
+        await bench.rest()
+        assert [revision == first for _, revision in revisions_of(bench)] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize("stop", range(1, 34, 4))
