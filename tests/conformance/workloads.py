@@ -29,7 +29,14 @@ from tests.ports import reserve_port
 
 TOKEN = "administrator"
 LONGEST = 3600  # seconds of all stories
-FLAGS = ("--controllers=*",)
+# Those of the recorded cluster, where they shorten waiting.
+FLAGS = (
+    "--controllers=*",
+    "--node-monitor-period=2s",
+    "--node-monitor-grace-period=20s",
+    "--node-startup-grace-period=30s",
+    "--pvclaimbinder-sync-period=3s",
+)
 _LINE = re.compile(r"^FAIL\s+(\S+)", re.MULTILINE)
 
 
