@@ -228,6 +228,10 @@ class UnauthenticatedClient:
         began, self._began = self._began, None
         if began is not None:
             self._charge(self._work.clock() - began)
+        self._end_if_known()
+
+    def _end_if_known(self) -> None:
+        """A request has been authenticated: pay back what the connection owes."""
         if self._peer.known and self._transport.unauthenticated is self:
             self._work.charge(self._account, -self.spent)
             self.end()
@@ -245,8 +249,9 @@ class UnauthenticatedClient:
             self._account.connections -= 1
 
     def _charge(self, seconds: float) -> None:
-        self.spent += seconds
-        self._work.charge(self._account, seconds)
+        if self._transport.unauthenticated is self:
+            self.spent += seconds
+            self._work.charge(self._account, seconds)
 
     async def turn(self, *, interruptible: bool = True) -> None:
         """Wait until it is the turn of this connection. ClosedResourceError if it is interrupted."""
@@ -289,7 +294,10 @@ class UnauthenticatedClient:
 
     @coroutine
     def measured(self, steps: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Run a handler between turns, and count its steps; what others do while it waits does not count."""
+        """Run a handler between turns, and count its steps until it has authenticated its request.
+
+        What others do while it waits does not count.
+        """
         advance = partial(steps.send, None)
         while True:
             began = self._work.clock()
@@ -299,6 +307,7 @@ class UnauthenticatedClient:
                 return result.value  # type: ignore[no-any-return]
             finally:
                 self._charge(self._work.clock() - began)
+                self._end_if_known()
             try:
                 advance = partial(steps.send, (yield trap))
             except BaseException as error:

@@ -231,6 +231,29 @@ async def test_work_of_others_while_a_handler_waits_is_not_counted(autojump_cloc
     assert client.client.spent == pytest.approx(0.03)
 
 
+async def test_work_of_a_handler_after_it_has_authenticated_is_not_counted(autojump_clock: MockClock) -> None:
+    async with running() as (bench, _):
+        client, other = bench.connect(), bench.connect()
+
+        async def handle() -> None:
+            client.work(0.01)
+            client.peer.known = True
+            for _ in range(10):
+                await checkpoint()
+                client.work(1.0)  # a long list
+            await trio.sleep(60)  # for its client
+
+        async def measured() -> None:
+            await client.client.measured(handle())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(measured)
+            await wait_all_tasks_blocked()
+            await other.one_turn()
+            assert trio.current_time() == 0, "another connection of the address does not wait for that work"
+            nursery.cancel_scope.cancel()
+
+
 @cases(
     "address, key",
     [
