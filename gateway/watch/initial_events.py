@@ -3,6 +3,9 @@
 All pages are read at one version, so concurrent writes do not appear in them; the watch continues with the events
 after that version. For a client that does not read, the server keeps the rest of one frame and a continue token,
 never a page: it reads the page again from there when the client can take more.
+
+Reading and encoding is long work, of which one task has a turn in a pass of the event loop. What objects become counts,
+not only what is stored: the defaults of a custom kind may make a large object of any small one.
 """
 
 from __future__ import annotations
@@ -11,17 +14,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import orjson
-import trio
 
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.runtime.turns import Turn
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.reads import Listing, ListOptions, Reads
 from rewound.gateway.watch.member import Member, send_all
 from rewound.gateway.watch.watched_type import SentEvents
+from rewound.gateway.wire.worker_threads import encode_in_thread
 
-# Objects in the first page and the largest; bytes that the pages after the first should have.
+# Objects in the first page and the largest; bytes of events that the pages after the first should have, and the bytes
+# with which any page ends.
 FIRST_PAGE, LARGEST_PAGE = 50, 1000
-PAGE_BYTES = 256 << 10
+PAGE_BYTES, MOST_BYTES = 256 << 10, 1 << 20
+IN_THREAD = 64 << 10  # bytes of an object, or of the event before it
 
 
 # (an object, whether it is the first of its stream) -> frame
@@ -75,7 +80,7 @@ class InitialEvents:
                 raise WatchEnded
             if self._complete:
                 return self._version
-            await trio.lowlevel.checkpoint()
+            await next_turn()
             self._rest = await self._offer_page(member, frame, convert)
 
     async def _offer_page(self, member: Member, frame: Frame, convert: Convert | None) -> bytes:
@@ -87,11 +92,12 @@ class InitialEvents:
         listing = await self._page(token, self._limit)
         self._version = listing.version
         member.cursor = listing.version  # for the error message if the version expires meanwhile
-        self._limit = _next_limit(listing)
         shown = listing.bodies if convert is None else await convert(listing.bodies)
-        rest, last = await _offer(member, listing, shown, frame, self.sent)
-        if last is None and listing.token:
-            last = listing.bodies[-1]
+        frames = await _frames(member, shown, frame)
+        self._limit = _next_limit(frames)
+        rest, last = _offer(member, listing, frames, self.sent)
+        if last is None and (listing.token or len(frames) < len(listing.bodies)):
+            last = listing.bodies[len(frames) - 1]
         if last is None:
             self._complete = True
             if self.end is not None:
@@ -106,20 +112,32 @@ class InitialEvents:
         return await self._reads.listing(self._definition, self._namespace, options)
 
 
-async def _offer(
-    member: Member, listing: Listing, shown: list[bytes], frame: Frame, counter: SentEvents
-) -> tuple[bytes, bytes | None]:
-    """Send what fits; return the rest of the frame sent in part, and its object."""
-    frames = []
+async def _frames(member: Member, shown: list[bytes], frame: Frame) -> list[bytes]:
+    """The events of objects, in turns, up to the one with which they have `MOST_BYTES`."""
+    frames: list[bytes] = []
+    size = 0
     turn = Turn()
     for body in shown:
-        frames.append(frame(body, member.first_pending))
+        if len(body) > IN_THREAD or (frames and len(frames[-1]) > IN_THREAD):
+            frames.append(await encode_in_thread(frame, body, member.first_pending))
+        else:
+            frames.append(frame(body, member.first_pending))
         member.first_pending = False
+        size += len(frames[-1])
+        if size >= MOST_BYTES:
+            break
         if turn.over():
-            await trio.lowlevel.checkpoint()
+            await next_turn()
             turn = Turn()
+    return frames
+
+
+def _offer(
+    member: Member, listing: Listing, frames: list[bytes], counter: SentEvents
+) -> tuple[bytes, bytes | None]:
+    """Send what fits; return the rest of the frame sent in part, and its object."""
     sent = abs(member.pipe.transmit(b"".join(frames))) if frames else 0
-    for number, (data, body) in enumerate(zip(frames, listing.bodies, strict=True)):
+    for number, (data, body) in enumerate(zip(frames, listing.bodies, strict=False)):
         if sent < len(data):
             # The rest of this one follows; those after it are read again.
             _count(counter, frames[: number + 1])
@@ -133,9 +151,9 @@ def _count(counter: SentEvents, frames: list[bytes]) -> None:
     counter.add([(0, data) for data in frames], sum(map(len, frames)))
 
 
-def _next_limit(listing: Listing) -> int:
-    size = sum(map(len, listing.bodies))
-    return max(1, min(LARGEST_PAGE, PAGE_BYTES * len(listing.bodies) // size)) if size else FIRST_PAGE
+def _next_limit(frames: list[bytes]) -> int:
+    size = sum(map(len, frames))
+    return max(1, min(LARGEST_PAGE, PAGE_BYTES * len(frames) // size)) if size else FIRST_PAGE
 
 
 def _identity(body: bytes) -> tuple[str, str]:
