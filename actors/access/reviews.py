@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import trio
-
 from rewound.actors.access.authentication.authenticate import Authenticated, Authenticator
 from rewound.actors.access.authorize import (
     Attributes,
@@ -26,6 +24,7 @@ from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.validation import collect
 from rewound.actors.messages import Object
+from rewound.actors.runtime.threads import run_in_thread
 
 RULES_AT_ONCE: Final = 500  # of a rules review that are converted on the event loop: more take a millisecond
 # What webhooks see as the status of a review, which has none yet.
@@ -133,7 +132,7 @@ class Reviews:
         rules = await self._authorizer.rules(user, spec["namespace"])
         if len(rules.resources) + len(rules.paths) <= RULES_AT_ONCE:
             return _rules_status(rules)
-        return await trio.to_thread.run_sync(_rules_status, rules)
+        return await run_in_thread(_rules_status, rules)
 
 
 def _subject(spec: Object) -> User:

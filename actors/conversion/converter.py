@@ -36,6 +36,7 @@ from rewound.actors.names import Names
 from rewound.actors.patch.transform import MAX_BYTES
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.outside import outside
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.value_count import MAX_VALUES, check_values
 from rewound.actors.runtime.write_context import new_uid
 from rewound.actors.store.document import api_version_of, in_usual_order, kind_prefix, typed
@@ -123,7 +124,7 @@ class Converter:
             raise ConversionFailed(f"conversion webhook for {batch.description} failed: {error}") from None
         if len(raw) + len(body) <= LARGE_BYTES:
             return batch.results(api_version, uid, raw)
-        return await trio.to_thread.run_sync(batch.results, api_version, uid, raw, limiter=self._thread)
+        return await run_in_thread(batch.results, api_version, uid, raw, limiter=self._thread)
 
 
 def address_of(config: Object) -> WebhookAddress:

@@ -60,7 +60,7 @@ class Write(Reply[Outcome]):
                 self._task = current_task()
                 await wait_task_rescheduled(self._abort)
         if self._error is not None:
-            raise self._error
+            raise self._take_error()
         return self._value
 
     def continue_in_caller(self, steps: Steps, finish: Finish) -> None:
@@ -106,7 +106,7 @@ class Write(Reply[Outcome]):
         """Reply with the result, or with the failure of the commit."""
         if self.request is not None:
             self.request.complete(failure is None)
-        error = failure or self.error
+        error, self.error = failure or self.error, None
         if error is not None:
             self.fail(error)
             return

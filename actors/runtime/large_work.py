@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import trio
 
 from rewound.actors.errors import Overloaded
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.time_limit import run_limited
 
 # About a millisecond of work, which other requests may wait for.
@@ -85,7 +86,7 @@ class LargeWork:
             if waited:
                 # Whoever gets the result of the piece before this one uses it first: an actor proposes its events.
                 await trio.lowlevel.cancel_shielded_checkpoint()
-            return await trio.to_thread.run_sync(run_limited, work, *arguments, limiter=self._thread)
+            return await run_in_thread(run_limited, work, *arguments, limiter=self._thread)
         finally:
             self._pass_turn()
 

@@ -51,8 +51,14 @@ class Reply(Generic[A]):
             self._task = current_task()
             await wait_task_rescheduled(self._abort)
         if self._error is not None:
-            raise self._error
+            raise self._take_error()
         return self._value
+
+    def _take_error(self) -> BaseException:
+        """The error, to be raised: what has its frames and refers to it would be a cycle, with all that they hold."""
+        error, self._error = self._error, None
+        assert error is not None
+        return error
 
     def _abort(self, _: object) -> Abort:
         """The task that waits was cancelled."""

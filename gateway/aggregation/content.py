@@ -20,6 +20,7 @@ from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.aggregation.content import RemoteContent, Undiscovered
 from rewound.actors.identity import User
 from rewound.actors.names import Names
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.gateway.aggregation.servers import MAX_DISCOVERY, AggregatedServers, Fetched, FetchFailed
 
 SECONDS: Final = 60.0
@@ -81,7 +82,7 @@ class NamespaceContent:
         """Those that have objects in namespaces and can be deleted."""
         try:
             fetched = await self._request("GET", self._one.discovery_path, MAX_DISCOVERY)
-            found = await trio.to_thread.run_sync(_entries, fetched.body, "resources")
+            found = await run_in_thread(_entries, fetched.body, "resources")
         except _Failed as error:
             raise Undiscovered(str(error)) from None
         return [
@@ -117,7 +118,7 @@ class NamespaceContent:
             fetched = await self._request("GET", path, MAX_PAGE, query, self._accept, missing=True)
             if fetched.status in _UNSUPPORTED:
                 break
-            items, token = await trio.to_thread.run_sync(_page, fetched.body)
+            items, token = await run_in_thread(_page, fetched.body)
             found += items
             if not token:
                 break

@@ -27,6 +27,7 @@ from rewound.actors.aggregation.api_services import ApiService, ApiServices
 from rewound.actors.certificates.trust import InvalidBundle, unverifying, verifying
 from rewound.actors.errors import RequestError
 from rewound.actors.identity import MASTERS, User
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.gateway.aggregation.identity import user_fields
 from rewound.gateway.describe.compressed import compress_document
 from rewound.gateway.describe.remote import RemoteDescriptions, spec_of
@@ -97,7 +98,7 @@ class AggregatedServers:
         if found is None:
             identity = await self._identity()
             # In a thread: it reads files, and the roots of the system take tens of milliseconds.
-            made = await trio.to_thread.run_sync(partial(_make_context, *key, identity))
+            made = await run_in_thread(partial(_make_context, *key, identity))
             found = self._contexts.setdefault(key, made)
         self._contexts.move_to_end(key)
         if len(self._contexts) > _MAX_CONTEXTS:
@@ -117,7 +118,7 @@ class AggregatedServers:
             return f'failing or missing response from {url}: Get "{url}": {error}'
         if fetched.status not in _OK:
             return f"failing or missing response from {url}: bad status from {url}: {fetched.status}"
-        self.resources[one.group, one.version] = await trio.to_thread.run_sync(_resources, fetched.body)
+        self.resources[one.group, one.version] = await run_in_thread(_resources, fetched.body)
         return ""
 
     async def fetch(
@@ -218,7 +219,7 @@ class Descriptions:
     async def _version_2(self, one: ApiService, section: str) -> None:
         fetched = await self._changed(one, section, "/openapi/v2")
         if fetched is not None:
-            spec = await trio.to_thread.run_sync(partial(spec_of, fetched.body, section))
+            spec = await run_in_thread(partial(spec_of, fetched.body, section))
             self._known.put_spec(section, spec)
 
     async def _changed(self, one: ApiService, section: str, path: str) -> Fetched | None:

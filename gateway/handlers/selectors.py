@@ -9,6 +9,7 @@ import trio
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.selectors import FieldSelector, LabelSelector
 from rewound.gateway.pipeline.attributes import LARGE
 from rewound.gateway.pipeline.context import RequestContext
@@ -33,7 +34,7 @@ async def parse_selectors(
 async def _parse(parse: Callable[[str], T], text: str) -> T:
     if len(text) < LARGE:
         return parse(text)
-    return await trio.to_thread.run_sync(parse, text, limiter=PARSING)
+    return await run_in_thread(parse, text, limiter=PARSING)
 
 
 def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelector:

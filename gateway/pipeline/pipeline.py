@@ -93,6 +93,7 @@ class Pipeline:
             raise  # the connection responds
         except Exception as error:
             response = await _failure(context, services, error)
+            _clear_frames(error)
         finally:
             if context.running is not None:
                 context.running.now -= 1
@@ -104,6 +105,23 @@ class Pipeline:
         if context.exchange is not None and context.exchange.optional is not None:
             await _audit_response(context.exchange, response)
         return response
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Empty the frames that a handled error has passed.
+
+    An error that one of them refers to is a cycle. It would hold the request and its objects, which may be megabytes,
+    until the next full collection.
+    """
+    while error is not None:
+        trace = error.__traceback__
+        while trace is not None:
+            try:
+                trace.tb_frame.clear()
+            except RuntimeError:
+                pass  # it still runs
+            trace = trace.tb_next
+        error = error.__context__
 
 
 async def _failure(context: RequestContext, services: PipelineServices, error: Exception) -> Response:

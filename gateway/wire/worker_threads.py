@@ -12,10 +12,12 @@ from typing import Any, TypeVar
 
 import trio
 
+from rewound.actors.runtime.threads import run_in_thread
+
 T = TypeVar("T")
 
 ENCODING = trio.CapacityLimiter(2)
 
 
 async def encode_in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    return await trio.to_thread.run_sync(work, *arguments, limiter=ENCODING)
+    return await run_in_thread(work, *arguments, limiter=ENCODING)

@@ -32,6 +32,7 @@ from rewound.actors.kinds.validation import FieldError, FieldErrors, collect, in
 from rewound.actors.kinds.validation import forbidden as forbidden_field
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.store.feed import Feed
 from rewound.journal.log import Journal
 
@@ -135,7 +136,7 @@ class _Policies:
         pod = request.object
         assert pod is not None
         if request.in_thread:  # a large pod
-            return await trio.to_thread.run_sync(self._evaluate, policy, pod)
+            return await run_in_thread(self._evaluate, policy, pod)
         await trio.lowlevel.checkpoint()  # there may be many policies
         return self._evaluate(policy, pod)
 

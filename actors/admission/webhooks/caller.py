@@ -26,6 +26,7 @@ from rewound.actors.kinds.validation import qualified_name
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.large_work import LARGE_BYTES
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.write_context import new_uid
 from rewound.actors.store.proposal import Proposal
 
@@ -64,7 +65,7 @@ class _Built:
         return self.body
 
     async def _build_in_thread(self) -> bytes:
-        self.body, self.document = await trio.to_thread.run_sync(self.build)
+        self.body, self.document = await run_in_thread(self.build)
         return self.body
 
 
@@ -181,7 +182,7 @@ class WebhookCaller:
         try:
             raw = await self._clients.ask(hook, built, since)
             read = partial(self._reviews.verdict, uid, hook, raw, mutating=self._mutating)
-            verdict = await trio.to_thread.run_sync(read) if len(raw) > LARGE_BYTES else read()
+            verdict = await run_in_thread(read) if len(raw) > LARGE_BYTES else read()
         except WebhookError as error:
             raise CallFailed(hook, f"failed to call webhook: {error}", error.code or BAD_REQUEST) from None
         except Undecodable as error:

@@ -30,6 +30,7 @@ from rewound.actors.errors import ConversionFailed, RequestError, WebhookFailed
 from rewound.actors.golang.json import dumps
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.time_limit import run_limited
 
 # Patches up to this size are applied in the event loop.
@@ -160,7 +161,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         copies = any(one.get("op") == "copy" for one in operations)  # a few can make a document large
         in_thread = request.in_thread or copies or size > SMALL_PATCH
         if in_thread:
-            patched = await trio.to_thread.run_sync(run_limited, apply, limiter=self._thread)
+            patched: Patched = await run_in_thread(run_limited, apply, limiter=self._thread)
         else:
             patched = apply()
         versions = match.definition.storage.versions

@@ -1,0 +1,53 @@
+"""A request that was refused is freed at once: not one of hundreds waits, with its body, for the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rewound.actors.messages import Create
+from rewound.gateway.message import Request
+from tests.cases import cases
+from tests.gateway.api import served
+
+_TEXT = "a-." * 100_000  # enough for the worker thread
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
+@cases(
+    "body, status",
+    [
+        (json.dumps({"metadata": {"name": _TEXT, "labels": {_TEXT: "x"}}}).encode(), 422),
+        (b'{"data": ' + b" " * len(_TEXT) + b"]", 400),
+        (json.dumps({"metadata": {"name": "a"}, "data": [_TEXT]}).encode(), 400),
+        (json.dumps({"metadata": {"name": "victim"}, "data": {"a": _TEXT}}).encode(), 409),
+    ],
+)
+async def test_refused_request_is_freed(body: bytes, status: int) -> None:
+    async with served() as api:
+        await api.create("configmaps", {"metadata": {"name": "victim"}})
+        for _ in range(8):
+            assert (await api.ask("POST", api.path("configmaps"), body)).status == status
+        assert len(_held()) <= 2  # that idle threads have had last
+
+
+def _held() -> list[Any]:
+    """Large requests and commands in memory."""
+    return [
+        one
+        for one in gc.get_objects()
+        if (type(one) is Request and len(one.body) > 1000)
+        or (type(one) is Create and len(str(one.object)) > 1000)
+    ]
