@@ -110,10 +110,8 @@ class ListHandler:
         if isinstance(found, Listing):
             return await self._respond_counted(context, encoder, found)
         layout, element = _form(context, encoder)
-        elements: list[bytes] = []
-        if found.complete:
-            elements = await encode_elements(element, bodies, layout.in_thread, _GROWTH * WHOLE)
-        if not found.complete or len(elements) < len(bodies):
+        elements = await self._short(context, element, bodies, layout.in_thread) if found.complete else None
+        if elements is None:
             long = self._in_parts if context.protobuf is None else self._whole_protobuf
             return await long(context, encoder, found, bodies)
         response = await _whole(context, encoder, found.listing(bodies), layout, element, elements)
@@ -122,6 +120,22 @@ class ListHandler:
         elif len(response.body) > SMALL and not self._memory.try_take(context.request, len(response.body)):
             return await self._in_parts(context, encoder, found, None)
         return response
+
+    async def _short(
+        self, context: RequestContext, element: Element | None, bodies: list[bytes], in_thread: int
+    ) -> list[bytes] | None:
+        """The elements of a list, None if they become long, or there is no room for them meanwhile."""
+        elements = await encode_elements(element, bodies, in_thread, PART)
+        held = 0
+        while len(elements) < len(bodies):
+            size = sum(map(len, elements)) - held
+            if held + size > _GROWTH * WHOLE or not self._memory.try_take(context.request, size):
+                self._memory.release(context.request, held)
+                return None
+            held += size
+            elements += await encode_elements(element, bodies[len(elements) :], in_thread, PART)
+        self._memory.release(context.request, held)
+        return elements
 
     async def _respond_converted(
         self,

@@ -11,16 +11,21 @@ Where unknown fields are preserved, only the declared ones are gone through. Sca
 
 The function of a property is compiled when the first document has a value there: most documents use a small part of a
 large schema, whose functions would be half a million objects for the garbage collector to go through.
+
+A list of a million empty items, each with a default, would become gigabytes. So what defaults add to one document is
+counted, and ends with `DefaultsTooLarge`; `DefaultSizes` finds how large a default will be without creating it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import orjson
 
+from rewound.actors.errors import TooLarge
 from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.structural.node import NO_NODES, Node
 from rewound.actors.runtime.time_limit import check_time
@@ -33,24 +38,131 @@ T = TypeVar("T")
 TYPE_META: Final = frozenset(("apiVersion", "kind", "metadata"))
 _SCALARS: Final = frozenset((str, int, float, bool))
 _MANY: Final = 256  # members after which the time is checked
+# Bytes of JSON that defaults may add to one object: more than the largest object that etcd takes.
+MOST_CREATED: Final = 2 << 20
+_MEMBER: Final = 16  # for each default: its name, and that small values take more memory than text
+
+
+class DefaultsTooLarge(TooLarge):
+    def __init__(self) -> None:
+        super().__init__(
+            f"Request entity too large: the defaults of its CustomResourceDefinition would add more than "
+            f"{MOST_CREATED} bytes to this object, please give it fewer items or the definition smaller defaults"
+        )
+
+
+class _Room(threading.local):
+    """What defaults may still add to the document that this thread works on."""
+
+    left = MOST_CREATED
+
+
+_room: Final = _Room()
 
 
 def compile_coercion(root: Node, *, defaults: bool) -> Coerce:
-    """`root` without apiVersion, kind and metadata, which its document does not have any more."""
-    return _Compiler(defaults).object(root, bool(root.preserve), is_root=True)
+    """`root` without apiVersion, kind and metadata, which its document does not have any more.
+
+    With `defaults`, the function raises DefaultsTooLarge.
+    """
+    coerce = _Compiler(defaults).object(root, bool(root.preserve), is_root=True)
+    if not defaults:
+        return coerce
+
+    def counted(value: Any, dropped: Dropped) -> Any:
+        _room.left = MOST_CREATED
+        return coerce(value, dropped)
+
+    return counted
 
 
 def default_of(node: Node, coerce: Coerce) -> Create | None:
-    """Creates the default of a node, with the defaults inside it filled in."""
+    """Creates the default of a node, with the defaults inside it filled in. DefaultsTooLarge."""
     if node.default is None:
         return None
-    default = node.default if type(node.default) in _SCALARS else coerce(node.default, [])
-    if type(default) in _SCALARS:
-        return lambda: default
-    if default == {}:
-        return dict
+    default = node.default if type(node.default) in _SCALARS else _filled(node.default, coerce)
     written = unescaped(default)
-    return lambda: orjson.loads(written)
+    size = len(written) + _MEMBER
+    if type(default) in _SCALARS:
+        return partial(_constant, size, default)
+    return partial(_parsed, size, written)
+
+
+def _filled(default: Any, coerce: Coerce) -> Any:
+    """A default with those inside it. One that is larger than allowed becomes a text that no document has room for."""
+    before, _room.left = _room.left, MOST_CREATED
+    try:
+        return coerce(default, [])
+    except DefaultsTooLarge:
+        return _TOO_LARGE
+    finally:
+        _room.left = before
+
+
+_TOO_LARGE: Final = " " * MOST_CREATED
+
+
+def _constant(size: int, default: Any) -> Any:
+    _room.left -= size
+    if _room.left < 0:
+        raise DefaultsTooLarge
+    return default
+
+
+def _parsed(size: int, written: bytes) -> Any:
+    _room.left -= size
+    if _room.left < 0:
+        raise DefaultsTooLarge
+    return orjson.loads(written)
+
+
+class DefaultSizes:
+    """How many bytes of JSON defaults have, with the defaults inside them: in a time that grows with the schema."""
+
+    def __init__(self) -> None:
+        self._defaults: dict[Node, int] = {}
+        self._missing: dict[Node, int] = {}
+
+    def default(self, node: Node) -> int:
+        """Of the default of a node; 0 without one."""
+        size = self._defaults.get(node)
+        if size is None:
+            size = self._defaults[node] = 0 if node.default is None else self._value(node, node.default)
+        return size
+
+    def missing(self, node: Node) -> int:
+        """What an empty object gets."""
+        size = self._missing.get(node)
+        if size is None:
+            size = self._missing[node] = sum(
+                self._member(name, inner)
+                for name, inner in node.properties.items()
+                if inner.default is not None
+            )
+        return size
+
+    def _member(self, name: str, node: Node) -> int:
+        return len(name) + _PUNCTUATION + self.default(node)
+
+    def _value(self, node: Node | None, value: Any) -> int:
+        check_time()
+        if type(value) is dict:
+            properties = NO_NODES if node is None else node.properties
+            size = _PUNCTUATION + (0 if node is None else self.missing(node))
+            for name, member in value.items():
+                inner = properties.get(name)
+                if inner is not None and inner.default is not None and member is not None:
+                    size -= self._member(name, inner)
+                declared = inner if inner is not None else None if node is None else node.values
+                size += len(name) + _PUNCTUATION + self._value(declared, member)
+            return size
+        if type(value) is list:
+            items = None if node is None else node.items
+            return _PUNCTUATION + sum(1 + self._value(items, item) for item in value)
+        return len(unescaped(value))
+
+
+_PUNCTUATION: Final = 4  # of a member, or around an object or a list
 
 
 class CompiledOnUse(dict[str, T]):

@@ -38,7 +38,13 @@ from rewound.actors.kinds.schema.exact_decoder import ExactDecoder, Problems
 from rewound.actors.kinds.schema.fields import ANY_JSON, Field, Struct
 from rewound.actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, Number, parse_tree, plain
 from rewound.actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_postponed
-from rewound.actors.kinds.structural.coercion import TYPE_META, Coerce, compile_coercion, unknown_fields
+from rewound.actors.kinds.structural.coercion import (
+    TYPE_META,
+    Coerce,
+    DefaultsTooLarge,
+    compile_coercion,
+    unknown_fields,
+)
 from rewound.actors.kinds.structural.embedded import NotAnObject, compile_validation, sorted_members
 from rewound.actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from rewound.actors.kinds.structural.formats import has_slow_pattern
@@ -409,8 +415,14 @@ class Compiled:
         self._rules.validate(errors, document, None if old is None else self._document(old))
 
     def prune_and_default(self, stored: Object) -> Object:
-        """A stored object as this schema shows it: pruned and defaulted, never refused. `stored` stays as it is."""
-        return self._coerced(stored, self.schema.coerce)
+        """A stored object as this schema shows it: pruned and defaulted, never refused. `stored` stays as it is.
+
+        One that the defaults of a later schema would make larger than any object may be has none of them.
+        """
+        try:
+            return self._coerced(stored, self.schema.coerce)
+        except DefaultsTooLarge:
+            return self._coerced(stored, self.schema.prune)
 
     def prune(self, stored: Object) -> Object:
         """The same without defaults: what remains of an object that is converted to this version."""

@@ -29,7 +29,7 @@ from rewound.actors.cel.data import escape
 from rewound.actors.cel.go_regexp import InvalidExpression, may_take_long
 from rewound.actors.golang.format import Formatted, show
 from rewound.actors.golang.quoting import quoted
-from rewound.actors.kinds.structural.coercion import TYPE_META, compile_coercion
+from rewound.actors.kinds.structural.coercion import TYPE_META, DefaultSizes, compile_coercion
 from rewound.actors.kinds.structural.embedded import NotAnObject, compile_validation
 from rewound.actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from rewound.actors.kinds.structural.formats import MOST_PATTERNS, compile_pattern, weight_of
@@ -425,10 +425,33 @@ class _Place:
         return {**_TYPE, **value}
 
 
+# Bytes of JSON, with the defaults inside it. v1.25 has no such limit, but no object with more could be stored.
+LARGEST_DEFAULT: Final = 1 << 20
+
+
 def check_defaults(errors: FieldErrors, path: str, root: Node, names: Names) -> None:
     """The root is an object like those that are embedded: with a kind, an apiVersion and metadata."""
-    root = root.but(embedded=True, extensions=None)
-    _check_defaults_of(errors, path, root, _Place(root, names, _Budget(BUDGET)))
+    if _check_sizes(errors, path, root, DefaultSizes()):
+        root = root.but(embedded=True, extensions=None)
+        _check_defaults_of(errors, path, root, _Place(root, names, _Budget(BUDGET)))
+
+
+def _check_sizes(errors: FieldErrors, path: str, node: Node, sizes: DefaultSizes) -> bool:
+    """Whether all defaults are small, and all those together that an empty object gets. Names the innermost."""
+    inner = [(f"{path}.properties[{name}]", one) for name, one in node.properties.items()]
+    for name, one in (("items", node.items), ("additionalProperties", node.values)):
+        if one is not None:
+            inner.append((f"{path}.{name}", one))
+    if not all(_check_sizes(errors, below, one, sizes) for below, one in inner):
+        return False
+    for place, size, what in (
+        (path, sizes.missing(node), "the defaults of an empty object together"),
+        (f"{path}.default", sizes.default(node), "with the defaults inside it"),
+    ):
+        if size > LARGEST_DEFAULT:
+            errors.add(forbidden(place, f"{what}: must have at most {LARGEST_DEFAULT} bytes, and has {size}"))
+            return False
+    return True
 
 
 def _check_defaults_of(errors: FieldErrors, path: str, node: Node, place: _Place) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import orjson
 import pytest
 
 from rewound.actors.kinds.structural import validation
+from rewound.actors.kinds.structural.coercion import MOST_CREATED, DefaultSizes, DefaultsTooLarge
 from rewound.actors.kinds.structural.compile import compile_schema
 from rewound.actors.kinds.structural.definition_checks import check_schema
 from rewound.actors.kinds.structural.node import Node, parse_schema
@@ -18,7 +20,7 @@ from rewound.actors.runtime.time_limit import NeedsThread, TookTooLong, run_limi
 from tests.actors.kinds.operations import counted, excess_of, operations
 from tests.cases import cases
 
-from .schemas import API_VERSION, KIND, TEXT, WHOLE, compiled, decode, errors_of, problems, record
+from .schemas import API_VERSION, KIND, TEXT, WHOLE, compiled, decode, errors_of, list_of, problems, record
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -176,3 +178,62 @@ def test_objects_compile_only_the_part_of_a_schema_that_they_use(monkeypatch: py
     assert len(nodes) == 2  # p7 and its a
     assert run_limited(problems, made, {"p7": {"a": 2}, "p8": {"b": "x"}}) == []
     assert len(nodes) == 4
+
+
+def filled(levels: int, width: int) -> dict[str, Any]:
+    """A schema whose default has so many levels of lists, each of so many items."""
+    schema: dict[str, Any] = {**TEXT, "default": "x"}
+    for _ in range(levels):
+        schema = list_of({**record(a=schema), "default": {}}, default=[{}] * width)
+    return schema
+
+
+def test_default_that_multiplies_is_refused_without_making_it() -> None:
+    (found,) = errors_of(record(a=filled(40, 10)))
+    place = "s.properties[a]" + ".items.properties[a]" * 35
+    assert found.startswith(
+        f"{place}.default: Forbidden: with the defaults inside it: must have at most 1048576"
+    )
+    (found,) = errors_of(record(**{f"a{number}": filled(2, 100) for number in range(20)}))
+    assert found.startswith(
+        "s: Forbidden: the defaults of an empty object together: must have at most 1048576"
+    )
+    assert errors_of(record(a=filled(2, 100))) == []
+
+
+@cases(
+    "node",
+    [
+        {**TEXT, "default": "abc"},
+        filled(3, 5),
+        {**record(a=filled(1, 7), b={**WHOLE, "default": 5}), "default": {"b": 7}},
+        {"type": "object", "additionalProperties": filled(1, 3), "default": {"x": [{}, {}], "y": []}},
+    ],
+)
+def test_sizes_of_defaults_are_those_of_what_is_made(node: dict[str, Any]) -> None:
+    made = len(orjson.dumps(decode(compiled(record(v=node))).object["v"]))
+    assert made <= DefaultSizes().default(parse_schema(node, CLUSTER)) <= 3 * made + 10
+
+
+def test_defaults_of_many_items_end_when_an_object_has_become_too_large() -> None:
+    made = compiled(
+        record(items=list_of(record(**{f"a{number}": {**TEXT, "default": "x" * 9} for number in range(50)})))
+    )
+    items = [{}] * 500
+    assert len(decode(made, items=items).object["items"][499]) == 50
+    for _ in range(2):
+        with pytest.raises(DefaultsTooLarge):
+            decode(made, items=items * 10)
+    stored = {"metadata": {"name": "a"}, "items": items * 10}
+    assert made.prune_and_default(stored) == stored, "shown without defaults: what is stored can be deleted"
+    assert len(decode(made, items=items).object["items"][0]) == 50
+
+
+def test_too_large_default_of_an_earlier_release_is_not_made() -> None:
+    """Definitions that are stored are not checked again."""
+    schema = record(a=filled(12, 10), b={**TEXT, "default": "x"})
+    made = compile_schema(schema, api_version=API_VERSION, kind=KIND, names=CLUSTER)
+    with pytest.raises(DefaultsTooLarge):
+        decode(made)
+    assert decode(made, a=[]).object["b"] == "x"
+    assert MOST_CREATED < 10**12
