@@ -16,9 +16,14 @@ import orjson
 
 from rewound.actors.access.remote.slots import Slots
 from rewound.actors.access.remote.target import Target
+from rewound.actors.errors import TooLarge
 from rewound.actors.golang.json import dumps
+from rewound.actors.runtime.value_count import COUNTED_BYTES, check_values
 
 FIRST_DELAY: Final = 0.5  # seconds between the first two tries
+MOST_VALUES: Final = (
+    20_000  # in the reply to a review: some milliseconds of parsing; groups and extra fields of users
+)
 
 MakeBody = Callable[[], bytes | Awaitable[bytes]]
 
@@ -116,7 +121,11 @@ async def review(
 
 def _object(webhook: Webhook, reply: bytes) -> dict[str, Any]:
     try:
+        if len(reply) > COUNTED_BYTES:
+            check_values(reply, MOST_VALUES)
         value = orjson.loads(reply)
+    except TooLarge:
+        raise _error(webhook, f"the response has more than {MOST_VALUES} values") from None
     except orjson.JSONDecodeError:
         raise _error(webhook, "the response is not JSON") from None
     if not isinstance(value, dict):

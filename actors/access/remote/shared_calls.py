@@ -52,7 +52,9 @@ class SharedCalls(Generic[K, V]):
             call.results.append(result)
             return result
         except Exception as error:
-            call.error = error
+            call.error = type(error)(
+                *error.args
+            )  # the error itself has this frame: a cycle, with the response in it
             raise
         finally:
             del self._running[key]

@@ -1,17 +1,21 @@
-"""Bounds how many calls run at once: others wait in order, each until its deadline.
+"""Bounds how many calls run at once: others wait, each until its deadline.
 
-Like trio's Semaphore in a cancel scope with a deadline. Hundreds of writes may wait for one slow webhook, and this
-takes a third of the memory. What waits need not be a task: a call whose task begins with its turn takes less still.
+Users have their turns one after the other, and the calls of one user are in order: a thousand requests of one user that
+wait for a slow webhook delay another user's by one call of theirs. Like trio's Semaphore in a cancel scope with a
+deadline. Hundreds of writes may wait for one slow webhook, and this takes a third of the memory. What waits need not be
+a task: a call whose task begins with its turn takes less still.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Protocol
 
 import outcome
 import trio
 
 from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
+from rewound.actors.runtime.turns import user_at_work
 
 
 class Waiter(Protocol):
@@ -38,12 +42,13 @@ class _WaitingTask:
 
 
 class Slots:
-    __slots__ = ("_deadlines", "_free", "_limit", "_waiting")
+    __slots__ = ("_deadlines", "_free", "_limit", "_users", "_waiting")
 
     def __init__(self, limit: int, deadlines: Deadlines) -> None:
         self._limit = self._free = limit
         self._deadlines = deadlines
-        self._waiting: dict[Waiter, None] = {}  # in the order in which they came
+        self._waiting: OrderedDict[str, dict[Waiter, None]] = OrderedDict()  # by user; the first is the next
+        self._users: dict[Waiter, str] = {}
 
     @property
     def idle(self) -> bool:
@@ -69,19 +74,25 @@ class Slots:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def wait(self, waiter: Waiter, deadline: float) -> None:
-        """Let it wait until it gets a slot or gives up."""
-        self._waiting[waiter] = None
+        """Let it wait until it gets a slot or gives up, among those of the user whom this task serves."""
+        user = self._users[waiter] = user_at_work.get()
+        self._waiting.setdefault(user, {})[waiter] = None
         self._deadlines.add(waiter, deadline)
 
     def give_up(self, waiter: Waiter) -> None:
-        del self._waiting[waiter]
+        user = self._users.pop(waiter)
+        del self._waiting[user][waiter]
+        if not self._waiting[user]:
+            del self._waiting[user]
         self._deadlines.remove(waiter)
 
     def release(self) -> None:
-        """Give a slot back: to the one that waits for longest, if there is one."""
+        """Give a slot back: to the one of the next user that waits for longest, if any waits."""
         if not self._waiting:
             self._free += 1
             return
-        waiter = next(iter(self._waiting))
+        user, waiters = next(iter(self._waiting.items()))
+        self._waiting.move_to_end(user)
+        waiter = next(iter(waiters))
         self.give_up(waiter)
         waiter.proceed()

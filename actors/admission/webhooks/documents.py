@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from rewound.actors.admission.request import CONNECT, AdmissionRequest
-from rewound.actors.errors import BadRequest, WebhookFailed
+from rewound.actors.errors import BadRequest, TooLarge, WebhookFailed
 from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Definition
 from rewound.actors.kinds.schema.decoder import NotDecodable
@@ -17,6 +17,7 @@ from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTo
 from rewound.actors.patch.json_patch import apply_json_patch, parse_json_patch
 from rewound.actors.patch.managed_fields.managers import read_entries
 from rewound.actors.patch.transform import check_bounds
+from rewound.actors.runtime.value_count import COUNTED_BYTES, MAX_STORED_VALUES, check_values
 from rewound.actors.store.document import null_empty_lists
 
 INVALID_MANAGERS = (
@@ -99,8 +100,13 @@ def _document(request: AdmissionRequest, viewed: Definition, shown: Object, vers
 
 
 def parse_patch(raw: bytes) -> list[dict[str, Any]]:
+    """WebhookFailed."""
     try:
+        if len(raw) > COUNTED_BYTES:
+            check_values(raw, MAX_STORED_VALUES)
         return parse_json_patch(orjson.loads(raw))
+    except TooLarge:
+        raise WebhookFailed(f"the patch has more than {MAX_STORED_VALUES} values") from None
     except (orjson.JSONDecodeError, MalformedPatch, PatchTooLarge) as error:
         raise WebhookFailed(str(error)) from None
 

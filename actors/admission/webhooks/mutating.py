@@ -33,7 +33,7 @@ from rewound.actors.names import Names
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.runtime.time_limit import run_limited
 
-# Patches up to this size are applied in the event loop.
+# Patches up to this size are parsed and applied in the event loop.
 SMALL_PATCH: Final = 4096
 LONGEST_ANNOTATION: Final = 64 * 1024
 
@@ -126,7 +126,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
                 return None
             warnings += verdict.warnings
             try:
-                operations = parse_patch(verdict.patch) if verdict.patch else []
+                operations = await self._operations(verdict.patch) if verdict.patch else []
                 patched = None
                 if operations:
                     patched = await self._patch(match, request, document, operations, len(verdict.patch))
@@ -142,6 +142,11 @@ class MutatingAdmissionWebhook(AsyncPlugin):
             return patched.object if changed else None
         finally:
             self._annotate_call(match, request, round_, mutated=changed)
+
+    async def _operations(self, patch: bytes) -> list[Object]:
+        if len(patch) <= SMALL_PATCH:
+            return parse_patch(patch)
+        return await run_in_thread(parse_patch, patch, limiter=self._thread)
 
     async def _patch(
         self,

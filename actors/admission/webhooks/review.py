@@ -12,13 +12,14 @@ import orjson
 from rewound.actors.admission.request import CONNECT, CREATE, DELETE, AdmissionRequest
 from rewound.actors.admission.webhooks.hook import REVIEW_VERSIONS, Hook
 from rewound.actors.admission.webhooks.matching import NAMESPACES
-from rewound.actors.errors import WebhookDenied
+from rewound.actors.errors import TooLarge, WebhookDenied
 from rewound.actors.golang.json import dumps
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import AUTHENTICATED, MASTERS
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.value_count import COUNTED_BYTES, MAX_STORED_VALUES, check_values
 
 ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 JSON_PATCH: Final = "JSONPatch"
@@ -175,7 +176,11 @@ def _encode_common(version: str, definition: Definition, request: AdmissionReque
 
 def _decoded(raw: bytes) -> dict[str, Any]:
     try:
+        if len(raw) > COUNTED_BYTES:
+            check_values(raw, MAX_STORED_VALUES)  # as many as an object has, if the review is echoed
         value = orjson.loads(raw)
+    except TooLarge:
+        raise Undecodable(f"the response has more than {MAX_STORED_VALUES} values") from None
     except orjson.JSONDecodeError:
         raise Undecodable("the response is not JSON") from None
     if not isinstance(value, dict):

@@ -25,6 +25,10 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda _: Reply(body=b"[" + b" " * (6 << 20) + b"]"),
         "the response has more than 52",
     ),
+    "wide": (
+        lambda _: Reply(body=b'{"a":[' + b"[]," * 210_000 + b"1]}"),
+        "the response has more than 200000 values",
+    ),
     "uid": (lambda _: {"uid": "another"}, 'got "another"'),
     "version": (
         lambda _: Reply(body=OTHER_TYPE),

@@ -181,3 +181,16 @@ async def test_reason_is_logged_without_the_token(tmp_path: Path, caplog: pytest
 async def test_token_that_json_cannot_carry_is_not_sent(tmp_path: Path) -> None:
     async with webhook(tmp_path, lambda _: review(authenticated=True, user=JANE)) as (peer, method):
         assert await result(method, b"\xff") is None and peer.received == []
+
+
+async def test_response_of_very_many_values_is_refused_unread(tmp_path: Path) -> None:
+    async with webhook(tmp_path, lambda _: review(authenticated=True, user=JANE, more=[[]] * 30_000)) as (
+        _,
+        method,
+    ):
+        found = await result(method)
+        assert isinstance(found, Refused) and "the response has more than 20000 values" in found.reason
+    groups = [f"group-{number}" for number in range(5_000)]
+    user = {**JANE, "groups": groups}
+    async with webhook(tmp_path, lambda _: review(authenticated=True, user=user)) as (_, method):
+        assert isinstance(await result(method), Authenticated)

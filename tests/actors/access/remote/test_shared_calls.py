@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import weakref
+
 import pytest
 import trio
 import trio.testing
@@ -68,6 +72,29 @@ async def test_cancelled_caller_leaves_the_call_to_another(autojump_clock: trio.
         nursery.start_soon(stay)
         nursery.start_soon(stay)
     assert (make.calls, results) == (2, [2, 2])
+
+
+async def test_failed_call_holds_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    calls: SharedCalls[str, int] = SharedCalls()
+
+    class Reply:
+        pass
+
+    held: list[weakref.ref[Reply]] = []
+
+    async def make() -> int:
+        reply = Reply()
+        held.append(weakref.ref(reply))
+        await trio.sleep(1)
+        raise ValueError("not JSON")
+
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            await calls.result("a", make)
+        assert held[0]() is None, "what the call received is freed without the garbage collector"
+    finally:
+        gc.enable()
 
 
 async def test_cache_forgets_by_time_and_by_number(autojump_clock: trio.testing.MockClock) -> None:

@@ -8,6 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rewound.actors.access.remote.deadlines import Deadlines, TooSlow
 from rewound.actors.access.remote.slots import Slots
+from rewound.actors.runtime.turns import user_at_work
 
 
 async def test_slots_go_to_those_that_wait_for_longest(autojump_clock: MockClock) -> None:
@@ -60,3 +61,23 @@ async def test_cancelled_waiter_takes_no_slot(autojump_clock: MockClock) -> None
     assert slots.take_nowait()
     with pytest.raises(TooSlow):
         await slots.take(trio.current_time() + 5)
+
+
+async def test_users_have_slots_one_after_the_other(autojump_clock: MockClock) -> None:
+    slots, order = Slots(1, Deadlines()), list[str]()
+    assert slots.take_nowait()
+
+    async def call(user: str, name: str) -> None:
+        user_at_work.set(user)
+        await slots.take(trio.current_time() + 100)
+        order.append(name)
+        await trio.sleep(1)
+        slots.release()
+
+    async with trio.open_nursery() as nursery:
+        for user, name in [*(("flood", f"f{number}") for number in range(4)), ("other", "a"), ("other", "b")]:
+            nursery.start_soon(call, user, name)
+            await wait_all_tasks_blocked()
+        slots.release()
+    assert order == ["f0", "a", "f1", "b", "f2", "f3"]
+    assert slots.idle
