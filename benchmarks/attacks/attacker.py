@@ -1,4 +1,7 @@
-"""The process that attacks: `python -m benchmarks.attacks.attacker NAME PORT SECONDS`."""
+"""The process that attacks: `python -m benchmarks.attacks.attacker NAME PORT SECONDS HOSTILE_PORT`.
+
+It prints a line when it is prepared, and attacks then.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,38 @@ import sys
 
 import trio
 
-from benchmarks.attacks.bodies import BODIES
-from benchmarks.attacks.definitions import DEFINED
-from benchmarks.attacks.lists import LISTS
-from benchmarks.attacks.outside import OUTSIDE
-from benchmarks.attacks.selectors import SELECTORS
-from benchmarks.attacks.target import Target
-from benchmarks.attacks.unauthenticated import UNAUTHENTICATED
+from benchmarks.attacks.bodies import WRITERS
+from benchmarks.attacks.definitions import DEFINERS
+from benchmarks.attacks.history import HISTORY
+from benchmarks.attacks.lists import READERS
+from benchmarks.attacks.outside import USERS_OUTSIDE
+from benchmarks.attacks.selectors import WATCHERS
+from benchmarks.attacks.target import Attack, Target
+from benchmarks.attacks.unauthenticated import ANYBODY
+from benchmarks.attacks.webhooks import WEBHOOKS
 
-ATTACKS = {**UNAUTHENTICATED, **BODIES, **LISTS, **SELECTORS, **DEFINED, **OUTSIDE}
+ATTACKS: dict[str, Attack] = {
+    **ANYBODY,
+    **WRITERS,
+    **READERS,
+    **WATCHERS,
+    **DEFINERS,
+    **USERS_OUTSIDE,
+    **WEBHOOKS,
+    **HISTORY,
+}
+
+
+async def _attack(attack: Attack, target: Target) -> None:
+    if attack.prepare is not None:
+        await attack.prepare(target)
+    print("prepared", flush=True)
+    await attack.run(target)
 
 
 def main() -> None:
-    name, port, seconds = sys.argv[1:]
-    trio.run(ATTACKS[name], Target(int(port), float(seconds)))
+    name, port, seconds, hostile_port = sys.argv[1:]
+    trio.run(_attack, ATTACKS[name], Target(int(port), float(seconds), int(hostile_port)))
 
 
 if __name__ == "__main__":

@@ -3,24 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
-from benchmarks.attacks.target import NOBODY, Target, many, post
+from benchmarks.attacks.target import NOBODY, Run, Target, attacks, many, post
 
-Attack = Callable[[Target], Awaitable[None]]
 LARGE = 3 * 1024 * 1024 - 4096
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 
 
-def _sends(path: str, make: Callable[[], Any], *, token: str | None = None, connections: int = 2) -> Attack:
+def _sends(path: str, make: Callable[[], Any], *, token: str | None = None, connections: int = 2) -> Run:
     async def attack(target: Target) -> None:
         body = json.dumps(make(), separators=(",", ":")).encode()
         assert len(body) < 3 * 1024 * 1024
         await many(target, connections, post(path, body, **({"token": token} if token else {})))
 
     return attack
+
+
+def _sends_yaml(make: Callable[[], str]) -> Run:
+    async def attack(target: Target) -> None:
+        await many(target, 2, post(CONFIG_MAPS, make().encode(), kind="yaml"))
+
+    return attack
+
+
+def _anchors() -> str:
+    """A document of many small nodes and references, and an error at its end."""
+    lines = ["apiVersion: v1", "kind: ConfigMap", "metadata: {name: x}", "data: &d", "  a: &a [x]"]
+    lines += [f"  k{index}: [*a, {{b: *a}}, 'c']" for index in range(100_000)]
+    return "\n".join(lines)[:LARGE] + "\n}"
+
+
+def _long_names() -> Any:
+    long = "a-." * 300_000
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": long, "labels": {long: "x"}, "annotations": {"a/" + long[:800_000]: "x"}},
+    }
 
 
 def _object(kind: str, spec: dict[str, Any], version: str = "v1", **more: Any) -> dict[str, Any]:
@@ -93,7 +115,7 @@ async def _delete_options(target: Target) -> None:
 
 
 REVIEWS = "/apis/authorization.cluster.io/v1/selfsubjectaccessreviews"
-BODIES: dict[str, Attack] = {
+_BODIES: dict[str, Run] = {
     "Node with 5,000 podCIDRs": _sends("/api/v1/nodes", _node),
     "Service with 60,000 ipFamilies": _sends("/api/v1/namespaces/default/services", _service),
     "Pod with 40,000 topologySpreadConstraints": _sends(PODS, _spread),
@@ -105,4 +127,7 @@ BODIES: dict[str, Attack] = {
     ),
     "reviews of 3 MB by a user without rights": _sends(REVIEWS, _self_review, token=NOBODY, connections=8),
     "DeleteOptions of 3 MB in protobuf": _delete_options,
+    "YAML of 3 MB that is refused": _sends_yaml(_anchors),
+    "names of 1 MB": _sends(CONFIG_MAPS, _long_names),
 }
+WRITERS = attacks("who may write", _BODIES)

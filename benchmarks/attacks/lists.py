@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import urllib.parse
-from collections.abc import Awaitable, Callable
+from functools import partial
 
 import h2.config
 import h2.connection
 import h2.settings
 import trio
 
-from benchmarks.attacks.target import ADMIN, Target, head, many
+from benchmarks.attacks.target import ADMIN, Run, Target, attacks, head, many, read_response, unread
 
-Attack = Callable[[Target], Awaitable[None]]
 # `prepare` fills it; 60,000 objects of about 0.7 kB.
 COLLECTION = "/api/v1/namespaces/many/configmaps"
+OBJECTS = 60_000
 UNREAD = 60
 ZERO_WINDOW = 800
 
@@ -23,7 +24,7 @@ def _table(kind: str) -> str:
     return f"Accept: application/json;as={kind};v=v1;g=meta.cluster.io"
 
 
-def _gets(path: str, *headers: str, connections: int = 2) -> Attack:
+def _gets(path: str, *headers: str, connections: int = 2) -> Run:
     async def attack(target: Target) -> None:
         await many(target, connections, head("GET", path, *headers))
 
@@ -35,16 +36,27 @@ def _selector() -> str:
     return f"{COLLECTION}?labelSelector={urllib.parse.quote(terms + ',none=x', safe=',()')}"
 
 
-async def _unread(target: Target) -> None:
-    """Ask for the whole list on many connections, and never read."""
-    streams = []
-    for _ in range(UNREAD):
-        stream = await target.connect()
-        await stream.send_all(head("GET", COLLECTION))
-        streams.append(stream)
-    await target.over()
-    for stream in streams:
-        await stream.aclose()
+def _negations() -> str:
+    terms = ",".join(f"!k{i}" for i in range(2600))
+    return f"{COLLECTION}?labelSelector={urllib.parse.quote(terms, safe=',')}"
+
+
+async def _exact(target: Target) -> None:
+    """Whole lists at exact versions, each another one."""
+    async with trio.open_nursery() as nursery:
+        for number in range(8):
+            nursery.start_soon(_versions, target, random.Random(number))
+        await target.over()
+        nursery.cancel_scope.cancel()
+
+
+async def _versions(target: Target, chance: random.Random) -> None:
+    while True:
+        version = chance.randrange(OBJECTS // 2, OBJECTS)
+        path = f"{COLLECTION}?resourceVersion={version}&resourceVersionMatch=Exact"
+        async with await target.connect() as stream:
+            await stream.send_all(head("GET", path))
+            await read_response(stream)
 
 
 async def _zero_window(target: Target) -> None:
@@ -76,13 +88,18 @@ async def _closed_connection(target: Target) -> None:
         await stream.send_all(http2.data_to_send())
 
 
-LISTS: dict[str, Attack] = {
+_LISTS: dict[str, Run] = {
     "list of 60,000 with a selector of 15 kB": _gets(_selector()),
     "Table of 60,000": _gets(COLLECTION, _table("Table")),
     "PartialObjectMetadataList of 60,000": _gets(COLLECTION, _table("PartialObjectMetadataList")),
     "list of 60,000, pretty": _gets(f"{COLLECTION}?pretty=true"),
     "list of 60,000 in YAML": _gets(COLLECTION, "Accept: application/yaml"),
     "list of 60,000 in protobuf": _gets(COLLECTION, "Accept: application/vnd.cluster.protobuf"),
-    "60 lists of 43 MB, unread": _unread,
+    "list of 60,000 with 2,600 negations": _gets(_negations(), connections=6),
+    "40 lists of 43 MB": _gets(COLLECTION, connections=40),
+    "60 lists of 43 MB, unread": partial(unread, path=COLLECTION, count=UNREAD),
     "800 HTTP/2 lists with closed windows": _zero_window,
+    "20 watches that begin with 60,000": _gets(f"{COLLECTION}?watch=true&timeoutSeconds=4", connections=20),
+    "lists of 60,000 at versions before": _exact,
 }
+READERS = attacks("who may list", _LISTS, collection=True)

@@ -8,17 +8,15 @@ from __future__ import annotations
 import json
 import ssl
 import tempfile
-from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import trio
 
-from benchmarks.attacks.target import ADMIN, Target, head, many, post, read_response
+from benchmarks.attacks.target import ADMIN, Run, Target, attacks, head, many, post, read_response
 from benchmarks.baselines.certificate import write_certificate
 
-Attack = Callable[[Target], Awaitable[None]]
 HANGING, OTHER = "benchmark-hanging", "benchmark-other"  # tokens
 USERS: Final = tuple(f"{token},{token},{token}-uid" for token in (HANGING, OTHER))
 FLAGS: Final = ("--allow-local-proxy-targets",)
@@ -41,7 +39,7 @@ GRANTS: dict[str, dict[str, Any]] = {
 }
 
 
-async def _create(target: Target, path: str, document: dict[str, Any]) -> None:
+async def create(target: Target, path: str, document: dict[str, Any]) -> None:
     async with await target.connect() as stream:
         await stream.send_all(post(path, json.dumps(document).encode(), token=ADMIN))
         status = await read_response(stream)
@@ -74,7 +72,7 @@ async def _webhook(target: Target) -> None:
             ],
         }
         path = "/apis/admissionregistration.cluster.io/v1/validatingwebhookconfigurations"
-        await _create(target, path, {"metadata": {"name": "hangs"}, "webhooks": [hook]})
+        await create(target, path, {"metadata": {"name": "hangs"}, "webhooks": [hook]})
         body = json.dumps({"metadata": {"generateName": "a-"}}).encode()
         await many(target, AT_ONCE, post(MAPS, body, token=HANGING))
         nursery.cancel_scope.cancel()
@@ -130,7 +128,7 @@ async def _aggregated(target: Target) -> None:
             "metadata": {"name": "hangs"},
             "spec": {"type": "ExternalName", "externalName": "localhost"},
         }
-        await _create(target, "/api/v1/namespaces/default/services", service)
+        await create(target, "/api/v1/namespaces/default/services", service)
         spec = {
             "group": GROUP,
             "version": VERSION,
@@ -139,7 +137,7 @@ async def _aggregated(target: Target) -> None:
             "groupPriorityMinimum": 100,
             "versionPriority": 10,
         }
-        await _create(target, REGISTRATIONS, {"metadata": {"name": f"{VERSION}.{GROUP}"}, "spec": spec})
+        await create(target, REGISTRATIONS, {"metadata": {"name": f"{VERSION}.{GROUP}"}, "spec": spec})
         await _until_available(target)
         path = f"/apis/{GROUP}/{VERSION}/namespaces/default/things"
         await many(target, AT_ONCE, head("GET", path, token=HANGING))
@@ -150,8 +148,9 @@ async def _version(target: Target) -> None:
     await many(target, AT_ONCE, head("GET", f"{MAPS}/victim?resourceVersion=9999999999", token=HANGING))
 
 
-OUTSIDE: dict[str, Attack] = {
+_OUTSIDE: dict[str, Run] = {
     "1,200 writes that wait for a webhook that hangs": _webhook,
     "1,200 requests of an aggregated server that hangs": _aggregated,
     "1,200 gets at a version that never comes": _version,
 }
+USERS_OUTSIDE = attacks("any user", _OUTSIDE, other=OTHER)

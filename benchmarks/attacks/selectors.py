@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
 
 import h2.config
 import h2.connection
 import trio
 
-from benchmarks.attacks.target import ADMIN, Target, many, post
+from benchmarks.attacks.target import ADMIN, Run, Target, attacks, many, post
 
-Attack = Callable[[Target], Awaitable[None]]
 PATH = "/api/v1/namespaces/default/configmaps"
 CONNECTIONS, STREAMS = 20, 250
 
@@ -48,4 +46,5 @@ async def _many_selectors(target: Target) -> None:
         nursery.cancel_scope.cancel()
 
 
-SELECTORS: dict[str, Attack] = {"writes beside 5,000 distinct watch selectors": _many_selectors}
+_SELECTORS: dict[str, Run] = {"writes beside 5,000 distinct watch selectors": _many_selectors}
+WATCHERS = attacks("who may watch", _SELECTORS)

@@ -5,7 +5,10 @@ Plain HTTP, because the attacker shares two cores with its victim: encryption wo
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -17,12 +20,33 @@ READ = 1 << 16
 class Target:
     port: int
     seconds: float
+    hostile_port: int = 0  # where servers of the attacker listen that flags of the server name
 
     async def connect(self) -> trio.SocketStream:
         return await trio.open_tcp_stream("127.0.0.1", self.port)
 
     async def over(self) -> None:
         await trio.sleep(self.seconds)
+
+
+Run = Callable[[Target], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    run: Run
+    who: str  # can do it
+    prepare: Run | None = None  # what the attacker does before others are measured
+    collection: bool = False  # the server has 60,000 ConfigMaps
+    journal: bool = False  # the server has a journal of 700,000 events
+    other: str = ADMIN  # token of the other client
+    flags: Callable[[Path, int], tuple[str, ...]] | None = (
+        None  # of the server, for the folder and `hostile_port`
+    )
+
+
+def attacks(who: str, runs: dict[str, Run], **more: Any) -> dict[str, Attack]:
+    return {name: Attack(run, who, **more) for name, run in runs.items()}
 
 
 def head(
@@ -78,6 +102,18 @@ async def repeat(target: Target, request: bytes) -> None:
         except (trio.BrokenResourceError, OSError):
             pass
         await trio.sleep(0.01)
+
+
+async def unread(target: Target, path: str, count: int) -> None:
+    """Ask for the same on many connections, and never read."""
+    streams = []
+    for _ in range(count):
+        stream = await target.connect()
+        await stream.send_all(head("GET", path))
+        streams.append(stream)
+    await target.over()
+    for stream in streams:
+        await stream.aclose()
 
 
 async def many(target: Target, count: int, request: bytes) -> None:

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Awaitable, Callable
 
 import trio
 
-from benchmarks.attacks.target import ADMIN, NOBODY, Target, head, many
+from benchmarks.attacks.target import ADMIN, NOBODY, Run, Target, attacks, head, many
 
-Attack = Callable[[Target], Awaitable[None]]
 PATH = "/api/v1/namespaces/default/configmaps"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + struct.pack(">I", 0)[1:] + b"\x04\x00" + bytes(4)
 MB = 1024 * 1024
@@ -30,7 +28,7 @@ async def _send_until_closed(stream: trio.SocketStream, data: bytes) -> None:
         pass
 
 
-async def _several(target: Target, count: int, one: Callable[[Target], Awaitable[None]]) -> None:
+async def _several(target: Target, count: int, one: Run) -> None:
     async with trio.open_nursery() as nursery:
         for _ in range(count):
             nursery.start_soon(_again, target, one)
@@ -38,7 +36,7 @@ async def _several(target: Target, count: int, one: Callable[[Target], Awaitable
         nursery.cancel_scope.cancel()
 
 
-async def _again(target: Target, one: Callable[[Target], Awaitable[None]]) -> None:
+async def _again(target: Target, one: Run) -> None:
     while True:
         try:
             await one(target)
@@ -55,7 +53,7 @@ async def _endless_trailers(target: Target) -> None:
         await _send_until_closed(stream, block)
 
 
-def _slow_body(token: str) -> Callable[[Target], Awaitable[None]]:
+def _slow_body(token: str) -> Run:
     async def attack(target: Target) -> None:
         async with await target.connect() as stream:
             await stream.send_all(head("POST", PATH, token=token, length=3 * MB))
@@ -95,7 +93,7 @@ async def _drained(stream: trio.SocketStream, data: bytes) -> None:
             nursery.cancel_scope.cancel()
 
 
-def _sent_in_full(request: bytes) -> Callable[[Target], Awaitable[None]]:
+def _sent_in_full(request: bytes) -> Run:
     """Pipelined: the next request is on its way before the response to the last one."""
 
     async def attack(target: Target) -> None:
@@ -109,7 +107,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return struct.pack(">I", len(payload))[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
 
 
-def _sent_as_frames(repeated: bytes, before: bytes = b"") -> Callable[[Target], Awaitable[None]]:
+def _sent_as_frames(repeated: bytes, before: bytes = b"") -> Run:
     async def attack(target: Target) -> None:
         async with await target.connect() as stream:
             await stream.send_all(PREFACE + before)
@@ -152,7 +150,7 @@ async def _read_all(stream: trio.SocketStream, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def _window_games() -> Callable[[Target], Awaitable[None]]:
+def _window_games() -> Run:
     """Responses that wait in 200 streams for windows which open byte by byte, and change for all of them at once."""
     closed = _frame(4, 0, 0, struct.pack(">HI", 4, 0))
     opened = b"".join(_frame(8, 0, 2 * index + 1, struct.pack(">I", 1)) for index in range(200))
@@ -179,21 +177,21 @@ def _length(size: int) -> bytes:
     return bytes((127, size & 0x7F | 0x80, size >> 7))
 
 
-def _repeated(count: int, one: Callable[[Target], Awaitable[None]]) -> Attack:
+def _repeated(count: int, one: Run) -> Run:
     async def attack(target: Target) -> None:
         await _several(target, count, one)
 
     return attack
 
 
-def _flood(token: str, connections: int) -> Attack:
+def _flood(token: str, connections: int) -> Run:
     async def attack(target: Target) -> None:
         await many(target, connections, head("GET", f"{PATH}/victim", token=token))
 
     return attack
 
 
-UNAUTHENTICATED: dict[str, Attack] = {
+_UNAUTHENTICATED: dict[str, Run] = {
     "endless trailers": _repeated(4, _endless_trailers),
     "300 bodies of 3 MiB by unauthenticated clients": _repeated(300, _slow_body("")),
     "300 bodies of 3 MiB by a user": _repeated(300, _slow_body(ADMIN)),
@@ -212,3 +210,4 @@ UNAUTHENTICATED: dict[str, Attack] = {
     "40 connections: window games": _repeated(40, _window_games()),
     "40 connections: wrong tokens in HTTP/2": _repeated(40, _wrong_streams),
 }
+ANYBODY = attacks("anybody", _UNAUTHENTICATED)
