@@ -43,11 +43,9 @@ def has_agent(node: Object) -> bool:
 
 
 def new_node(name: str, address: str, names: Names, now: int) -> Object:
-    labels = {
-        names.key("arch"): "amd64",
-        names.key("hostname"): name,
-        names.key("os"): "linux",
-    }
+    labels = {names.key("hostname"): name}
+    for part, value in (("arch", "amd64"), ("os", "linux")):
+        labels[names.key(part)] = labels[names.key(part, "beta")] = value
     node: Object = {
         "metadata": {"name": name, "labels": labels, "annotations": {SIMULATED: "true"}},
         "spec": {},

@@ -95,6 +95,7 @@ class SimulatedNodes(WorkloadController):
         self._stages = StageFollower(parts.context, self._stages_changed)
         self._stages_started = False
         self._due: dict[Key, _Due] = {}
+        self._writing: dict[Key, Object] = {}  # the status of pods that is being written
 
     async def catch_up(self) -> None:
         await self.cache.loaded()
@@ -222,7 +223,11 @@ class SimulatedNodes(WorkloadController):
             self._pod_addresses.free((old.get("status") or {}).get("podIP"))
             self._due.pop(key_of(old), None)
         elif new["spec"].get("nodeName") in self._nodes:
-            self.queue.add(key_of(new))
+            key = key_of(new)
+            if new["status"] != self._writing.get(
+                key
+            ):  # nothing follows from what this node has just written
+                self.queue.add(key)
 
     async def _reconcile_pod(self, key: Key) -> None:
         pod = self._pods.get(*key)
@@ -246,6 +251,8 @@ class SimulatedNodes(WorkloadController):
             return
         for problem in behaviour.problems:
             self.recorder.event(self._pods.definition, pod, "Warning", "InvalidAnnotation", problem)
+        key = key_of(pod)
+        self._writing[key] = step.status
         try:
             await known.client.replace(self._pods.definition, {**pod, "status": step.status}, "status")
         except RequestError as refused:
@@ -253,6 +260,8 @@ class SimulatedNodes(WorkloadController):
                 self._pod_addresses.free(step.status.get("podIP"))
             if not isinstance(refused, NotFound):
                 raise
+        finally:
+            del self._writing[key]
 
     async def _end(self, pod: Object, known: SimulatedNode) -> None:
         seconds = seconds_to_deletion(pod, behaviour_of(pod, self.names), self.now())
