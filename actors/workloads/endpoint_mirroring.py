@@ -18,7 +18,6 @@ from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.endpoint_slices import (
     Identity,
-    Ports,
     SliceKeys,
     SliceWriter,
     comparable,
@@ -31,7 +30,7 @@ from rewound.actors.workloads.endpoint_slices import (
     sorted_ports,
 )
 from rewound.actors.workloads.pods import is_terminating
-from rewound.actors.workloads.service_pods import family_of
+from rewound.actors.workloads.service_pods import Ports, family_of
 from rewound.actors.workloads.topology_hints import Writes
 
 MAX_MIRRORED: Final = 1000  # addresses of a subset

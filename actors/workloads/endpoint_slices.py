@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import md5
-from typing import Any, Final
+from typing import Final
 
 from rewound.actors.controllers.client import run_concurrently
 from rewound.actors.errors import Conflict, NotFound, RequestError, Resource
@@ -23,6 +23,8 @@ from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import is_ready, is_terminating
 from rewound.actors.workloads.service_pods import (
+    Ports,
+    ServicePorts,
     TriggerTimes,
     addresses_in,
     affected_services,
@@ -33,7 +35,6 @@ from rewound.actors.workloads.service_pods import (
     may_serve,
     pause_before,
     pods_of,
-    ports_of,
     publishes_unready,
     reference_to,
 )
@@ -52,7 +53,6 @@ _NAME_LENGTH: Final = 253
 _AFTER_CHANGED_SLICE: Final = 1.0  # seconds
 _SAME_OBJECT: Final = ("name", "uid", "resourceVersion", "creationTimestamp", "generation")
 
-Ports = tuple[tuple[tuple[str, Any], ...], ...]  # comparable
 Identity = tuple[tuple[str, ...], str]  # of an endpoint: addresses and hostname
 
 
@@ -78,6 +78,7 @@ class SliceKeys:
 
 
 def comparable(ports: Sequence[Object] | None) -> Ports:
+    """The same for the same ports in another order."""
     return tuple(sorted(tuple(sorted(port.items())) for port in ports or ()))
 
 
@@ -94,12 +95,16 @@ def _port_text(port: Object) -> str:
 
 
 def identity(endpoint: Object) -> Identity:
-    return tuple(sorted(endpoint["addresses"])), endpoint.get("hostname", "")
+    addresses = endpoint["addresses"]
+    in_order = addresses if len(addresses) == 1 else sorted(addresses)
+    return tuple(in_order), endpoint.get("hostname", "")
 
 
 def same_endpoint(stored: Object, wanted: Object) -> bool:
     """Whether two endpoints of one identity say the same; what one of them does not say about serving and
     terminating is no difference, nor are hints."""
+    if stored == wanted:
+        return True
     if any(stored.get(part) != wanted.get(part) for part in ("nodeName", "zone")):
         return False
     before, after = stored.get("conditions", {}), wanted.get("conditions", {})
@@ -174,27 +179,31 @@ class Plan:
         """The endpoints by their ports, and these ports as slices have them."""
         wanted: dict[Ports, dict[Identity, Object]] = {}
         written: dict[Ports, list[Object]] = {}
+        by_ports: dict[Ports, dict[Identity, Object]] = {}  # as the Service has them
+        ports, publishes = ServicePorts(self._service), publishes_unready(self._service)
         for pod in pods:
             if not may_serve(pod, terminating=True):
                 continue
-            ports = list(ports_of(self._service, pod))
-            key = comparable(ports)
-            endpoints = wanted.setdefault(key, {})
-            if key not in written:
-                written[key] = sorted_ports(ports)
+            offered = ports.of(pod)
+            endpoints = by_ports.get(offered)
+            if endpoints is None:
+                listed = [dict(port) for port in offered]
+                key = comparable(listed)
+                endpoints = by_ports[offered] = wanted[key] = {}
+                written[key] = sorted_ports(listed)
             name = pod["spec"].get("nodeName", "")
             found = node(name)
-            if found is None and not publishes_unready(self._service):
+            if found is None and not publishes:
                 self.missing_nodes[pod["metadata"]["name"]] = name
                 continue
             if addresses := addresses_in(pod, self._family):
-                endpoint = self._endpoint(pod, found, addresses)
+                endpoint = self._endpoint(pod, found, addresses, publishes)
                 endpoints[identity(endpoint)] = endpoint
         return wanted, written
 
-    def _endpoint(self, pod: Object, node: Object | None, addresses: list[str]) -> Object:
+    def _endpoint(self, pod: Object, node: Object | None, addresses: list[str], publishes: bool) -> Object:
         serving, terminating = is_ready(pod), is_terminating(pod)
-        ready = publishes_unready(self._service) or (serving and not terminating)
+        ready = publishes or (serving and not terminating)
         found: Object = {
             "addresses": addresses,
             "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
@@ -215,11 +224,10 @@ class Plan:
         untouched: list[Object] = []
         for one in slices:
             kept, changed = _still_wanted(one, wanted)
-            labels = self.labels()
             if changed and not kept:
                 writes.delete.append(one)
             elif changed or self._lacks_labels(one):
-                updated.append(_changed(one, endpoints=kept, labels=labels))
+                updated.append(_changed(one, endpoints=kept, labels=self.labels()))
             else:
                 untouched.append(one)
         rest = list(wanted.values())

@@ -20,6 +20,7 @@ from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import is_ready
 from rewound.actors.workloads.service_pods import (
+    ServicePorts,
     TriggerTimes,
     addresses_in,
     affected_services,
@@ -31,7 +32,6 @@ from rewound.actors.workloads.service_pods import (
     may_serve,
     pause_before,
     pods_of,
-    ports_of,
     publishes_unready,
     reference_to,
 )
@@ -46,6 +46,7 @@ def subsets_of(service: Object, pods: Iterable[Object]) -> list[Object]:
     """The addresses of the pods by the ports that they offer, in canonical form, however many there are."""
     family, unready = families_of(service)[0], publishes_unready(service)
     portless = is_headless(service) and not service["spec"].get("ports")
+    ports = ServicePorts(service)
     addresses: list[_Address] = []
     offered: dict[tuple[tuple[str, Any], ...], list[int]] = {}  # by port: positions in `addresses`
     for pod in pods:
@@ -54,13 +55,12 @@ def subsets_of(service: Object, pods: Iterable[Object]) -> list[Object]:
             continue
         position = len(addresses)
         addresses.append((_address(service, pod, found[0]), unready or is_ready(pod)))
-        ports = [tuple(port.items()) for port in ports_of(service, pod)]
-        for port in [()] if portless else ports:
+        for port in ((),) if portless else ports.of(pod):
             offered.setdefault(port, []).append(position)
     together: dict[tuple[int, ...], list[Object]] = {}  # by positions: the ports that exactly these offer
     for port, positions in offered.items():
         together.setdefault(tuple(positions), []).append(dict(port))
-    subsets = [_subset([addresses[one] for one in where], ports) for where, ports in together.items()]
+    subsets = [_subset([addresses[one] for one in where], shared) for where, shared in together.items()]
     return subsets if len(subsets) < 2 else sorted(subsets, key=_subset_hash)
 
 

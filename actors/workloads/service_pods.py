@@ -7,7 +7,7 @@ whether a pod that is being deleted still counts, differs between the two, and i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from rewound.actors.errors import Forbidden, RequestError
 from rewound.actors.messages import Object
@@ -18,10 +18,10 @@ IPV4, IPV6 = "IPv4", "IPv6"
 HEADLESS_IP: Final = "None"
 
 # Every change of a pod leads to a pass over all pods of its Services. A Service with many waits a little, so that one
-# pass serves many changes: a second for ten thousand.
+# pass serves many changes: two seconds for ten thousand.
 _IMMEDIATE: Final = 100  # pods
-_PODS_PER_SECOND: Final = 10_000
-_LONGEST_PAUSE: Final = 1.0
+_PODS_PER_SECOND: Final = 5_000
+_LONGEST_PAUSE: Final = 2.0
 
 
 def selects(service: Object, labels: Mapping[str, str]) -> bool:
@@ -120,16 +120,32 @@ def reference_to(pod: Object) -> Object:
     return {"kind": "Pod", **{part: metadata[part] for part in ("namespace", "name", "uid")}}
 
 
-def ports_of(service: Object, pod: Object) -> Iterator[Object]:
-    """The ports of a pod that a Service leads to: name, port, protocol, and appProtocol if it has one."""
-    for port in service["spec"].get("ports", ()):
-        number = _number_of(port, pod)
-        if number is None:
-            continue
-        found = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
-        if "appProtocol" in port:
-            found["appProtocol"] = port["appProtocol"]
-        yield found
+Ports = tuple[tuple[tuple[str, Any], ...], ...]  # comparable: each port by its fields, as `dict` takes them
+
+
+class ServicePorts:
+    """The ports of pods that a Service leads to: name, port, protocol, and appProtocol if it has one."""
+
+    def __init__(self, service: Object) -> None:
+        self._ports: list[Object] = service["spec"].get("ports", [])
+        targets = [port.get("targetPort", port["port"]) for port in self._ports]
+        # The same for every pod, unless a port has a name.
+        self._fixed = self._of({}) if all(isinstance(target, int) for target in targets) else None
+
+    def of(self, pod: Object) -> Ports:
+        return self._of(pod) if self._fixed is None else self._fixed
+
+    def _of(self, pod: Object) -> Ports:
+        found: list[tuple[tuple[str, Any], ...]] = []
+        for port in self._ports:
+            number = _number_of(port, pod)
+            if number is None:
+                continue
+            one = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
+            if "appProtocol" in port:
+                one["appProtocol"] = port["appProtocol"]
+            found.append(tuple(one.items()))
+        return tuple(found)
 
 
 def _number_of(port: Object, pod: Object) -> int | None:

@@ -215,6 +215,24 @@ async def test_autoscaler_that_is_deleted_is_left_alone(tmp_path: Path, autojump
         assert replicas(bench) == 2
 
 
+async def test_a_kill_before_any_write_ends_in_the_same_world(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    ends = []
+    for stop in (0, 1, 2, 3):
+        async with open_autoscaled(tmp_path / str(stop)) as bench:
+            await annotate(bench, cpu="150m")
+            if stop:
+                bench.kill_before(stop, "horizontal-pod-autoscaler")
+            await bench.create(AUTOSCALERS, autoscaler(high=5))
+            await bench.rest(25)
+        async with open_bench(tmp_path / str(stop), *CONTROLLERS) as bench:
+            SimulatedMetrics(bench.context.names, bench.registry, bench.journal, bench.feed, bench.clock)
+            await bench.rest(60)
+            ends.append((replicas(bench), conditions(bench)))
+    assert ends[0][0] == 5 and ends == [ends[0]] * 4
+
+
 class OtherServer:
     """Another server for the custom and external metrics, behind an APIService."""
 

@@ -10,7 +10,8 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Command, DeleteOptions, Object, Outcome
 from rewound.actors.workloads.built_in import Workloads
 from rewound.actors.workloads.endpoint_slices import sorted_ports
 from rewound.actors.workloads.endpoints import subsets_of, truncate
@@ -451,3 +452,54 @@ def test_endpoints_over_capacity_keep_ready_addresses_first() -> None:
     (subset,), cut = truncate(subsets_of(service, [*some, *more, *others]))
     assert cut and len(subset["addresses"]) == 1000 and "notReadyAddresses" not in subset
     assert truncate(subsets_of(service, some))[1] is False
+
+
+async def _grown(path: Path, stop: int, account: str) -> tuple[object, object]:
+    """What two pods and then a third become, if the process ends before write number `stop` of a controller."""
+    written = 0
+    async with open_net(path) as net:
+        ask = net.cluster.directory.ask
+
+        async def ask_or_end(definition: Definition, command: Command) -> Outcome:
+            nonlocal written
+            if command.context.user.endswith(f":{account}"):
+                written += 1
+                if written == stop:
+                    await trio.sleep_forever()
+            return await ask(definition, command)
+
+        net.cluster.directory.ask = ask_or_end  # type: ignore[method-assign]
+        await net.service()
+        await net.service("custom", selector=None, clusterIP="10.1.0.2")
+        for number in range(2):
+            await net.pod(f"p{number}", f"10.0.0.{number}")
+        subset = {"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80, "protocol": "TCP"}]}
+        await net.cluster.create("endpoints", "custom", content={"subsets": [subset]})
+        await net.settled()
+        await net.pod("p2", "10.0.0.2")
+        await net.patch("services", "svc", {"metadata": {"labels": {"more": "1"}}})
+        await net.settled()
+    async with open_net(path) as net:
+        slices = [
+            (
+                one["metadata"]["labels"],
+                sorted(ip for endpoint in one["endpoints"] for ip in endpoint["addresses"]),
+            )
+            for one in (*net.slices(), *net.slices("custom"))
+        ]
+        addresses = ips(net.subsets()[0]["addresses"])
+        return (net.cluster.get("endpoints", "svc") or {})["metadata"]["labels"], (addresses, slices)
+
+
+async def test_a_kill_before_any_write_ends_in_the_same_world(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    expected = await _grown(tmp_path / "whole", 0, "")
+    for account, stop in (
+        ("endpoint-controller", 1),
+        ("endpoint-controller", 3),
+        ("endpointslice-controller", 2),
+        ("endpointslice-controller", 3),
+        ("endpointslicemirroring-controller", 1),
+    ):
+        assert await _grown(tmp_path / f"{account}{stop}", stop, account) == expected, f"{account}, {stop}"
