@@ -29,10 +29,14 @@ from rewound.actors.workloads.node_zones import Change, Count, Zones
 from rewound.actors.workloads.pods import condition_of, copied, is_ready
 from rewound.actors.workloads.recorder import Recorder
 from rewound.actors.workloads.taint_eviction import Evictions, no_execute_taints
+from rewound.journal.records import Event
 
 _HEALTH, _TAINTS, _ZONE = "/health", "/taints", "/zone"  # of a node, of a node, of a zone
 _MONITOR: Final = ("/monitor", "")
 _SECOND: Final = 1_000_000
+# Where a Lease has its time. A text is no proof, but a label or an annotation would need the quotes in it escaped.
+_RENEWED: Final = b'"renewTime":"'
+_RENEWED_LENGTH: Final = len(_RENEWED) + len("2006-01-02T15:04:05.000000Z")
 _TURN: Final = 50  # nodes that one look at many takes before others run: about two milliseconds
 _CONFIRM_SECONDS: Final = 1.0  # after which a node is looked at again before it counts as unreachable
 
@@ -62,6 +66,7 @@ class _Keys:
 class _Health:
     seen: float  # when the node last gave a sign of life
     overdue: float | None = None  # the sign that was the last one when its grace period had ended
+    renewed: bytes = b""  # the time in its Lease, as it is stored
     execute: bool | None = None  # whether it is to have a NoExecute taint; None: as it is
     counted: tuple[str, bool] | None = None  # the zone in which it is counted, and whether as ready
 
@@ -76,7 +81,10 @@ class NodeLifecycle(WorkloadController):
         self._evictor = Recorder(parts.events, self.client, "taint-controller")
         self._nodes = self.cache.collection("nodes")
         self._pods = self.cache.collection("pods")
-        self._leases = self.cache.collection(f"leases.{self.names.group('coordination')}")
+        # Leases are not in the cache: of five hundred renewals a second, only the time matters.
+        self._journal = parts.context.journal
+        self._leases = self._journal.type_id(f"leases.{self.names.group('coordination')}")
+        self.observed_types = frozenset({self._leases})
         self._pods_of = self._pods.index(_node_of)
         self._health: dict[str, _Health] = {}
         self._known: dict[str, Object] = {}  # nodes whose registration was reported
@@ -86,7 +94,6 @@ class NodeLifecycle(WorkloadController):
         self._zones = Zones(self._options)
         self._evictions = Evictions(self._report_cancelled)
         self._nodes.listen(self._node_changed)
-        self._leases.listen(self._lease_changed)
         self._pods.listen(self._pod_changed)
 
     async def catch_up(self) -> None:
@@ -133,7 +140,7 @@ class NodeLifecycle(WorkloadController):
     def _add_node(self, node: Object) -> None:
         name, now = node["metadata"]["name"], trio.current_time()
         seen = now
-        if condition_of(node, "Ready") is None and self._lease_of(name) is None:
+        if condition_of(node, "Ready") is None and not self._has_lease(name):
             created = micros_of(node["metadata"]["creationTimestamp"])
             seen = now - max(0, self.now() - created) / _SECOND
         self._health[name] = health = _Health(seen)
@@ -157,16 +164,16 @@ class NodeLifecycle(WorkloadController):
                     del self._counts[zone]
         health.counted = new
 
-    def _lease_changed(self, old: Object | None, new: Object | None) -> None:
-        if new is None:
-            return
-        namespace, name = key_of(new)
-        health = self._health.get(name)
-        if health is None or namespace != self.names.node_lease_namespace:
-            return
-        renewed = new["spec"].get("renewTime", "")
-        if old is None or renewed > old["spec"].get("renewTime", ""):
-            health.seen = trio.current_time()
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id != self._leases or event.namespace != self.names.node_lease_namespace:
+                continue
+            health = self._health.get(event.name)
+            if health is not None and not event.removed:
+                start = event.body.find(_RENEWED)
+                renewed = event.body[start : start + _RENEWED_LENGTH] if start >= 0 else b""
+                if renewed > health.renewed:
+                    health.renewed, health.seen = renewed, trio.current_time()
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None:
@@ -191,8 +198,9 @@ class NodeLifecycle(WorkloadController):
         if node is not None and (taints := no_execute_taints(node)):
             self._consider(new, taints)
 
-    def _lease_of(self, name: str) -> Object | None:
-        return self._leases.get(self.names.node_lease_namespace, name)
+    def _has_lease(self, name: str) -> bool:
+        with self._journal.read() as view:
+            return view.get(self._leases, self.names.node_lease_namespace, name) is not None
 
     def _is_down(self, node: Object) -> bool:
         ready = condition_of(node, "Ready")
@@ -230,8 +238,7 @@ class NodeLifecycle(WorkloadController):
             if kind == _HEALTH:
                 await self._check_health(node)
             else:
-                await self._reconcile_taints(node)
-                await self._copy_labels(name)
+                await self._reconcile_node(node)
 
     async def _check_health(self, node: Object) -> None:
         name = node["metadata"]["name"]
@@ -342,25 +349,41 @@ class NodeLifecycle(WorkloadController):
         if zone.waiting and zone.rate > 0:
             self.queue.add_after((_ZONE, key), zone.free_at - now)
 
-    async def _reconcile_taints(self, node: Object) -> None:
-        taints: list[Object] = node["spec"].get("taints") or []
+    async def _reconcile_node(self, node: Object) -> None:
+        patch: Object = {}
+        old = node["spec"].get("taints") or []
+        if (taints := self._taints(node, old)) != old:
+            patch["spec"] = {"taints": taints or None}
+        if labels := self._missing_labels(node):
+            patch["metadata"] = {"labels": labels}
+        if patch:
+            metadata = patch.setdefault("metadata", {})
+            metadata["resourceVersion"] = node["metadata"]["resourceVersion"]
+            await self.client.patch(self._nodes.definition, "", node["metadata"]["name"], patch)
+
+    def _taints(self, node: Object, old: list[Object]) -> list[Object]:
+        """The taints that a node is to have."""
         wanted = self._no_schedule_keys(node)
-        kept = [one for one in taints if not self._is_outdated(one, node, wanted)]
+        kept = [one for one in old if not self._is_outdated(one, node, wanted)]
         has = {(one["key"], one["effect"]) for one in kept}
         added = [(key, NO_SCHEDULE) for key in wanted]
-        execute = self._no_execute_key(node)
-        if execute:
+        if execute := self._no_execute_key(node):
             added.append((execute, NO_EXECUTE))
         now = self.now_text()
-        kept += [
+        new = [
             {"key": key, "effect": effect, "timeAdded": now}
             for key, effect in added
             if (key, effect) not in has
         ]
-        if kept != taints:
-            metadata = {"resourceVersion": node["metadata"]["resourceVersion"]}
-            patch = {"metadata": metadata, "spec": {"taints": kept or None}}
-            await self.client.patch(self._nodes.definition, "", node["metadata"]["name"], patch)
+        return kept + new
+
+    def _missing_labels(self, node: Object) -> dict[str, str]:
+        labels = _labels(node)
+        return {
+            second: labels[first]
+            for first, second in self._keys.copied_labels.items()
+            if first in labels and labels.get(second) != labels[first]
+        }
 
     def _no_schedule_keys(self, node: Object) -> list[str]:
         conditions: Sequence[Object] = node["status"].get("conditions") or ()
@@ -384,19 +407,6 @@ class NodeLifecycle(WorkloadController):
             return True
         execute = self._no_execute_key(node)
         return bool(execute) and taint["key"] != execute
-
-    async def _copy_labels(self, name: str) -> None:
-        node = self._nodes.get("", name)
-        if node is None:
-            return
-        labels = _labels(node)
-        changed = {
-            second: labels[first]
-            for first, second in self._keys.copied_labels.items()
-            if first in labels and labels.get(second) != labels[first]
-        }
-        if changed:
-            await self.client.patch(self._nodes.definition, "", name, {"metadata": {"labels": changed}})
 
     def _zone_of(self, node: Object) -> str:
         labels = _labels(node)
