@@ -14,6 +14,7 @@ from rewound.actors.workloads.deployments import Deployments
 from rewound.actors.workloads.endpoint_mirroring import EndpointSliceMirroring
 from rewound.actors.workloads.endpoint_slices import EndpointSlices
 from rewound.actors.workloads.endpoints import Endpoints
+from rewound.actors.workloads.jobs import Jobs
 from rewound.actors.workloads.node_lifecycle import NodeLifecycle
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
 from rewound.actors.workloads.statefulsets import StatefulSets
@@ -28,6 +29,7 @@ BY_NAME: Final[dict[str, Build]] = {
     "endpointslice": EndpointSlices,
     "endpointslicemirroring": EndpointSliceMirroring,
     "horizontalpodautoscaling": HorizontalPodAutoscalers,
+    "job": Jobs,
     "nodelifecycle": NodeLifecycle,
     "persistentvolume-binder": VolumeBinder,
     "persistentvolume-expander": VolumeExpander,

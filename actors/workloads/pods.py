@@ -120,10 +120,14 @@ def pod_from_template(template: Object, definition: Definition, owner: Object) -
 class Claims:
     """Finds what belongs to an owner, adopts what has no owner and matches, releases what no longer matches."""
 
-    def __init__(self, client: Client, owners: CachedType, dependents: CachedType) -> None:
+    def __init__(
+        self, client: Client, owners: CachedType, dependents: CachedType, finalizers: Sequence[str] = ()
+    ) -> None:
+        """What is adopted gets the finalizers, and what is released loses them."""
         self._client = client
         self._owners = owners
         self._dependents = dependents
+        self._finalizers = list(finalizers)
 
     async def claim(
         self,
@@ -169,17 +173,20 @@ class Claims:
         if is_terminating(current) or controller_of(one) is not None:
             return
         reference = owner_reference(self._owners.definition, owner)
-        await self._patch(one, [reference])
+        await self._patch(one, [reference], "finalizers")
 
     async def _release(self, one: Object, uid: str) -> None:
         try:
-            await self._patch(one, [{"$patch": "delete", "uid": uid}])
+            reference = {"$patch": "delete", "uid": uid}
+            await self._patch(one, [reference], "$deleteFromPrimitiveList/finalizers")
         except Invalid:
             return  # it has the reference in another form, or not any more
 
-    async def _patch(self, one: Object, references: list[Object]) -> None:
+    async def _patch(self, one: Object, references: list[Object], finalizers: str) -> None:
         """The uid makes sure that it is still the same object."""
-        metadata = {"ownerReferences": references, "uid": one["metadata"]["uid"]}
+        metadata: Object = {"ownerReferences": references, "uid": one["metadata"]["uid"]}
+        if self._finalizers:
+            metadata[finalizers] = self._finalizers
         try:
             await self._client.patch(
                 self._dependents.definition, *key_of(one), {"metadata": metadata}, "strategic"
@@ -235,3 +242,26 @@ class PodWriter:
 
     def _report(self, owner: Object, event_type: str, reason: str, message: str) -> None:
         self._recorder.event(self._owners, owner, event_type, reason, message)
+
+
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def deletion_order(pod: Object) -> tuple[object, ...]:
+    """Sorts active pods by how little they are missed: without a node, pending, not ready, ready for a short time,
+    restarted often, young."""
+    ready = condition_of(pod, "Ready")
+    is_up = ready is not None and ready["status"] == "True"
+    since = ready.get("lastTransitionTime") if ready is not None and is_up else None
+    restarts = max(
+        (one.get("restartCount", 0) for one in pod["status"].get("containerStatuses") or ()), default=0
+    )
+    created = micros_of(pod["metadata"]["creationTimestamp"])
+    return (
+        bool(pod["spec"].get("nodeName")),
+        _PHASES.get(pod["status"].get("phase", ""), 0),
+        is_up,
+        -micros_of(since) if since else float("-inf"),
+        -restarts,
+        -created,
+    )

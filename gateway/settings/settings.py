@@ -106,6 +106,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "endpointslice",
     "endpointslicemirroring",
     "horizontalpodautoscaling",
+    "job",
     "nodelifecycle",
     "persistentvolume-binder",
     "persistentvolume-expander",

@@ -1,0 +1,109 @@
+"""The completion indexes of an Indexed Job: which have succeeded, as `status.completedIndexes` has them, and which pods
+have which.
+
+The status has intervals, of which two neighbours are written one by one: "1,3-5,7,8" are 1, 3, 4, 5, 7 and 8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from rewound.actors.messages import Object
+from rewound.actors.workloads.pods import deletion_order
+
+LONGEST_PREFIX: Final = 58  # of a generated name, before its five random characters
+
+_is_count = re.compile(r"\+?[0-9]{1,18}").fullmatch
+_is_interval = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?").fullmatch
+
+
+class Indexes:
+    """A set of indexes, as intervals in order."""
+
+    def __init__(self, intervals: Sequence[tuple[int, int]] = ()) -> None:
+        self._intervals = intervals
+
+    @classmethod
+    def read(cls, text: str, completions: int) -> Indexes:
+        """Those of a status that are below `completions`; what is no interval is left out."""
+        found: list[tuple[int, int]] = []
+        for part in filter(None, text.split(",")):
+            interval = _is_interval(part)
+            if interval is not None and int(interval[1]) < completions:
+                first = int(interval[1])
+                found.append((first, min(int(interval[2] or first), completions - 1)))
+        return cls(_merged(found))
+
+    def __contains__(self, index: int) -> bool:
+        return any(first <= index <= last for first, last in self._intervals)
+
+    def __len__(self) -> int:
+        return sum(last - first + 1 for first, last in self._intervals)
+
+    def __str__(self) -> str:
+        return ",".join(_written(first, last) for first, last in self._intervals)
+
+    def with_more(self, indexes: Iterable[int]) -> Indexes:
+        return Indexes(_merged(sorted((*self._intervals, *((one, one) for one in indexes)))))
+
+    def missing(self, completions: int, count: int) -> list[int]:
+        """The first `count` indexes below `completions` that are not in it."""
+        return list(islice(self._gaps(completions), count))
+
+    def _gaps(self, completions: int) -> Iterator[int]:
+        start = 0
+        for first, last in self._intervals:
+            yield from range(start, min(first, completions))
+            start = last + 1
+        yield from range(start, completions)
+
+
+def _merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for first, last in intervals:
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(merged[-1][1], last)
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def _written(first: int, last: int) -> str:
+    if first == last:
+        return str(first)
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"
+
+
+def index_of(pod: Object, annotation: str) -> int | None:
+    """The completion index of a pod; None if it has none that is valid."""
+    text = (pod["metadata"].get("annotations") or {}).get(annotation, "")
+    return int(text) if _is_count(text) else None
+
+
+def not_needed(
+    pods: Iterable[Object], annotation: str, completions: int
+) -> tuple[list[Object], list[Object]]:
+    """The pods without a valid index, and all but one of those that share one; and the pods that remain."""
+    removed: list[Object] = []
+    by_index: dict[int, list[Object]] = {}
+    for pod in pods:
+        index = index_of(pod, annotation)
+        if index is None or index >= completions:
+            removed.append(pod)
+        else:
+            by_index.setdefault(index, []).append(pod)
+    remaining = []
+    for same in by_index.values():
+        *others, kept = sorted(same, key=deletion_order)
+        removed += others
+        remaining.append(kept)
+    return removed, remaining
+
+
+def name_prefix(job: str, index: int) -> str:
+    """What the name of the pod of an index begins with."""
+    ending = f"-{index}-"
+    return f"{job[: LONGEST_PREFIX - len(ending)]}{ending}"
