@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import trio
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
-from tests.actors.controllers.control_plane import ControlPlane
+from tests.actors.controllers.control_plane import START, ControlPlane
 from tests.actors.nodes.simulated_cluster import LEASES, bound_to, simulated_cluster
 
 
@@ -70,7 +71,7 @@ async def test_pod_runs_and_ends_with_a_second_delete(tmp_path: Path, autojump_c
         await cluster.wait_until_idle()
         assert phase(cluster, "p") == "Running" and conditions(cluster.get("pods", "p"))["Ready"] == "True"
         before = len(cluster.events("pods", "p"))
-        await cluster.wait_until_idle(3600)
+        await cluster.wait_until_idle(300)
         assert len(cluster.events("pods", "p")) == before == 2  # at rest nothing is written
         await cluster.delete("pods", "p")
         await cluster.wait_until_idle()
@@ -197,3 +198,29 @@ async def test_pods_of_a_node_that_was_removed_stay_as_they_are(
         await cluster.delete("nodes", "node-0")
         await cluster.wait_until_idle(60)
         assert phase(cluster, "p") == "Pending" and cluster.names("nodes", None) == []
+
+
+async def test_same_seed_gives_the_same_writes_at_the_same_times(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    written: list[list[tuple[int, str, str]]] = []
+    for number, seed in enumerate((5, 5, 6)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        begin = cluster_time()
+        async with simulated_cluster(folder, nodes=5, seed=seed) as cluster:
+            for pod in range(5):
+                content = bound_to(f"node-{pod}")
+                await cluster.create("pods", f"p{pod}", content=content, annotations={"sim/exit-after": "3"})
+            await cluster.wait_until_idle(120)
+            with cluster.journal.read() as view:
+                every = [
+                    (round((event.time - begin) / 1000), event.user, event.name) for event in view.events(0)
+                ]
+        written.append(sorted(one for one in every if one[1].startswith("system:node:")))
+    assert written[0] == written[1] and len(written[0]) > 80
+    assert written[0] != written[2]  # leases are renewed at other times
+
+
+def cluster_time() -> int:
+    return START + int(trio.current_time() * 1_000_000)

@@ -1,0 +1,190 @@
+"""Stages of kwok: which one an object gets, after which delay, and what it then becomes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from rewound import Rewound
+from rewound.actors.messages import Object
+from rewound.actors.nodes.stages import Stage, StageError, StageSet, changed_finalizers
+from tests.cases import cases
+
+STAGES = "/apis/kwok.x-k8s.io/v1alpha1/stages"
+PODS = "/api/v1/namespaces/default/pods"
+NOW = 1_700_000_000_000_000  # 2023-11-14T22:13:20Z
+
+
+def stage(name: str = "s", kind: str = "Pod", **spec: Any) -> Object:
+    content = {"resourceRef": {"apiGroup": "v1", "kind": kind}, "selector": {}, **spec}
+    return {
+        "apiVersion": "kwok.x-k8s.io/v1alpha1",
+        "kind": "Stage",
+        "metadata": {"name": name},
+        "spec": content,
+    }
+
+
+def pod(phase: str = "Pending", **metadata: Any) -> Object:
+    return {"metadata": {"name": "p", **metadata}, "status": {"phase": phase}}
+
+
+def expression(key: str, operator: str, *values: str) -> Object:
+    return {
+        "matchExpressions": [
+            {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+        ]
+    }
+
+
+@cases(
+    "selector, matches",
+    [
+        ({}, True),
+        (None, False),
+        ({"matchLabels": {"app": "web"}}, True),
+        ({"matchLabels": {"app": "other"}}, False),
+        ({"matchAnnotations": {"a": "b"}}, False),
+        (expression(".status.phase", "In", "Pending", "Running"), True),
+        (expression(".status.phase", "NotIn", "Pending"), False),
+        (expression(".status.missing", "NotIn", "x"), True),
+        (expression(".status.missing[].x", "DoesNotExist"), True),
+        (expression(".metadata.labels", "Exists"), True),
+        (expression(".metadata.labels.app", "DoesNotExist"), False),
+        ({"matchExpressions": [{"jq": {"key": ".status.phase", "operator": "Exists"}}]}, True),
+    ],
+)
+def test_selector(selector: Object | None, matches: bool) -> None:
+    assert Stage(stage(selector=selector)).matches(pod(labels={"app": "web"})) is matches
+
+
+@cases(
+    "delay, seconds",
+    [
+        ({}, (0, 0)),
+        ({"durationMilliseconds": 1500}, (1.5, 1.5)),
+        ({"durationMilliseconds": 1000, "jitterDurationMilliseconds": 5000}, (1, 5)),
+        ({"durationMilliseconds": 1000, "jitterDurationMilliseconds": 500}, (0.5, 0.5)),
+        ({"durationFrom": {"expressionFrom": '.metadata.annotations["delay"]'}}, (90, 90)),
+        ({"durationFrom": {"expressionFrom": ".metadata.deletionTimestamp"}}, (30, 30)),
+        ({"durationFrom": {"expressionFrom": ".metadata.past"}}, (0, 0)),
+        ({"durationMilliseconds": 7000, "durationFrom": {"jq": {"expression": ".metadata.missing"}}}, (7, 7)),
+    ],
+)
+def test_delay(delay: Object, seconds: tuple[float, float]) -> None:
+    times = {"deletionTimestamp": "2023-11-14T22:13:50Z", "past": "2023-11-14T22:13:00Z"}
+    found = Stage(stage(delay=delay)).delay(
+        pod(annotations={"delay": "1m30s"}, **times), NOW, random.Random(1)
+    )
+    assert seconds[0] <= round(found, 3) <= seconds[1]
+
+
+def chosen(*stages: Object, annotations: dict[str, str] | None = None) -> set[str]:
+    """The names of those that a hundred objects get."""
+    source, every = random.Random(1), StageSet(map(Stage, stages))
+    found = [every.choose(pod(annotations=annotations or {}), source) for _ in range(100)]
+    return {one.name for one in found if one is not None}
+
+
+def test_weights_choose_among_those_that_match() -> None:
+    none = expression(".status.phase", "In", "Failed")
+    assert chosen(stage("a", selector=none)) == set()
+    assert chosen(stage("a"), stage("b"), stage("c", selector=none)) == {"a", "b"}
+    assert chosen(stage("a", weight=1), stage("b", weight=0)) == {"a"}
+    assert chosen(stage("a", weight=1), stage("b", weight=3)) == {"a", "b"}
+    weighed = stage("b", weight=5, weightFrom={"expressionFrom": ".metadata.annotations.weight"})
+    assert chosen(stage("a"), weighed, annotations={"weight": "0"}) == {"a", "b"}
+    assert chosen(stage("a"), weighed, annotations={"weight": "7"}) == {"b"}
+    assert chosen(stage("a"), weighed, annotations={"weight": "many"}) == {"a"}
+
+
+@cases(
+    "spec, named",
+    [
+        ({"resourceRef": {"kind": "Service"}}, "v1 Service is not played here"),
+        ({"selector": {"matchExpressions": [{"cel": {"expression": "true"}}]}}, "cel is not supported"),
+        ({"selector": expression(".a", "Near")}, "'Near' is none of"),
+        ({"selector": expression(".a", "In")}, "In needs values"),
+        ({"selector": expression(".a |", "Exists")}, "ends too early"),
+        ({"next": {"statusTemplate": "{{ if }}"}}, "spec.next.statusTemplate"),
+        ({"steps": [{"apply": {"template": ""}}]}, "apply is not supported"),
+        ({"next": {"patches": [{"template": "", "type": "diff"}]}}, "'diff' is none of"),
+    ],
+)
+def test_what_is_not_supported_is_named(spec: Object, named: str) -> None:
+    with pytest.raises(StageError, match=named):
+        Stage(stage(**spec))
+
+
+def test_finalizers_are_added_and_removed() -> None:
+    added, removed = [{"value": "a"}, {"value": "b"}], [{"value": "x"}]
+    assert changed_finalizers(["x", "a"], {"add": added, "remove": removed}) == ["a", "b"]
+    assert changed_finalizers(["x"], {"empty": True}) == []
+
+
+READY = """
+{{ $now := Now }}
+phase: Running
+startTime: {{ $now | Quote }}
+hostIP: {{ NodeIPWith .spec.nodeName | Quote }}
+podIP: {{ PodIPWith .spec.nodeName ( or .spec.hostNetwork false ) .metadata.uid .metadata.name | Quote }}
+conditions:
+- type: Ready
+  status: "True"
+  lastTransitionTime: {{ $now | Quote }}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  imageID: ""
+  ready: true
+  restartCount: 0
+  state:
+    running:
+      startedAt: {{ $now | Quote }}
+{{ end }}
+"""
+LIVES = (
+    stage(
+        "pod-ready",
+        selector=expression(".status.phase", "In", "Pending"),
+        delay={"durationMilliseconds": 60_000},
+        next={
+            "event": {"type": "Normal", "reason": "Started", "message": "by a stage"},
+            "finalizers": {"add": [{"value": "kwok.x-k8s.io/fake"}]},
+            "statusTemplate": READY,
+        },
+    ),
+    stage(
+        "pod-free",
+        selector=expression(".metadata.deletionTimestamp", "Exists"),
+        next={"finalizers": {"empty": True}, "delete": True},
+    ),
+)
+
+
+@pytest.mark.rewound(nodes=3, mode="in-process")
+def test_stages_move_pods_on_instead_of_annotations(rewound: Rewound) -> None:
+    for one in (*LIVES, stage("volumes", kind="PersistentVolume")):
+        rewound.request("POST", STAGES, one)
+    spec = {"nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]}
+    rewound.request(
+        "POST", PODS, {"metadata": {"name": "p", "annotations": {"sim/phase": "Failed"}}, "spec": spec}
+    )
+    rewound.advance(59)
+    assert rewound.request("GET", f"{PODS}/p")["status"]["phase"] == "Pending"
+    rewound.advance(2)
+    found = rewound.request("GET", f"{PODS}/p")
+    status = found["status"]
+    assert (status["phase"], status["hostIP"]) == ("Running", "192.168.0.2")
+    assert status["podIP"].startswith("10.244.") and status["containerStatuses"][0]["ready"]
+    assert found["metadata"]["finalizers"] == ["kwok.x-k8s.io/fake"]
+    rewound.request("DELETE", f"{PODS}/p")
+    rewound.advance(1)
+    assert rewound.request("GET", PODS)["items"] == []
+    events = rewound.request("GET", "/api/v1/events")["items"]
+    said = {(event["reason"], event["message"]) for event in events}
+    refused = "spec.resourceRef: v1 PersistentVolume is not played here; use v1 with Pod or Node"
+    assert {("Started", "by a stage"), ("InvalidStage", refused)} <= said
