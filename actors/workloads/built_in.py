@@ -9,6 +9,7 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.loop import Controller, Loop
 from rewound.actors.workloads.autoscaling import HorizontalPodAutoscalers
 from rewound.actors.workloads.controller import Parts
+from rewound.actors.workloads.cronjobs import CronJobs
 from rewound.actors.workloads.daemonsets import DaemonSets
 from rewound.actors.workloads.deployments import Deployments
 from rewound.actors.workloads.endpoint_mirroring import EndpointSliceMirroring
@@ -18,11 +19,13 @@ from rewound.actors.workloads.jobs import Jobs
 from rewound.actors.workloads.node_lifecycle import NodeLifecycle
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
 from rewound.actors.workloads.statefulsets import StatefulSets
+from rewound.actors.workloads.ttl import FinishedJobs, NodeTTLs
 from rewound.actors.workloads.volumes import VolumeBinder, VolumeExpander
 
 Task = tuple[str, Callable[[], Awaitable[None]]]
 Build = Callable[[Parts], Controller[Any]]
 BY_NAME: Final[dict[str, Build]] = {
+    "cronjob": CronJobs,
     "daemonset": DaemonSets,
     "deployment": Deployments,
     "endpoint": Endpoints,
@@ -36,6 +39,8 @@ BY_NAME: Final[dict[str, Build]] = {
     "replicaset": ReplicaSets,
     "replicationcontroller": ReplicationControllers,
     "statefulset": StatefulSets,
+    "ttl": NodeTTLs,
+    "ttl-after-finished": FinishedJobs,
 }
 
 

@@ -100,6 +100,7 @@ CONTROLLERS: Final = (
 )
 # Those that make a cluster of stored objects. They run if they are chosen: an API server alone has none of them.
 WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
+    "cronjob",
     "daemonset",
     "deployment",
     ENDPOINT,
@@ -115,6 +116,8 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "scheduler",
     "simulated-nodes",
     "statefulset",
+    "ttl",
+    "ttl-after-finished",
 )
 _NODES: Final = "simulated-nodes"
 _SCHEDULER: Final = "scheduler"
