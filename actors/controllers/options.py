@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
+    default_storage_class: str = ""  # made at the start, with volumes of this server; v1.25 has no such flag
     pvclaimbinder_sync_period: float = 15.0  # after which a claim that is not bound is looked at again
     node_monitor_period: float = 5.0  # between a change of a node's health and the taints that evict
     node_monitor_grace_period: float = 40.0  # without a sign of a node, after which it is unknown

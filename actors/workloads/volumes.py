@@ -83,6 +83,7 @@ class VolumeBinder(WorkloadController):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._period = parts.context.workloads.pvclaimbinder_sync_period
+        self._default_class = parts.context.workloads.default_storage_class
         self._keys = keys = VolumeKeys(self.names)
         self._migrated = {self.names.key(plugin): driver for plugin, driver in MIGRATED.items()}
         self._own_domain = self.names.key("")  # of provisioners that were part of the controller manager
@@ -105,6 +106,24 @@ class VolumeBinder(WorkloadController):
         self._volumes.listen(self._volume_changed)
         self._claims.listen(self._claim_changed)
         self._classes.listen(self._class_changed)
+
+    async def catch_up(self) -> None:
+        await super().catch_up()
+        if self._default_class and self._classes.get("", self._default_class) is None:
+            await self._create_default_class()
+
+    async def _create_default_class(self) -> None:
+        annotations = {self.names.key("is-default-class", "storageclass"): "true"}
+        new = {
+            "metadata": {"name": self._default_class, "annotations": annotations},
+            "provisioner": PROVISIONER,
+            "allowVolumeExpansion": True,
+        }
+        definition = self._classes.definition
+        try:
+            await self.client.create(definition, "", definition.schema.decode_object(new).object)
+        except AlreadyExists:
+            return
 
     def _volume_changed(self, old: Object | None, new: Object | None) -> None:
         stored = new or old

@@ -45,7 +45,7 @@ def dev(arguments: Sequence[str]) -> int:
         )
         return 2
     if options.nodes is not None:
-        options.flags.append(f"--nodes={options.nodes}")
+        options.flags[:0] = [f"--nodes={options.nodes}", "--default-storage-class=standard"]
     try:
         faults = _faults(options.faults, options.seed)
     except ValueError as error:
@@ -85,7 +85,8 @@ def _parser() -> argparse.ArgumentParser:
         "--nodes",
         type=int,
         metavar="N",
-        help="simulate N nodes and run all controllers: pods run, Deployments roll out (docs/nodes.md)",
+        help="simulate N nodes and run all controllers: pods run, Deployments roll out, claims get volumes of the "
+        "StorageClass standard (docs/nodes.md)",
     )
     parser.add_argument("--faults", type=Path, metavar="FILE", help="inject these faults (docs/faults.md)")
     parser.add_argument(

@@ -25,6 +25,7 @@ from rewound.actors.certificates.names import address_of
 from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.kinds.enablement import Enablement, parse_enablement
 from rewound.actors.kinds.features import parse_features
+from rewound.actors.kinds.validation import dns_subdomain
 from rewound.actors.names import NAMES, REWIND_GROUP
 from rewound.actors.profile import DOCUMENTED, PROFILES, Rules, choose_rules, parse_assignments
 from rewound.gateway.settings.access import (
@@ -215,8 +216,13 @@ class WorkloadSettings(WorkloadOptions):
     """The settings of workload controllers: how often they look, how long they wait, and how fast they act."""
 
     def __post_init__(self) -> None:
+        if self.default_storage_class and dns_subdomain(self.default_storage_class):
+            why = f"{self.default_storage_class!r} cannot be the name of a StorageClass; choose a name such as standard"
+            raise SettingsError("--default-storage-class", why)
         for one in fields(self):
             flag, value = f"--{one.name.replace('_', '-')}", getattr(self, one.name)
+            if isinstance(value, str):
+                continue
             if one.name.endswith("_period") and value <= 0:
                 raise SettingsError(flag, f"{value:g}s is no time; give one that is longer than 0")
             if value < 0:

@@ -524,6 +524,13 @@ def add_workloads(group: Any) -> None:
     """The flags of workload controllers, as kube-controller-manager has them."""
     add(
         group,
+        "--default-storage-class",
+        str,
+        "NAME",
+        "make this StorageClass the default one at the start, with volumes that the server provides (default: none)",
+    )
+    add(
+        group,
         "--pvclaimbinder-sync-period",
         duration,
         "DURATION",

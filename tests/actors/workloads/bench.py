@@ -41,6 +41,7 @@ from rewound.actors.certificates.signing import Authorities
 from rewound.actors.controllers.built_in import controllers
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.errors import Conflict, NotFound
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.catalog import Catalog
@@ -150,6 +151,7 @@ class Bench:
         names: frozenset[str],
         before: Before | None = None,
         features: frozenset[str] = frozenset(),
+        workloads: WorkloadOptions | None = None,
     ) -> None:
         self.journal = journal
         self.catalog = _catalog(features)
@@ -193,6 +195,7 @@ class Bench:
             rules,
             enabled=names,
             quotas=quotas,
+            workloads=workloads or WorkloadOptions(),
         )
         self._nursery = nursery
 
@@ -283,6 +286,7 @@ async def open_bench(
     more: Iterable[tuple[str, Build]] = (),
     before: Before | None = None,
     features: frozenset[str] = frozenset(),
+    workloads: WorkloadOptions | None = None,
 ) -> AsyncIterator[Bench]:
     """With the controllers of these names, of an API server and of workloads; `more` are other ones.
 
@@ -293,7 +297,7 @@ async def open_bench(
     journal = Journal.open(path / "journal")
     try:
         async with trio.open_nursery() as nursery:
-            bench = Bench(journal, nursery, enabled, before, features)
+            bench = Bench(journal, nursery, enabled, before, features, workloads)
             unknown = set(names).difference(CONTROLLERS, BY_NAME)
             assert not unknown, f"no such controllers: {unknown}"
             await bench.start(added)

@@ -7,6 +7,7 @@ from typing import Any
 
 from trio.testing import MockClock
 
+from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.errors import ShuttingDown
 from rewound.actors.messages import Object
 from tests.actors.workloads.bench import Bench, open_bench
@@ -349,3 +350,17 @@ async def test_binding_is_finished_after_a_stop_at_any_write(
             assert phase(bench, CLAIMS, "c") == "Bound", step
             (made,) = bench.all(VOLUMES, "")
             assert made["status"]["phase"] == "Bound" and made["spec"]["claimRef"]["name"] == "c"
+
+
+async def test_default_class_is_made_once(tmp_path: Path, autojump_clock: MockClock) -> None:
+    options = WorkloadOptions(default_storage_class="standard")
+    for _ in range(2):
+        async with open_bench(tmp_path, *BINDER, workloads=options) as bench:
+            (made,) = bench.all(CLASSES, "")
+            assert made["provisioner"] == "sim" and made["metadata"]["name"] == "standard"
+            if "c" not in bench.names(CLAIMS):
+                wanted = claim("c")
+                del wanted["spec"]["storageClassName"]
+                await bench.create(CLAIMS, wanted)
+            await bench.rest()
+            assert phase(bench, CLAIMS, "c") == "Bound"

@@ -133,6 +133,7 @@ def test_whole_cluster_is_one_with_all_controllers() -> None:
         ("--node-eviction-rate=-1", "-1 is less than nothing"),
         ("--large-cluster-size-threshold=-3", "-3 is less than nothing"),
         ("--unhealthy-zone-threshold=55", "give a number from 0 to 1"),
+        ("--default-storage-class=No Class", "cannot be the name of a StorageClass"),
     ],
 )
 def test_wrong_values_of_workload_flags_are_refused(flag: str, why: str) -> None:
