@@ -143,9 +143,7 @@ class Deployments(WorkloadController):
         if size:
             message = f"Scaled up replica set {name} to {size}"
             self._report(deployment, "Normal", "ScalingReplicaSet", message)
-        current = self._deployments.get(*key_of(deployment))
-        if current is deployment:
-            await self._write_status(deployment, WriteStatus(rollout.created(name), step.revision))
+        await self._write_status(deployment, WriteStatus(rollout.created(name), step.revision))
 
     async def _report_not_created(
         self, deployment: Object, rollout: Rollout, name: str, error: RequestError

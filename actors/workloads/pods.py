@@ -21,6 +21,7 @@ from rewound.actors.workloads.cache import CachedType, controller_of, key_of
 from rewound.actors.workloads.recorder import Recorder
 
 FINISHED: Final = ("Succeeded", "Failed")
+LONGEST_NAME: Final = 253
 
 
 def copied(stored: Object) -> Object:
@@ -103,8 +104,9 @@ def pod_from_template(template: Object, definition: Definition, owner: Object) -
     A stored template is decoded, and so is the pod, which has some defaults more.
     """
     described: Object = template.get("metadata") or {}
+    name = owner["metadata"]["name"]
     metadata: Object = {
-        "generateName": f"{owner['metadata']['name']}-",
+        "generateName": f"{name}-" if len(name) < LONGEST_NAME else name,
         "labels": dict(described.get("labels") or {}),
         "annotations": dict(described.get("annotations") or {}),
         "ownerReferences": [owner_reference(definition, owner)],
