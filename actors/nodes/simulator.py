@@ -46,7 +46,7 @@ from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 
 NAME: Final = "simulated-nodes"
-RENEW_SECONDS: Final = 10.0
+RENEW_SECONDS: Final = 10.0  # at most: four times within the grace period of the node lifecycle controller
 GROUP_SIZE: Final = 64  # leases that are renewed together: as many as one commit should carry
 LEASES: Final = "/leases"  # what stands in keys for a namespace, and cannot be the name of one
 STAGES: Final = "/stages"
@@ -79,6 +79,8 @@ class SimulatedNodes(WorkloadController):
         """`count` is the number of nodes to create; None: only annotated Node objects are simulated."""
         super().__init__(parts)
         self._context = parts.context
+        grace = parts.context.workloads.node_monitor_grace_period
+        self._renew_seconds = min(RENEW_SECONDS, grace / 4)
         self._takes_all = count is not None
         self._missing = {f"node-{number}" for number in range(count or 0)}  # those to be created
         self._node_objects = self.keyed_by("nodes")
@@ -178,7 +180,7 @@ class SimulatedNodes(WorkloadController):
     def _register(self, name: str) -> SimulatedNode:
         if not self._groups or len(self._groups[-1]) >= GROUP_SIZE:
             self._groups.append(set())
-            first = RENEW_SECONDS * (0.5 + self.random.random() / 2)  # spread: not all groups at once
+            first = self._renew_seconds * (0.5 + self.random.random() / 2)  # spread: not all groups at once
             self.queue.add_after((LEASES, str(len(self._groups) - 1)), first)
         group = len(self._groups) - 1
         self._groups[group].add(name)
@@ -198,7 +200,7 @@ class SimulatedNodes(WorkloadController):
     # Leases.
 
     async def _renew(self, group: int) -> None:
-        self.queue.add_after((LEASES, str(group)), RENEW_SECONDS)
+        self.queue.add_after((LEASES, str(group)), self._renew_seconds)
         members = sorted(self._groups[group])
         running = [known for name in members if (known := self._nodes.get(name)) is not None and known.runs]
         errors = await run_concurrently(self._renew_lease, running)
