@@ -12,6 +12,7 @@ from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.cronjobs import CronJobs
 from rewound.actors.workloads.daemonsets import DaemonSets
 from rewound.actors.workloads.deployments import Deployments
+from rewound.actors.workloads.disruption import Disruption
 from rewound.actors.workloads.endpoint_mirroring import EndpointSliceMirroring
 from rewound.actors.workloads.endpoint_slices import EndpointSlices
 from rewound.actors.workloads.endpoints import Endpoints
@@ -28,6 +29,7 @@ BY_NAME: Final[dict[str, Build]] = {
     "cronjob": CronJobs,
     "daemonset": DaemonSets,
     "deployment": Deployments,
+    "disruption": Disruption,
     "endpoint": Endpoints,
     "endpointslice": EndpointSlices,
     "endpointslicemirroring": EndpointSliceMirroring,

@@ -104,6 +104,7 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "cronjob",
     "daemonset",
     "deployment",
+    "disruption",
     ENDPOINT,
     "endpointslice",
     "endpointslicemirroring",

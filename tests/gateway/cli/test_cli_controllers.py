@@ -96,7 +96,7 @@ def test_unknown_names_are_refused_with_the_known_ones(wrong: str) -> None:
     with pytest.raises(SettingsError) as refused:
         parse_flags([f"--controllers=*,{wrong}"])
     assert str(refused.value).startswith(f"--controllers: there is no controller '{wrong}'; give ")
-    assert "bootstrapsigner, clusterrole-aggregation, csrapproving" in str(refused.value)
+    assert "bootstrapsigner, clusterrole-aggregation, cronjob, csrapproving" in str(refused.value)
 
 
 def test_nodes_turn_all_controllers_on_unless_some_are_named() -> None:

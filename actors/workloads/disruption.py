@@ -1,0 +1,312 @@
+"""PodDisruptionBudgets: how many of the pods that a budget selects may be evicted now.
+
+The status counts healthy pods, and how many there have to be: a number, or a share of the pods that the controllers of
+the selected pods are to have. Evictions (`actors/resource/evictions.py`) take from `disruptionsAllowed` and add the pod
+to `disruptedPods`, where it counts as gone already, for two minutes at most. Where the controllers of pods have no
+scale, nothing may be evicted, and a condition says why.
+
+A pod whose condition DisruptionTarget announced its end, and that still is there two minutes later, loses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rewound.actors.errors import Conflict, NotFound, RequestError
+from rewound.actors.golang.quoting import quoted
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.policy import BUDGET_STATUS
+from rewound.actors.kinds.values.times import micros_of
+from rewound.actors.messages import Object
+from rewound.actors.store.document import decode
+from rewound.actors.workloads.cache import Key, controller_of, key_of
+from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
+
+SECOND: Final = 1_000_000
+PATIENCE: Final = 120 * SECOND  # for a pod to be deleted after it was evicted, or its end was announced
+POD: Final = (
+    "pod/"  # before the name of a pod in a key: its condition is looked at; no budget has such a name
+)
+ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
+
+
+class NoScale(Exception):
+    """Nobody knows how many pods there are to be; the text says why."""
+
+
+class Disruption(WorkloadController):
+    name, account, component = "disruption", "disruption-controller", "controllermanager"
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._registry, self._journal = parts.context.registry, parts.context.journal
+        self._budgets = self.keyed_by("poddisruptionbudgets.policy")
+        self._pods = self.cache.collection("pods")
+        self._sets = self.cache.collection("replicasets.apps")
+        self._scaled = {
+            ("", "ReplicationController"): self.cache.collection("replicationcontrollers"),
+            ("apps", "Deployment"): self.cache.collection("deployments.apps"),
+            ("apps", "ReplicaSet"): self._sets,
+            ("apps", "StatefulSet"): self.cache.collection("statefulsets.apps"),
+        }
+        self._pods.listen(self._pod_changed)
+
+    async def catch_up(self) -> None:
+        await super().catch_up()
+        for pod in self._pods:
+            if condition_of(pod, TARGET) is not None:
+                self._look_at(pod)
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        stored = new if new is not None else old
+        assert stored is not None
+        if new is not None and condition_of(new, TARGET) is not None:
+            self._look_at(new)
+        if not self._budgets.in_namespace(stored["metadata"]["namespace"]):
+            return
+        if old is not None and new is not None and _matters(old) == _matters(new):
+            return
+        for pod in (old, new):
+            if pod is not None:
+                for budget in self._selecting(pod):
+                    self.queue.add(key_of(budget))
+
+    def _look_at(self, pod: Object) -> None:
+        namespace, name = key_of(pod)
+        self.queue.add((namespace, POD + name))
+
+    def _selecting(self, pod: Object) -> list[Object]:
+        """The budgets that select a pod; it should be one."""
+        found = [
+            one for one in self._budgets.in_namespace(pod["metadata"]["namespace"]) if _selects(one, pod)
+        ]
+        if len(found) > 1:
+            namespace, name = map(quoted, key_of(pod))
+            chosen = quoted(found[0]["metadata"]["name"])
+            text = (
+                f"Pod {namespace}/{name} matches multiple PodDisruptionBudgets.  Chose {chosen} arbitrarily."
+            )
+            self._report(self._pods.definition, pod, "Warning", "MultiplePodDisruptionBudgets", text)
+        return found
+
+    async def reconcile(self, key: Key) -> None:
+        namespace, name = key
+        if name.startswith(POD):
+            pod = self._pods.get(namespace, name.removeprefix(POD))
+            if pod is not None:
+                await self._end_announcement(key, pod)
+            return
+        budget = self._budgets.get(*key)
+        if budget is not None:
+            try:
+                await self._update(key, budget)
+            except NotFound:
+                return  # it was deleted meanwhile
+
+    async def _update(self, key: Key, budget: Object) -> None:
+        namespace = key[0]
+        pods = [pod for pod in self._pods.in_namespace(namespace) if _selects(budget, pod)]
+        if not pods:
+            self._report(self._budgets.definition, budget, "Normal", "NoPods", "No matching pods found")
+        try:
+            expected, desired = self._expected(budget, pods)
+        except NoScale as why:
+            text = f"Failed to calculate the number of expected pods: {why}"
+            reason = "CalculateExpectedPodCountFailed"
+            self._report(self._budgets.definition, budget, "Warning", reason, text)
+            await self._write(budget, self._failed_status(budget, str(why)))
+            return
+        now = self.now()
+        disrupted = self._disrupted(budget, pods, now)
+        healthy = sum(
+            is_ready(pod)
+            for pod in pods
+            if not is_terminating(pod) and pod["metadata"]["name"] not in disrupted
+        )
+        await self._write(budget, self._status(budget, healthy, desired, expected, disrupted))
+        if disrupted:
+            left = min(map(micros_of, disrupted.values())) + PATIENCE - now
+            self.queue.add_after(key, left / SECOND + 0.001)
+
+    def _status(
+        self, budget: Object, healthy: int, desired: int, expected: int, disrupted: dict[str, str]
+    ) -> Object:
+        allowed = max(0, healthy - desired) if expected > 0 else 0
+        counts = {
+            "disruptionsAllowed": allowed,
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "expectedPods": expected,
+        }
+        generation = budget["metadata"].get("generation", 0)
+        condition = {
+            "type": ALLOWED,
+            "status": "True" if allowed else "False",
+            "observedGeneration": generation,
+            "lastTransitionTime": self.now_text(),
+            "reason": "SufficientPods" if allowed else "InsufficientPods",
+            "message": "",
+        }
+        known = condition_of(budget, ALLOWED)
+        same = ("status", "observedGeneration")
+        if known is not None and all(known.get(part) == condition[part] for part in same):
+            condition = known
+        status = {"observedGeneration": generation, **counts, "conditions": [condition]}
+        return {**status, "disruptedPods": disrupted} if disrupted else status
+
+    def _failed_status(self, budget: Object, why: str) -> Object:
+        status = budget["status"]
+        observed = status.get("observedGeneration", 0)
+        known = condition_of(budget, ALLOWED)
+        since = known["lastTransitionTime"] if known and known["status"] == "False" else self.now_text()
+        condition = {
+            "type": ALLOWED,
+            "status": "False",
+            **({"observedGeneration": observed} if observed else {}),
+            "lastTransitionTime": since,
+            "reason": "SyncFailed",
+            "message": why,
+        }
+        others = [one for one in status.get("conditions") or () if one["type"] != ALLOWED]
+        return {**status, "disruptionsAllowed": 0, "conditions": [*others, condition]}
+
+    async def _write(self, budget: Object, status: Object) -> None:
+        counted = dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0)
+        status = BUDGET_STATUS.arranged({**counted, **status})
+        if status != budget["status"]:
+            await self.client.replace(self._budgets.definition, {**budget, "status": status}, "status")
+
+    def _disrupted(self, budget: Object, pods: Sequence[Object], now: int) -> dict[str, str]:
+        """The evicted pods that are to be deleted yet."""
+        evicted = budget["status"].get("disruptedPods") or {}
+        found: dict[str, str] = {}
+        for pod in pods:
+            namespace, name = key_of(pod)
+            if name not in evicted or is_terminating(pod):
+                continue
+            if micros_of(evicted[name]) + PATIENCE >= now:
+                found[name] = evicted[name]
+            else:
+                # v1.25 names the namespace in place of the budget too.
+                text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
+                self._report(self._pods.definition, pod, "Warning", "NotDeleted", text)
+        return dict(sorted(found.items()))
+
+    def _expected(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
+        """How many pods there are to be, and how many of them healthy. NoScale."""
+        spec = budget["spec"]
+        if "maxUnavailable" in spec:
+            expected = self._scale(pods)
+            return expected, max(0, expected - _number(spec["maxUnavailable"], expected))
+        available = spec.get("minAvailable", 0)
+        if isinstance(available, int):
+            return len(pods), available
+        expected = self._scale(pods)
+        return expected, _number(available, expected)
+
+    def _scale(self, pods: Sequence[Object]) -> int:
+        """The pods that the controllers of these pods are to have, which counts none for a pod without one."""
+        references: dict[str, tuple[Object, Object]] = {}
+        for pod in pods:
+            reference = controller_of(pod)
+            if reference is not None:
+                references.setdefault(reference["uid"], (reference, pod))
+        scales = dict(self._scale_of(reference, pod) for reference, pod in references.values())
+        return sum(scales.values())
+
+    def _scale_of(self, reference: Object, pod: Object) -> tuple[str, int]:
+        """The uid of what scales a pod, and to how many."""
+        namespace, name = key_of(pod)
+        for one in self._scaling(reference, namespace):
+            known = self._scaled.get((_group_of(one), one["kind"]))
+            if known is None:
+                replicas = self._replicas_of(one, namespace)
+            else:
+                owner = known.get(namespace, one["name"])
+                is_same = owner is not None and owner["metadata"]["uid"] == one["uid"]
+                replicas = owner["spec"].get("replicas", 1) if owner is not None and is_same else None
+            if replicas is not None:
+                return one["uid"], replicas
+        raise NoScale(f"found no controllers for pod {quoted(name)}")
+
+    def _scaling(self, reference: Object, namespace: str) -> Iterator[Object]:
+        """What scales the pods of a controller: the Deployment of a ReplicaSet, else the controller itself."""
+        if (_group_of(reference), reference["kind"]) == ("apps", "ReplicaSet"):
+            owner = self._sets.get(namespace, reference["name"])
+            above = None if owner is None else controller_of(owner)
+            if above is not None and above["kind"] == "Deployment":
+                yield above
+                return
+        yield reference
+
+    def _replicas_of(self, reference: Object, namespace: str) -> int | None:
+        """By the scale subresource; None if the object is not there."""
+        version, kind = reference["apiVersion"], reference["kind"]
+        definition = self._registry.current.of_kind(version, kind)
+        if definition is None:
+            raise NoScale(f"no matches for kind {quoted(kind)} in version {quoted(version)}")
+        scale = definition.subresource("scale")
+        if scale is None or scale.view is None or scale.view.storage.conversion is None:
+            raise NoScale(f"{definition.resource} does not implement the scale subresource")
+        with self._journal.read() as view:
+            row = view.get(self._journal.type_id(definition.type_name), namespace, reference["name"])
+        if row is None:
+            return None
+        stored = decode(row.body)
+        try:
+            if scale.check_read is not None:
+                scale.check_read(stored)
+        except RequestError as error:
+            raise NoScale(str(error)) from None
+        if stored["metadata"]["uid"] != reference["uid"]:
+            return None
+        replicas: int = scale.view.storage.conversion.from_storage(stored)["spec"].get("replicas", 0)
+        return replicas
+
+    async def _end_announcement(self, key: Key, pod: Object) -> None:
+        condition = condition_of(pod, TARGET)
+        if condition is None or condition["status"] != "True" or is_terminating(pod):
+            return
+        since = condition.get("lastTransitionTime")
+        left = 0 if since is None else micros_of(since) + PATIENCE - self.now()
+        if left > 0:
+            self.queue.add_after(key, left / SECOND)
+            return
+        changed = {"type": TARGET, "status": "False", "lastTransitionTime": self.now_text()}
+        replaced = {**dict.fromkeys(condition), **changed}  # None: removed
+        patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [replaced]}}
+        try:
+            await self.client.patch(self._pods.definition, *key_of(pod), patch, "strategic", "status")
+        except (NotFound, Conflict):
+            return
+
+    def _report(
+        self, definition: Definition, about: Object, event_type: str, reason: str, message: str
+    ) -> None:
+        self.recorder.event(definition, about, event_type, reason, message)
+
+
+def _selects(budget: Object, pod: Object) -> bool:
+    selector = budget["spec"].get("selector")
+    return selector is not None and label_selector_matches(selector, pod["metadata"].get("labels") or {})
+
+
+def _matters(pod: Object) -> tuple[object, ...]:
+    """What a budget reads of a pod."""
+    metadata = pod["metadata"]
+    return metadata.get("labels"), metadata.get("ownerReferences"), is_terminating(pod), is_ready(pod)
+
+
+def _group_of(reference: Object) -> str:
+    group, slash, _ = str(reference["apiVersion"]).partition("/")
+    return group if slash else ""
+
+
+def _number(given: int | str, total: int) -> int:
+    """A number, or a percentage of all, rounded up."""
+    if isinstance(given, int):
+        return given
+    return -(-int(given.removesuffix("%")) * total // 100)
