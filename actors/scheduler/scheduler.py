@@ -11,7 +11,8 @@ After a restart everything is found again in the objects: pods without a node wa
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -103,6 +104,14 @@ class Failed:
     explanation: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SchedulerStatistics:
+    attempts: Mapping[tuple[str, str], int]  # by result and profile
+    pending: Mapping[str, int]  # pods in each part of the queue
+    preemption_attempts: int
+    victims: int
+
+
 class Scheduler:
     name = "scheduler"
     observed_types: frozenset[int] = frozenset()  # the cache reports changes
@@ -146,6 +155,8 @@ class Scheduler:
             (drivers, CSI_DRIVER_ADD, CSI_DRIVER_UPDATE),
             (capacities, CAPACITY_ADD, CAPACITY_UPDATE),
         )
+        self._attempts: Counter[tuple[str, str]] = Counter()
+        self._preemption_attempts = self._victims = 0
         self._work: dict[Key, list[Binding | Failed]] = {}
         self._waiting_for_volumes: set[Key] = set()
         self._is_ready = False
@@ -176,6 +187,11 @@ class Scheduler:
             collection.listen(self._selector_changed)
         for collection, added, updated in self._storage:
             collection.listen(partial(self._storage_changed, added, updated))
+
+    def statistics(self) -> SchedulerStatistics:
+        return SchedulerStatistics(
+            self._attempts, self._pending.counts(), self._preemption_attempts, self._victims
+        )
 
     # --- the loop
 
@@ -263,6 +279,8 @@ class Scheduler:
             nominated = self._nominated_for(pod) or (lambda _: ())
             outcome = self._preemption.attempt(profile, pod, evaluation, diagnosis, nominated)
             diagnosis.after = outcome.message
+            self._preemption_attempts += 1
+            self._victims += len(outcome.victims)
         self._failed(queued, diagnosis.message(), "Unschedulable", outcome, diagnosis.plugins)
 
     def _failed(
@@ -272,6 +290,7 @@ class Scheduler:
         if outcome.nominate is not None:
             self._pending.nominate(queued.facts, outcome.nominate)
         profile = self._configuration.profiles[queued.facts.spec["schedulerName"]]
+        self._attempts["unschedulable" if reason == "Unschedulable" else "error", profile.name] += 1
         explanation = self._explanation(profile, queued.facts)
         self._add_work(queued, Failed(queued, message, reason, outcome, explanation))
 
@@ -327,6 +346,7 @@ class Scheduler:
             self._forget(decision, f"binding rejected: {refused}")
             return True
         self._release(decision)
+        self._attempts["scheduled", pod.spec["schedulerName"]] += 1
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._event(pod, "Normal", "Scheduled", text, "Binding")
         return True
