@@ -88,7 +88,7 @@ class SimulatedNodes(WorkloadController):
         self._by_node = self._pods.index(_node_name)
         self._pods.listen(self._pod_changed)
         catalog = parts.context.registry.current
-        self._leases = catalog.storage(f"leases.{self.names.group('coordination')}")
+        self._leases = parts.cache.collection(f"leases.{self.names.group('coordination')}")
         self._custom_kinds = catalog.storage(definition_type(self.names))
         self._nodes: dict[str, SimulatedNode] = {}
         self._groups: list[set[str]] = []
@@ -209,13 +209,13 @@ class SimulatedNodes(WorkloadController):
 
     async def _renew_lease(self, known: SimulatedNode) -> None:
         namespace, text = self.names.node_lease_namespace, micros_text(self.now())
-        try:
-            await known.client.patch(self._leases, namespace, known.name, {"spec": {"renewTime": text}})
-        except NotFound:
-            node = self._node_objects.get("", known.name)
-            if node is not None:
-                lease = self._leases.schema.decode_object(new_lease(node, text)).object
-                await known.client.create(self._leases, namespace, lease)
+        definition, lease = self._leases.definition, self._leases.get(namespace, known.name)
+        if lease is not None:
+            renewed = {**lease, "spec": {**lease["spec"], "renewTime": text}}
+            await known.client.replace(definition, renewed)
+        elif (node := self._node_objects.get("", known.name)) is not None:
+            new = definition.schema.decode_object(new_lease(node, text)).object
+            await known.client.create(definition, namespace, new)
 
     # Pods.
 
