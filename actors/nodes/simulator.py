@@ -44,6 +44,7 @@ from rewound.actors.nodes.stages import Stage, StageFollower, StagePatch, change
 from rewound.actors.nodes.templates import TemplateError
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.pods import node_of
 
 NAME: Final = "simulated-nodes"
 RENEW_SECONDS: Final = 10.0  # at most: four times within the grace period of the node lifecycle controller
@@ -85,7 +86,7 @@ class SimulatedNodes(WorkloadController):
         self._missing = {f"node-{number}" for number in range(count or 0)}  # those to be created
         self._node_objects = self.keyed_by("nodes")
         self._pods = parts.cache.collection("pods")
-        self._by_node = self._pods.index(_node_name)
+        self._by_node = self._pods.index(node_of)
         self._pods.listen(self._pod_changed)
         catalog = parts.context.registry.current
         self._leases = parts.cache.collection(f"leases.{self.names.group('coordination')}")
@@ -433,8 +434,3 @@ class Addresses:
         while True:
             for number in range(self._first, self._last + 1):
                 yield str(IPv4Address(number))
-
-
-def _node_name(pod: Object) -> tuple[str, ...]:
-    name = pod["spec"].get("nodeName")
-    return (name,) if name else ()
