@@ -159,7 +159,7 @@ class Scheduler:
         self._preemption_attempts = self._victims = 0
         self._work: dict[Key, list[Binding | Failed]] = {}
         self._waiting_for_volumes: set[Key] = set()
-        self._is_ready = False
+        self._is_ready = self._pauses = False
         self._begin()
         self._listen()
 
@@ -224,11 +224,17 @@ class Scheduler:
                 return  # a change of its volumes adds the key again
             del decisions[0]
         self._work.pop(key, None)
-        self.queue.add(PASS)
+        if self._pauses:
+            self.queue.add(PASS)
 
     async def _pass(self) -> None:
+        """Decide about all active pods; pauses while too many decisions are not written yet."""
         turn = Turn()
-        while len(self._work) - len(self._waiting_for_volumes) < MAX_IN_FLIGHT:
+        self._pauses = False
+        while True:
+            if len(self._work) - len(self._waiting_for_volumes) >= MAX_IN_FLIGHT:
+                self._pauses = True
+                break
             queued = self._pending.pop()
             if queued is None:
                 break
@@ -390,6 +396,7 @@ class Scheduler:
         if stored is not None:
             queued.facts = self._cluster.shapes.facts(stored)
             self._failed(queued, message, "SchedulerError", Outcome(nominate=""), frozenset())
+        self.queue.add(PASS)
 
     async def _report(self, decision: Failed) -> None:
         pod, outcome = decision.queued.facts, decision.outcome
@@ -518,15 +525,15 @@ class Scheduler:
 
     def _wake_near(self, change: str, pod: Object) -> None:
         """Pods that want to be near others may have found them."""
-        facts = self._cluster.shapes.facts(pod)
-        namespace_labels = self._namespace_labels.get(facts.namespace, {})
+        namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels", {})
+        namespace_labels = self._namespace_labels.get(namespace, {})
 
         def selects(other: PodFacts) -> bool:
             terms = other.shape.required_affinity
-            return any(one.matches(facts.namespace, facts.labels, namespace_labels) for one in terms)
+            return any(one.matches(namespace, labels, namespace_labels) for one in terms)
 
-        self._pending.move_if_near(change, selects)
-        self.queue.add(PASS)
+        if self._pending.move_if_near(change, selects):
+            self.queue.add(PASS)
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if not self._is_ready:
@@ -565,8 +572,8 @@ class Scheduler:
                 self.queue.add(key)
 
     def _move(self, change: str, check: partial[bool] | None = None) -> None:
-        self._pending.move(change, check)
-        self.queue.add(PASS)
+        if self._pending.move(change, check):
+            self.queue.add(PASS)
 
 
 def _placement(pod: Object | None) -> str:
