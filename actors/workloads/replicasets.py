@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import Final, NamedTuple
 
 import trio
@@ -43,7 +43,8 @@ class _Counted(NamedTuple):
     """What one pod adds to the numbers of its owner."""
 
     is_labelled: bool  # has all labels of the template
-    ready_since: str | None
+    is_ready: bool
+    since: int | None  # when it became ready, in microseconds, if somebody knows
 
 
 class Members:
@@ -75,7 +76,7 @@ class Members:
         before = self._counted.pop(key, None)
         if before is not None:
             self.labelled -= before.is_labelled
-            self.ready -= before.ready_since is not None
+            self.ready -= before.is_ready
         self.unmatched.pop(key, None)
         if pod is None or not is_active(pod):
             return
@@ -83,19 +84,21 @@ class Members:
         if not label_selector_matches(self.selector, labels):
             self.unmatched[key] = pod
             return
-        counted = _Counted(self.template_labels.items() <= labels.items(), ready_since(pod))
-        self._counted[key] = counted
-        self.labelled += counted.is_labelled
-        self.ready += counted.ready_since is not None
+        since = ready_since(pod)
+        is_labelled, is_ready = self.template_labels.items() <= labels.items(), since is not None
+        self._counted[key] = _Counted(is_labelled, is_ready, _micros(since) if since else None)
+        self.labelled += is_labelled
+        self.ready += is_ready
 
     def available(self, min_ready_seconds: int, now: int) -> tuple[int, float | None]:
         """How many pods are available, and after how many seconds one more is."""
         if not min_ready_seconds:
             return self.ready, None
         available, next_one = 0, math.inf
-        for since in (one.ready_since for one in self._counted.values() if one.ready_since):
-            # Later than that by as much as a time has steps: so it is in v1.25.
-            left = micros_of(since) + min_ready_seconds * 1_000_000 + 1 - now
+        # Not at that time, but after it: so it is in v1.25.
+        needed = min_ready_seconds * 1_000_000 + 1 - now
+        for since in [one.since for one in self._counted.values() if one.since is not None]:
+            left = since + needed
             if left <= 0:
                 available += 1
             else:
@@ -349,6 +352,9 @@ class _NotDeleted(RequestError):
         self.message = f"unable to delete pods: {error}"
 
 
+_micros: Final = lru_cache(maxsize=1024)(micros_of)  # pods become ready in the same seconds
+
+
 def ready_since(pod: Object) -> str | None:
     """When a pod became ready; None if it is not, "" if nobody knows."""
     ready = condition_of(pod, "Ready")
@@ -400,7 +406,7 @@ _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 def _age(now: int, since: str) -> int:
     """The logarithm of the nanoseconds since a time: -1 for one that is not over."""
-    passed = (now - micros_of(since)) * 1000
+    passed = (now - _micros(since)) * 1000
     return int(math.log2(passed)) if passed > 0 else -1
 
 
