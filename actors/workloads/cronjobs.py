@@ -12,6 +12,7 @@ moment: it does not make up for moments that only the new schedule has.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rewound.actors.errors import AlreadyExists, NotFound, RequestError
@@ -35,6 +36,7 @@ from rewound.actors.workloads.pods import copied, is_namespace_terminating, is_t
 
 DELAY: Final = SECOND // 10  # after a moment, for clocks that are a little behind
 TOO_MANY: Final = 100
+REMEMBERED: Final = 200  # characters of a schedule that is parsed once; longer ones would take memory
 
 
 class NoInterval(ValueError):
@@ -82,9 +84,12 @@ def earliest_of(cron: Object) -> int:
 
 def schedule_of(cron: Object) -> Schedule:
     """Raises InvalidSchedule."""
-    spec = cron["spec"]
-    zone = spec.get("timeZone", "")
-    return parse_schedule(spec["schedule"], "" if time_zone_error(zone) else zone)
+    text, zone = cron["spec"]["schedule"], cron["spec"].get("timeZone", "")
+    parse = _parse_once if len(text) <= REMEMBERED else parse_schedule
+    return parse(text, "" if time_zone_error(zone) else zone)
+
+
+_parse_once = lru_cache(maxsize=1024)(parse_schedule)
 
 
 class CronJobs(WorkloadController):
@@ -115,6 +120,9 @@ class CronJobs(WorkloadController):
         self.queue.add_after(key_of(new), 0 if due is None else (due - self.now()) / SECOND)
 
     def _job_changed(self, old: Object | None, new: Object | None) -> None:
+        """Of jobs it counts that they are there, whose they are, and how they ended."""
+        if old is not None and new is not None and _facts(old) == _facts(new):
+            return
         for job in (old, new):
             reference = None if job is None else controller_of(job)
             if job is not None and reference is not None and reference["kind"] == "CronJob":
@@ -207,7 +215,7 @@ class CronJobs(WorkloadController):
             elif not end:
                 text = f"Saw a job that the controller did not create or forgot: {name}"
                 self._report(cron, "Warning", "UnexpectedJob", text)
-            elif completed := job["status"].get("completionTime"):
+            if end and (completed := job["status"].get("completionTime")):
                 status["lastSuccessfulTime"] = max(completed, status.get("lastSuccessfulTime") or "")
         for uid, name in known.items():
             _forget(status, uid)
@@ -314,6 +322,10 @@ class NotReplaced(RequestError):
 
 def _timing(cron: Object) -> tuple[str, str | None]:
     return cron["spec"]["schedule"], cron["spec"].get("timeZone")
+
+
+def _facts(job: Object) -> tuple[object, ...]:
+    return job["metadata"]["uid"], job["metadata"].get("ownerReferences"), _end_of(job)
 
 
 def _end_of(job: Object) -> str:

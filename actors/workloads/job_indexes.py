@@ -7,6 +7,7 @@ The status has intervals, of which two neighbours are written one by one: "1,3-5
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
@@ -38,7 +39,8 @@ class Indexes:
         return cls(_merged(found))
 
     def __contains__(self, index: int) -> bool:
-        return any(first <= index <= last for first, last in self._intervals)
+        at = bisect_right(self._intervals, index, key=lambda one: one[0])
+        return at > 0 and index <= self._intervals[at - 1][1]
 
     def __len__(self) -> int:
         return sum(last - first + 1 for first, last in self._intervals)

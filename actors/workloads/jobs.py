@@ -49,6 +49,7 @@ BURST: Final = 500  # pods that one pass creates or deletes at most
 MOST_UNCOUNTED: Final = 500  # uids in a status, which would be 20 kB
 FIRST_BACKOFF, LONGEST_BACKOFF = 10.0, 360.0  # seconds
 SOON: Final = 1.0  # seconds
+MANY, INTERVAL = 200, 0.1  # pods, and seconds between two passes over so many
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 POD: Final = (
     "pod/"  # before the name of a pod in a key: its finalizer is to be removed; no job has such a name
@@ -66,11 +67,12 @@ def finished_condition(job: Object) -> Object | None:
 
 @dataclass(slots=True)
 class Backoff:
-    """When the failed pods of a job may be replaced, in seconds of trio's clock."""
+    """When a job may be looked at, and its failed pods replaced, in seconds of trio's clock."""
 
     failures: int = 0  # passes that found a new failure since the last success
     started: float = -SOON  # when pods were created last
     until: float = 0.0
+    looked: float = -SOON  # when all of its pods were looked at, if they are many
 
     def failed(self, now: float) -> None:
         if now - self.started < SOON and self.failures:
@@ -144,6 +146,8 @@ class Jobs(WorkloadController):
                 self._add_pod(pod)
 
     def _job_changed(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and finished_condition(new) is not None:
+            self._backoffs.pop(new["metadata"]["uid"], None)
         if old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"]):
             uid = old["metadata"]["uid"]
             self._backoffs.pop(uid, None)
@@ -185,7 +189,7 @@ class Jobs(WorkloadController):
                 await self._remove_finalizer(pod)
             return
         job = self._jobs.get(*key)
-        if job is None or finished_condition(job) is not None:
+        if job is None or finished_condition(job) is not None or self._is_too_soon(key, job):
             return
         await self._claims.claim(job, job["spec"]["selector"])
         job = self._jobs.get(*key)
@@ -194,6 +198,19 @@ class Jobs(WorkloadController):
                 await self._pass(key, self._progress(job))
             except NotFound:
                 return  # it was deleted meanwhile
+
+    def _is_too_soon(self, key: Key, job: Object) -> bool:
+        """A job with many pods is looked at ten times a second: a pass looks at all of them."""
+        uid, now = job["metadata"]["uid"], trio.current_time()
+        if len(self._pods.controlled_by(uid)) < MANY:
+            return False
+        backoff = self._backoffs.setdefault(uid, Backoff())
+        left = backoff.looked + INTERVAL - now
+        if left > 0:
+            self.queue.add_after(key, left)
+            return True
+        backoff.looked = now
+        return False
 
     def _progress(self, job: Object) -> Progress:
         pods = list(self._pods.controlled_by(job["metadata"]["uid"]))
@@ -297,7 +314,7 @@ class Jobs(WorkloadController):
             return ""
         for pod in found.pods:
             if self._has_failed(found, pod):
-                action, message = _policy_action(policy, pod)
+                action, message = policy_action(policy, pod)
                 if action == "FailJob":
                     return message
         return ""
@@ -537,10 +554,10 @@ def _restarted_too_often(found: Progress, limit: int) -> bool:
 
 
 def _is_ignored(found: Progress, failed: Object) -> bool:
-    return _policy_action(found.spec.get("podFailurePolicy"), failed)[0] == "Ignore"
+    return policy_action(found.spec.get("podFailurePolicy"), failed)[0] == "Ignore"
 
 
-def _policy_action(policy: Object | None, pod: Object) -> tuple[str, str]:
+def policy_action(policy: Object | None, pod: Object) -> tuple[str, str]:
     """What the first rule that matches a failed pod says, Count without one; and the message of a job that fails."""
     if policy is None:
         return "Count", ""

@@ -8,8 +8,10 @@ import pytest
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
-from rewound.actors.workloads.jobs import Backoff
+from rewound.actors.workloads import jobs
+from rewound.actors.workloads.jobs import Backoff, policy_action
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
+from tests.cases import cases
 
 JOBS, TRACKING = "jobs.batch", "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -294,6 +296,66 @@ async def test_pods_that_are_refused_are_reported_and_tried_again(
         await bench.patch("resourcequotas", "few", {"spec": {"hard": {"pods": "9"}}})
         await bench.rest(60)
         assert status_of(bench)["active"] == 3
+
+
+async def test_a_job_with_many_pods_is_looked_at_ten_times_a_second(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MANY", 3)
+    async with open_bench(tmp_path, "job") as bench:
+        await bench.create(JOBS, job(completions=9, parallelism=3))
+        await bench.rest(10)
+        first, second, _ = bench.names("pods")
+        await set_phase(bench, first, "Succeeded")
+        await bench.rest()
+        await set_phase(bench, second, "Succeeded")
+        await bench.rest()
+        assert "succeeded" not in status_of(bench)
+        await bench.rest(0.2)
+        assert status_of(bench)["succeeded"] == 2
+        await bench.rest(0.2)
+        assert status_of(bench)["ready"] == 3
+
+
+def ended_pod(code: int, *conditions: str) -> Object:
+    status = {
+        "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": code}}}],
+        "conditions": [{"type": one, "status": "True"} for one in conditions],
+    }
+    return {"metadata": {"namespace": "default", "name": "p"}, "status": status}
+
+
+def exit_codes(action: str, operator: str, *values: int, container: str | None = None) -> Object:
+    codes = {"containerName": container, "operator": operator, "values": list(values)}
+    return {"action": action, "onExitCodes": codes, "onPodConditions": None}
+
+
+@cases(
+    ("rules", "pod", "action", "message"),
+    [
+        ([], ended_pod(1), "Count", ""),
+        ([exit_codes("Ignore", "In", 7)], ended_pod(7), "Ignore", None),
+        ([exit_codes("Ignore", "In", 7, container="other")], ended_pod(7), "Count", ""),
+        ([exit_codes("Ignore", "NotIn", 7), exit_codes("Count", "In", 7)], ended_pod(7), "Count", None),
+        ([exit_codes("Ignore", "NotIn", 7)], ended_pod(0), "Count", ""),
+        (
+            [exit_codes("Ignore", "In", 1), exit_codes("FailJob", "In", 7)],
+            ended_pod(7),
+            "FailJob",
+            "Container main for pod default/p failed with exit code 7 matching FailJob rule at index 1",
+        ),
+        (
+            [{"action": "FailJob", "onPodConditions": [{"type": "Bad", "status": "True"}]}],
+            ended_pod(1, "Other", "Bad"),
+            "FailJob",
+            "Pod default/p has condition Bad matching FailJob rule at index 0",
+        ),
+    ],
+)
+def test_policies_for_failed_pods(rules: list[Object], pod: Object, action: str, message: str | None) -> None:
+    found, text = policy_action({"rules": rules}, pod)
+    assert found == action and (message is None or text == message)
+    assert policy_action(None, pod) == ("Count", "")
 
 
 @pytest.mark.parametrize("stop", [2, 3, 4, 6, 9, 14])
