@@ -60,6 +60,7 @@ async def test_metrics_are_served_while_a_pod_has_an_annotation() -> None:
 
 async def test_custom_kind_takes_precedence() -> None:
     async with served(controllers=SIMULATED) as api:
+        (await api.ask("POST", NODES, {"metadata": {"name": "n"}})).expect(201)
         await run_pod(api, "busy", **{"sim/cpu": "1"})
         assert (await api.ask("GET", f"{METRICS}/pods")).expect(200)["items"]
         await api.ask(
