@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from rewound.actors.access.remote.slots import Slots
 from rewound.actors.admission.request import AdmissionRequest, Reinvocation
-from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.errors import Cause, Forbidden, Resource
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 
@@ -132,9 +132,9 @@ class AsyncPlugin(Plugin):
         raise NotImplementedError
 
 
-def forbidden(request: AdmissionRequest, why: str) -> Forbidden:
+def forbidden(request: AdmissionRequest, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
     """Names the object; a create whose name is not generated yet shows its generateName."""
-    return Forbidden(request.definition.resource, request.name or _name_in(request), why)
+    return Forbidden(request.definition.resource, request.name or _name_in(request), why, causes)
 
 
 def _name_in(request: AdmissionRequest) -> str:

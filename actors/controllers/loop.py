@@ -75,6 +75,10 @@ class Loop(Generic[K]):
     def name(self) -> str:
         return self._controller.name
 
+    @property
+    def controller(self) -> Controller[K]:
+        return self._controller
+
     def statistics(self) -> tuple[LoopStatistics, WorkQueueStatistics]:
         return self._statistics, self._controller.queue.statistics()
 

@@ -44,6 +44,7 @@ from rewound.actors.nodes.stages import Stage, StageFollower, StagePatch, change
 from rewound.actors.nodes.templates import TemplateError
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.pods import node_of
 
 NAME: Final = "simulated-nodes"
 RENEW_SECONDS: Final = 10.0  # at most: four times within the grace period of the node lifecycle controller
@@ -85,10 +86,10 @@ class SimulatedNodes(WorkloadController):
         self._missing = {f"node-{number}" for number in range(count or 0)}  # those to be created
         self._node_objects = self.keyed_by("nodes")
         self._pods = parts.cache.collection("pods")
-        self._by_node = self._pods.index(_node_name)
+        self._by_node = self._pods.index(node_of)
         self._pods.listen(self._pod_changed)
         catalog = parts.context.registry.current
-        self._leases = catalog.storage(f"leases.{self.names.group('coordination')}")
+        self._leases = parts.cache.collection(f"leases.{self.names.group('coordination')}")
         self._custom_kinds = catalog.storage(definition_type(self.names))
         self._nodes: dict[str, SimulatedNode] = {}
         self._groups: list[set[str]] = []
@@ -209,13 +210,13 @@ class SimulatedNodes(WorkloadController):
 
     async def _renew_lease(self, known: SimulatedNode) -> None:
         namespace, text = self.names.node_lease_namespace, micros_text(self.now())
-        try:
-            await known.client.patch(self._leases, namespace, known.name, {"spec": {"renewTime": text}})
-        except NotFound:
-            node = self._node_objects.get("", known.name)
-            if node is not None:
-                lease = self._leases.schema.decode_object(new_lease(node, text)).object
-                await known.client.create(self._leases, namespace, lease)
+        definition, lease = self._leases.definition, self._leases.get(namespace, known.name)
+        if lease is not None:
+            renewed = {**lease, "spec": {**lease["spec"], "renewTime": text}}
+            await known.client.replace(definition, renewed)
+        elif (node := self._node_objects.get("", known.name)) is not None:
+            new = definition.schema.decode_object(new_lease(node, text)).object
+            await known.client.create(definition, namespace, new)
 
     # Pods.
 
@@ -433,8 +434,3 @@ class Addresses:
         while True:
             for number in range(self._first, self._last + 1):
                 yield str(IPv4Address(number))
-
-
-def _node_name(pod: Object) -> tuple[str, ...]:
-    name = pod["spec"].get("nodeName")
-    return (name,) if name else ()

@@ -128,6 +128,7 @@ class Cluster:
         self.layout = 0
         self.changes: list[str] = []
         self.affine_pods = self.repelling_pods = 0
+        self.priorities: Counter[int] = Counter()  # of the pods that run
         self._zones: dict[str, dict[str, None]] = {}  # the nodes of each zone
         self._order: list[NodeState] | None = []
         self._placed: dict[str, str] = {}  # the node of each pod
@@ -184,7 +185,7 @@ class Cluster:
         if self._placed.get(pod.uid) is not None:
             self.remove_pod(pod.uid)
         self._placed[pod.uid] = node
-        self._count_affinity(pod, 1)
+        self._count_pod(pod, 1)
         state = self.nodes.get(node)
         if state is None:
             self._homeless.setdefault(node, {})[pod.uid] = pod
@@ -207,11 +208,11 @@ class Cluster:
         state = self.nodes.get(node)
         if state is None:
             waiting = self._homeless[node]
-            self._count_affinity(waiting.pop(uid), -1)
+            self._count_pod(waiting.pop(uid), -1)
             if not waiting:
                 del self._homeless[node]
         else:
-            self._count_affinity(state.remove(uid), -1)
+            self._count_pod(state.remove(uid), -1)
             self._changed(node)
 
     def _add_node(self, state: NodeState) -> None:
@@ -234,7 +235,12 @@ class Cluster:
         if not names:
             del self._zones[zone]
 
-    def _count_affinity(self, pod: PodFacts, sign: int) -> None:
+    def has_lower(self, priority: int) -> bool:
+        """Whether any pod has a lower priority than this."""
+        return any(number and one < priority for one, number in self.priorities.items())
+
+    def _count_pod(self, pod: PodFacts, sign: int) -> None:
+        self.priorities[pod.priority] += sign
         before = bool(self.affine_pods), bool(self.repelling_pods)
         self.affine_pods += sign * pod.shape.has_affinity
         self.repelling_pods += sign * bool(pod.shape.required_anti_affinity)

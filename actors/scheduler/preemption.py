@@ -97,6 +97,9 @@ class Preemption:
                 promising.append(node)
         if evaluation is None or not promising:
             return []
+        if not self._cluster.has_lower(pod.priority):
+            failures.update((node.name, _NO_VICTIMS) for node in promising)
+            return []
         enough = max(len(promising) * profile.least_candidates_percent // 100, profile.least_candidates)
         offset = self._random.randrange(len(promising))
         budgets = [_Budget(one) for one in self._budgets()]

@@ -58,6 +58,7 @@ class SchedulingQueue:
         self._active: list[tuple[int, float, int, QueuedPod]] = []
         self._due: list[tuple[float, int, QueuedPod]] = []
         self._unschedulable: dict[Key, QueuedPod] = {}
+        self._seeking: dict[Key, QueuedPod] = {}  # those of them that have to be near other pods
         self._number = self._cycle = 0
         self._moved_in = -1  # the cycle of the last change that may help
         self._nominated: dict[str, dict[str, PodFacts]] = {}  # by node and uid
@@ -135,24 +136,29 @@ class SchedulingQueue:
         else:
             queued.state = _UNSCHEDULABLE
             self._unschedulable[queued.key] = queued
+            if queued.facts.shape.required_affinity:
+                self._seeking[queued.key] = queued
             self._schedule(queued)
         if queued.facts.uid not in self._nominations:
             self.nominate(queued.facts, _nominated_node(queued.facts.pod))
 
-    def move(self, change: str, check: Check | None = None) -> None:
-        """Try the unschedulable pods again that this change may help."""
-        self._move(change, [one for one in self._unschedulable.values() if check is None or check(one.facts)])
+    def move(self, change: str, check: Check | None = None) -> bool:
+        """Try the unschedulable pods again that this change may help; returns whether there are any."""
+        return self._move(
+            change, [one for one in self._unschedulable.values() if check is None or check(one.facts)]
+        )
 
-    def move_if_near(self, change: str, selects: Check) -> None:
+    def move_if_near(self, change: str, selects: Check) -> bool:
         """The same for a pod that runs: it helps those whose affinity it satisfies."""
-        self._move(change, [one for one in self._unschedulable.values() if selects(one.facts)])
+        return self._move(change, [one for one in self._seeking.values() if selects(one.facts)])
 
-    def _move(self, change: str, pods: Iterable[QueuedPod]) -> None:
+    def _move(self, change: str, pods: Iterable[QueuedPod]) -> bool:
         helped = self._wakes.get(change, ())
-        for queued in pods:
-            if not queued.plugins or not queued.plugins.isdisjoint(helped):
-                self._retry(queued)
+        chosen = [one for one in pods if not one.plugins or not one.plugins.isdisjoint(helped)]
+        for queued in chosen:
+            self._retry(queued)
         self._moved_in = self._cycle
+        return bool(chosen)
 
     def _retry(self, queued: QueuedPod) -> None:
         self._leave(queued)
@@ -192,6 +198,7 @@ class SchedulingQueue:
 
     def _leave(self, queued: QueuedPod) -> None:
         self._unschedulable.pop(queued.key, None)
+        self._seeking.pop(queued.key, None)
 
     def nominate(self, facts: PodFacts, node: str) -> None:
         """The pod is to run on this node, once others are gone; "": on none."""

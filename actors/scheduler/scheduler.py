@@ -11,7 +11,8 @@ After a restart everything is found again in the objects: pods without a node wa
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -103,6 +104,14 @@ class Failed:
     explanation: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SchedulerStatistics:
+    attempts: Mapping[tuple[str, str], int]  # by result and profile
+    pending: Mapping[str, int]  # pods in each part of the queue
+    preemption_attempts: int
+    victims: int
+
+
 class Scheduler:
     name = "scheduler"
     observed_types: frozenset[int] = frozenset()  # the cache reports changes
@@ -146,9 +155,11 @@ class Scheduler:
             (drivers, CSI_DRIVER_ADD, CSI_DRIVER_UPDATE),
             (capacities, CAPACITY_ADD, CAPACITY_UPDATE),
         )
+        self._attempts: Counter[tuple[str, str]] = Counter()
+        self._preemption_attempts = self._victims = 0
         self._work: dict[Key, list[Binding | Failed]] = {}
         self._waiting_for_volumes: set[Key] = set()
-        self._is_ready = False
+        self._is_ready = self._pauses = False
         self._begin()
         self._listen()
 
@@ -176,6 +187,11 @@ class Scheduler:
             collection.listen(self._selector_changed)
         for collection, added, updated in self._storage:
             collection.listen(partial(self._storage_changed, added, updated))
+
+    def statistics(self) -> SchedulerStatistics:
+        return SchedulerStatistics(
+            self._attempts, self._pending.counts(), self._preemption_attempts, self._victims
+        )
 
     # --- the loop
 
@@ -208,11 +224,17 @@ class Scheduler:
                 return  # a change of its volumes adds the key again
             del decisions[0]
         self._work.pop(key, None)
-        self.queue.add(PASS)
+        if self._pauses:
+            self.queue.add(PASS)
 
     async def _pass(self) -> None:
+        """Decide about all active pods; pauses while too many decisions are not written yet."""
         turn = Turn()
-        while len(self._work) - len(self._waiting_for_volumes) < MAX_IN_FLIGHT:
+        self._pauses = False
+        while True:
+            if len(self._work) - len(self._waiting_for_volumes) >= MAX_IN_FLIGHT:
+                self._pauses = True
+                break
             queued = self._pending.pop()
             if queued is None:
                 break
@@ -263,6 +285,8 @@ class Scheduler:
             nominated = self._nominated_for(pod) or (lambda _: ())
             outcome = self._preemption.attempt(profile, pod, evaluation, diagnosis, nominated)
             diagnosis.after = outcome.message
+            self._preemption_attempts += 1
+            self._victims += len(outcome.victims)
         self._failed(queued, diagnosis.message(), "Unschedulable", outcome, diagnosis.plugins)
 
     def _failed(
@@ -272,6 +296,7 @@ class Scheduler:
         if outcome.nominate is not None:
             self._pending.nominate(queued.facts, outcome.nominate)
         profile = self._configuration.profiles[queued.facts.spec["schedulerName"]]
+        self._attempts["unschedulable" if reason == "Unschedulable" else "error", profile.name] += 1
         explanation = self._explanation(profile, queued.facts)
         self._add_work(queued, Failed(queued, message, reason, outcome, explanation))
 
@@ -327,6 +352,7 @@ class Scheduler:
             self._forget(decision, f"binding rejected: {refused}")
             return True
         self._release(decision)
+        self._attempts["scheduled", pod.spec["schedulerName"]] += 1
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._event(pod, "Normal", "Scheduled", text, "Binding")
         return True
@@ -370,6 +396,7 @@ class Scheduler:
         if stored is not None:
             queued.facts = self._cluster.shapes.facts(stored)
             self._failed(queued, message, "SchedulerError", Outcome(nominate=""), frozenset())
+        self.queue.add(PASS)
 
     async def _report(self, decision: Failed) -> None:
         pod, outcome = decision.queued.facts, decision.outcome
@@ -498,15 +525,15 @@ class Scheduler:
 
     def _wake_near(self, change: str, pod: Object) -> None:
         """Pods that want to be near others may have found them."""
-        facts = self._cluster.shapes.facts(pod)
-        namespace_labels = self._namespace_labels.get(facts.namespace, {})
+        namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels", {})
+        namespace_labels = self._namespace_labels.get(namespace, {})
 
         def selects(other: PodFacts) -> bool:
             terms = other.shape.required_affinity
-            return any(one.matches(facts.namespace, facts.labels, namespace_labels) for one in terms)
+            return any(one.matches(namespace, labels, namespace_labels) for one in terms)
 
-        self._pending.move_if_near(change, selects)
-        self.queue.add(PASS)
+        if self._pending.move_if_near(change, selects):
+            self.queue.add(PASS)
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if not self._is_ready:
@@ -545,8 +572,8 @@ class Scheduler:
                 self.queue.add(key)
 
     def _move(self, change: str, check: partial[bool] | None = None) -> None:
-        self._pending.move(change, check)
-        self.queue.add(PASS)
+        if self._pending.move(change, check):
+            self.queue.add(PASS)
 
 
 def _placement(pod: Object | None) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Final, NamedTuple
 
-from rewound.actors.errors import Conflict, NotFound, RequestError
+from rewound.actors.errors import Conflict, NoSuchResource, NotFound, RequestError
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import User
 from rewound.actors.kinds.declaration.definition import Definition
@@ -252,9 +252,7 @@ class HorizontalPodAutoscalers(WorkloadController):
         name = reference["name"]
         subresource = definition.subresource("scale")
         if subresource is None or subresource.view is None or subresource.view.storage.conversion is None:
-            raise _NoScale(
-                f"the server could not find the requested resource (get {definition.plural} {name})"
-            )
+            raise _NoScale(NoSuchResource.message)
         with self._journal.read() as view:
             row = view.get(self._journal.type_id(definition.type_name), namespace, name)
         if row is None:

@@ -21,7 +21,8 @@ from rewound.actors.workloads.node_lifecycle import NodeLifecycle
 from rewound.actors.workloads.replicasets import ReplicaSets, ReplicationControllers
 from rewound.actors.workloads.statefulsets import StatefulSets
 from rewound.actors.workloads.ttl import FinishedJobs, NodeTTLs
-from rewound.actors.workloads.volumes import VolumeBinder, VolumeExpander
+from rewound.actors.workloads.volume_expansion import VolumeExpander
+from rewound.actors.workloads.volumes import VolumeBinder
 
 Task = tuple[str, Callable[[], Awaitable[None]]]
 Build = Callable[[Parts], Controller[Any]]

@@ -75,6 +75,7 @@ class CachedType:
         self._by_namespace = Index(lambda stored: (stored["metadata"].get("namespace", ""),))
         self._by_controller = Index(_controller_uid)
         self._indexes = [self._by_namespace, self._by_controller]
+        self._by_function: dict[Callable[[Object], Iterable[Hashable]], Index] = {}
         self._listeners: list[Listener] = []
 
     def get(self, namespace: str, name: str) -> Object | None:
@@ -102,12 +103,14 @@ class CachedType:
         self._listeners.append(listener)
 
     def index(self, keys_of: Callable[[Object], Iterable[Hashable]]) -> Index:
-        """A further index. `keys_of` finds the keys of an object, each once."""
-        added = Index(keys_of)
-        for position, stored in self._objects.items():
-            added.replace(position, None, stored)
-        self._indexes.append(added)
-        return added
+        """The index by a function, which finds the keys of an object, each once; all who pass it share one."""
+        found = self._by_function.get(keys_of)
+        if found is None:
+            found = self._by_function[keys_of] = Index(keys_of)
+            for position, stored in self._objects.items():
+                found.replace(position, None, stored)
+            self._indexes.append(found)
+        return found
 
     def take(self, event: Event) -> None:
         """Take over a committed change, and tell the listeners."""

@@ -49,9 +49,9 @@ from rewound.actors.workloads.template_hash import template_hash
 _GENERATION_LABEL: Final = "pod-template-generation"
 _BURST: Final = 250  # pods that one pass creates or deletes at most
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 900.0  # seconds until a failed pod is replaced again
-# While so many pods of a set change, it is looked at this often, in seconds: each time, all its nodes are.
+# While the pods of a large set change, it is looked at once in this many seconds for each pod: each time, all are.
 _MANY: Final = 200
-_EVERY: Final = 0.1
+_EVERY: Final = 0.0005
 _COUNTS: Final = (
     "desiredNumberScheduled",
     "currentNumberScheduled",
@@ -178,11 +178,12 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One state of a set: its nodes in order, its pods by node, and which pods are of its current template."""
+    """One state of a set: all nodes in order, its pods by node, and which pods are of its current template."""
 
     owner: Object
-    placement: Placement
-    nodes: Sequence[Object]
+    places: Mapping[
+        str, tuple[bool, bool]
+    ]  # of each node whether a pod should run there, and whether one may stay
     pods: Mapping[str, Sequence[Object]]
     hash: str
     generation: str | None  # of the template
@@ -208,7 +209,7 @@ class View:
     @property
     def wanted(self) -> list[str]:
         """The nodes that should run a pod."""
-        return [node["metadata"]["name"] for node in self.nodes if self.placement.of(node)[0]]
+        return [name for name, (should_run, _) in self.places.items() if should_run]
 
     def limit(self, part: str, count: int) -> int:
         """maxSurge or maxUnavailable, of this number of nodes."""
@@ -228,12 +229,8 @@ def manage(view: View, wait_for: Callable[[str], float]) -> Work:
     """
     work = Work()
     surges = view.limit("maxSurge", 1) > 0
-    existing = set()
-    for node in view.nodes:
-        name = node["metadata"]["name"]
-        existing.add(name)
+    for name, (should_run, may_stay) in view.places.items():
         pods = view.pods.get(name)
-        should_run, may_stay = view.placement.of(node)
         if should_run and pods is None:
             work.nodes.append(name)
         elif may_stay:
@@ -245,7 +242,7 @@ def manage(view: View, wait_for: Callable[[str], float]) -> Work:
         else:
             work.pods += [pod for pod in pods or () if not is_terminating(pod)]
     for name, pods in view.pods.items():
-        if name not in existing:
+        if name not in view.places:
             # Nobody else would delete them: they never run.
             work.pods += [pod for pod in pods if not pod["spec"].get("nodeName")]
     return work
@@ -255,7 +252,7 @@ def _without_failed(
     work: Work, node: str, pods: Sequence[Object], wait_for: Callable[[str], float]
 ) -> list[Object]:
     """The pods that neither fail nor end, oldest first; those that have failed become work."""
-    running = []
+    running: list[Object] = []
     for pod in pods:
         if is_terminating(pod):
             continue
@@ -266,7 +263,7 @@ def _without_failed(
         else:
             work.failed.append((node, pod))
             work.pods.append(pod)
-    return sorted(running, key=_oldest_first)
+    return sorted(running, key=_oldest_first) if len(running) > 1 else running
 
 
 def _surplus_of_surge(view: View, running: Sequence[Object]) -> list[Object]:
@@ -281,6 +278,8 @@ def _surplus_of_surge(view: View, running: Sequence[Object]) -> list[Object]:
 
 def roll_out(view: View) -> Work:
     """The next step of a rolling update."""
+    if all(view.is_updated(pod) for pods in view.pods.values() for pod in pods):
+        return Work()
     wanted = view.wanted
     surge, unavailable = view.limit("maxSurge", len(wanted)), view.limit("maxUnavailable", len(wanted))
     if wanted and not surge and not unavailable:
@@ -353,16 +352,16 @@ def _surge(view: View, nodes: Iterable[str], wanted: set[str], limit: int) -> Wo
 def counts_of(view: View) -> Object:
     """The counts of the status; of two pods on a node, the older one counts."""
     counts = dict.fromkeys(_COUNTS, 0)
-    for node in view.nodes:
-        pods = view.pods.get(node["metadata"]["name"])
-        if not view.placement.of(node)[0]:
+    for name, (should_run, _) in view.places.items():
+        pods = view.pods.get(name)
+        if not should_run:
             counts["numberMisscheduled"] += bool(pods)
             continue
         counts["desiredNumberScheduled"] += 1
         if not pods:
             continue
         counts["currentNumberScheduled"] += 1
-        pod = min(pods, key=_oldest_first)
+        pod = min(pods, key=_oldest_first) if len(pods) > 1 else pods[0]
         counts["numberReady"] += is_ready(pod)
         counts["numberAvailable"] += view.is_available(pod)
         counts["updatedNumberScheduled"] += view.is_updated(pod)
@@ -377,6 +376,7 @@ class _Known:
     uid: str
     generation: int
     placement: Placement
+    places: dict[str, tuple[bool, bool]]  # of each node
     backoff: Backoff = field(default_factory=Backoff)
     observed: int = 0  # the generation that `backoff` belongs to
     passed: float = -1.0  # when it was looked at
@@ -400,23 +400,27 @@ class DaemonSets(WorkloadController):
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and _placed_by(old) == _placed_by(new):
             return
+        node = new if new is not None else old
+        assert node is not None
+        name = node["metadata"]["name"]
         for owner in self._sets:
-            placement = self._remember(owner).placement
-            before = placement.of(old) if old is not None else (False, False)
-            after = placement.of(new) if new is not None else (False, False)
-            if before != after:
+            known = self._remember(owner)
+            before = known.places.get(name, (False, False))
+            if new is None:
+                known.places.pop(name, None)
+            else:
+                known.places[name] = known.placement.of(new)
+            if before != known.places.get(name, (False, False)):
                 self.queue.add(key_of(owner))
 
     def _remember(self, owner: Object) -> _Known:
         key, metadata = key_of(owner), owner["metadata"]
         uid, generation = metadata["uid"], metadata.get("generation", 0)
         known = self._known.get(key)
-        if known is None or known.uid != uid:
-            known = _Known(uid, generation, Placement(self.names, owner["spec"]["template"]))
-            self._known[key] = known
-        elif known.generation != generation:
-            known.generation = generation
-            known.placement = Placement(self.names, owner["spec"]["template"])
+        if known is None or known.uid != uid or known.generation != generation:
+            placement = Placement(self.names, owner["spec"]["template"])
+            places = {node["metadata"]["name"]: placement.of(node) for node in self._nodes}
+            known = self._known[key] = _Known(uid, generation, placement, places)
         observed = owner["status"].get("observedGeneration", 0)
         if known.observed != observed:
             known.observed, known.backoff = observed, Backoff()
@@ -438,43 +442,65 @@ class DaemonSets(WorkloadController):
         if revised is None:
             return
         hashed, old = revised
-        await self._pod_claims.claim(owner, owner["spec"]["selector"])
-        view = self._view(owner, hashed)
+        view = await self._claimed(owner, hashed)
         if view is None:
             return
-        failure = await self._move(view, old)
-        await self._write_status(owner, hashed)
+        work = self._work(view)
+        failure = await self._carry_out(view, work)
+        if failure is None:
+            await self._forget_revisions(view, old)
+        if work or failure is not None:
+            view = self._view(owner, hashed)[0]
+        if view is not None:
+            await self._write_status(view)
         if failure is not None:
             raise failure
 
     def _is_too_early(self, key: Key, owner: Object) -> bool:
-        """While many pods change, one after the other, a set is looked at a few times a second."""
+        """While many pods change, one after the other, a set is looked at now and then."""
         known, now = self._remember(owner), trio.current_time()
-        if len(self._pods.controlled_by(known.uid)) >= _MANY and now < known.passed + _EVERY:
-            self.queue.add_after(key, known.passed + _EVERY - now)
+        count = len(self._pods.controlled_by(known.uid))
+        due = known.passed + count * _EVERY
+        if count >= _MANY and now < due:
+            self.queue.add_after(key, due - now)
             return True
         known.passed = now
         return False
 
-    def _view(self, owner: Object, hashed: str) -> View | None:
-        """The state now; None: the set has changed, and its key was added again."""
+    async def _claimed(self, owner: Object, hashed: str) -> View | None:
+        """The state now, when pods that match are adopted and those that do not are released."""
+        view, unmatched = self._view(owner, hashed)
+        orphans = [
+            pod
+            for pod in self._pods.uncontrolled(owner["metadata"]["namespace"])
+            if _is_selected(owner, pod) and not is_terminating(pod)
+        ]
+        if unmatched or orphans:
+            await self._pod_claims.exchange(owner, orphans, unmatched)
+            view, _ = self._view(owner, hashed)
+        return view
+
+    def _view(self, owner: Object, hashed: str) -> tuple[View | None, list[Object]]:
+        """The state now, and pods of the set that it no longer selects.
+
+        None: the set has changed, and its key was added again.
+        """
         current = self._sets.get(*key_of(owner))
         if current is None or current["metadata"]["generation"] != owner["metadata"]["generation"]:
-            return None
+            return None, []
         pods: dict[str, list[Object]] = {}
+        unmatched = []
         for pod in self._pods.controlled_by(owner["metadata"]["uid"]):
-            if label_selector_matches(owner["spec"]["selector"], pod["metadata"].get("labels") or {}):
-                node = target_node(pod)
-                if node is not None:
-                    pods.setdefault(node, []).append(pod)
-        placement = self._remember(current).placement
-        generation = template_generation(current)
-        return View(current, placement, tuple(self._nodes), pods, hashed, generation, self.now())
+            if not _is_selected(owner, pod):
+                unmatched.append(pod)
+            elif (node := target_node(pod)) is not None:
+                pods.setdefault(node, []).append(pod)
+        places = self._remember(current).places
+        return View(current, places, pods, hashed, template_generation(current), self.now()), unmatched
 
     # Pods
 
-    async def _move(self, view: View, old: Sequence[Object]) -> RequestError | None:
-        """Create and delete pods, and revisions that none of them uses."""
+    def _work(self, view: View) -> Work:
         backoff = self._remember(view.owner).backoff
         work = manage(view, partial(backoff.remaining, now=view.now / 1_000_000))
         if work.due is not None:
@@ -484,11 +510,8 @@ class DaemonSets(WorkloadController):
             message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
             self._event(view.owner, "FailedDaemonPod", message)
         if not work and view.owner["spec"]["updateStrategy"].get("type") == "RollingUpdate":
-            work = roll_out(view)
-        failure = await self._carry_out(view, work)
-        if failure is None:
-            await self._forget_revisions(view, old)
-        return failure
+            return roll_out(view)
+        return work
 
     async def _carry_out(self, view: View, work: Work) -> RequestError | None:
         errors: list[RequestError] = []
@@ -514,15 +537,12 @@ class DaemonSets(WorkloadController):
             for node in nodes
         ]
 
-    async def _write_status(self, owner: Object, hashed: str) -> None:
-        view = self._view(owner, hashed)
-        if view is None:
-            return
+    async def _write_status(self, view: View) -> None:
         due = view.next_available()
         if due is not None:
-            self.queue.add_after(key_of(owner), due)
+            self.queue.add_after(key_of(view.owner), due)
         counts = counts_of(view)
-        status, generation = view.owner["status"], owner["metadata"]["generation"]
+        status, generation = view.owner["status"], view.owner["metadata"]["generation"]
         is_known = status.get("observedGeneration", 0) >= generation
         if is_known and all(status.get(part, 0) == number for part, number in counts.items()):
             return
@@ -608,6 +628,10 @@ class DaemonSets(WorkloadController):
         unused = [one for one in old if one["metadata"]["labels"][REVISION_LABEL] not in used]
         for one in unused[:surplus]:
             await self.client.delete(self._revisions.definition, *key_of(one), DeleteOptions())
+
+
+def _is_selected(owner: Object, pod: Object) -> bool:
+    return label_selector_matches(owner["spec"]["selector"], pod["metadata"].get("labels") or {})
 
 
 def _placed_by(node: Object) -> tuple[object, object]:

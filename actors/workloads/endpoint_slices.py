@@ -21,7 +21,7 @@ from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
-from rewound.actors.workloads.pods import is_ready, is_terminating
+from rewound.actors.workloads.pods import is_ready, is_terminating, node_of
 from rewound.actors.workloads.service_pods import (
     Ports,
     ServicePorts,
@@ -381,6 +381,7 @@ class EndpointSlices(WorkloadController):
         self._services = self.keyed_by("services")
         self._pods = self.cache.collection("pods")
         self._pods.listen(self._pod_changed)
+        self._pods_on = self._pods.index(node_of)
         self._nodes = self.cache.collection("nodes")
         self._nodes.listen(self._node_changed)
         self._slices = self.cache.collection(str(Resource(self.names.group("discovery"), "endpointslices")))
@@ -418,9 +419,8 @@ class EndpointSlices(WorkloadController):
         for key in self._waiting.pop(name, ()) if new is not None else ():
             self.queue.add(key)
         if before is None or after is None or before[0] != after[0]:
-            for pod in self._pods if old is not None else ():
-                if pod["spec"].get("nodeName") == name:
-                    self._pod_changed(None, pod)
+            for pod in self._pods_on.get(name) if old is not None else ():
+                self._pod_changed(None, pod)
         for key, _ in [
             one for one, hints in self._hints.items() if is_overloaded(hints, self._current_shares())
         ]:

@@ -22,9 +22,8 @@ from rewound.actors.workloads.pods import is_ready
 from rewound.actors.workloads.service_pods import (
     ServicePorts,
     TriggerTimes,
-    addresses_in,
     affected_services,
-    families_of,
+    first_address,
     has_address,
     hostname_in,
     in_ending_namespace,
@@ -44,17 +43,17 @@ _Address = tuple[Object, bool]  # and whether it is ready
 
 def subsets_of(service: Object, pods: Iterable[Object]) -> list[Object]:
     """The addresses of the pods by the ports that they offer, in canonical form, however many there are."""
-    family, unready = families_of(service)[0], publishes_unready(service)
+    unready = publishes_unready(service)
     portless = is_headless(service) and not service["spec"].get("ports")
     ports = ServicePorts(service)
     addresses: list[_Address] = []
     offered: dict[tuple[tuple[str, Any], ...], list[int]] = {}  # by port: positions in `addresses`
     for pod in pods:
-        found = addresses_in(pod, family) if may_serve(pod, terminating=unready) else []
-        if not found:
+        ip = first_address(service, pod) if may_serve(pod, terminating=unready) else ""
+        if not ip:
             continue
         position = len(addresses)
-        addresses.append((_address(service, pod, found[0]), unready or is_ready(pod)))
+        addresses.append((_address(service, pod, ip), unready or is_ready(pod)))
         for port in ((),) if portless else ports.of(pod):
             offered.setdefault(port, []).append(position)
     together: dict[tuple[int, ...], list[Object]] = {}  # by positions: the ports that exactly these offer

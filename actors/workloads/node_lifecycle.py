@@ -26,7 +26,7 @@ from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.node_zones import Change, Count, Zones
-from rewound.actors.workloads.pods import condition_of, copied, is_ready
+from rewound.actors.workloads.pods import condition_of, copied, is_ready, node_of
 from rewound.actors.workloads.recorder import Recorder
 from rewound.actors.workloads.taint_eviction import Evictions, no_execute_taints
 from rewound.journal.records import Event
@@ -85,7 +85,7 @@ class NodeLifecycle(WorkloadController):
         self._journal = parts.context.journal
         self._leases = self._journal.type_id(f"leases.{self.names.group('coordination')}")
         self.observed_types = frozenset({self._leases})
-        self._pods_of = self._pods.index(_node_of)
+        self._pods_of = self._pods.index(node_of)
         self._health: dict[str, _Health] = {}
         self._known: dict[str, Object] = {}  # nodes whose registration was reported
         self._changed: dict[str, None] = {}  # since the last look at all
@@ -472,11 +472,6 @@ class NodeLifecycle(WorkloadController):
     def _report(self, node: Object, reason: str, message: str) -> None:
         about = {"metadata": {part: node["metadata"][part] for part in ("name", "uid")}}
         self.recorder.event(self._nodes.definition, about, "Normal", reason, message)
-
-
-def _node_of(pod: Object) -> tuple[str, ...]:
-    name = pod["spec"].get("nodeName")
-    return (name,) if name else ()
 
 
 def _heartbeat(ready: Object | None) -> tuple[bool, str]:

@@ -43,6 +43,12 @@ def is_active(pod: Object) -> bool:
     return not is_finished(pod) and not is_terminating(pod)
 
 
+def node_of(pod: Object) -> tuple[str, ...]:
+    """The node that a pod is bound to, for an index."""
+    name = pod["spec"].get("nodeName")
+    return (name,) if name else ()
+
+
 def condition_of(stored: Object, condition_type: str) -> Object | None:
     conditions: Iterable[Object] = stored["status"].get("conditions") or ()
     return next((one for one in conditions if one["type"] == condition_type), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from functools import cmp_to_key
+from functools import cache, lru_cache, partial
 from typing import Final, NamedTuple
 
 import trio
@@ -32,7 +32,7 @@ from rewound.actors.workloads.pods import (
     pod_from_template,
 )
 
-BURST: Final = 500  # pods that one pass creates or deletes at most
+BURST: Final = 500  # pods that one pass creates, and after which one that deletes looks whether it still must
 # While so many pods become ready or go, one after the other, their number is written this often, in seconds.
 MANY: Final = 200
 REPORTS_EVERY: Final = 0.1
@@ -43,7 +43,8 @@ class _Counted(NamedTuple):
     """What one pod adds to the numbers of its owner."""
 
     is_labelled: bool  # has all labels of the template
-    ready_since: str | None
+    is_ready: bool
+    since: int | None  # when it became ready, in microseconds, if somebody knows
 
 
 class Members:
@@ -75,7 +76,7 @@ class Members:
         before = self._counted.pop(key, None)
         if before is not None:
             self.labelled -= before.is_labelled
-            self.ready -= before.ready_since is not None
+            self.ready -= before.is_ready
         self.unmatched.pop(key, None)
         if pod is None or not is_active(pod):
             return
@@ -83,19 +84,21 @@ class Members:
         if not label_selector_matches(self.selector, labels):
             self.unmatched[key] = pod
             return
-        counted = _Counted(self.template_labels.items() <= labels.items(), ready_since(pod))
-        self._counted[key] = counted
-        self.labelled += counted.is_labelled
-        self.ready += counted.ready_since is not None
+        since = ready_since(pod)
+        is_labelled, is_ready = self.template_labels.items() <= labels.items(), since is not None
+        self._counted[key] = _Counted(is_labelled, is_ready, _micros(since) if since else None)
+        self.labelled += is_labelled
+        self.ready += is_ready
 
     def available(self, min_ready_seconds: int, now: int) -> tuple[int, float | None]:
         """How many pods are available, and after how many seconds one more is."""
         if not min_ready_seconds:
             return self.ready, None
         available, next_one = 0, math.inf
-        for since in (one.ready_since for one in self._counted.values() if one.ready_since):
-            # Later than that by as much as a time has steps: so it is in v1.25.
-            left = micros_of(since) + min_ready_seconds * 1_000_000 + 1 - now
+        # Not at that time, but after it: so it is in v1.25.
+        needed = min_ready_seconds * 1_000_000 + 1 - now
+        for since in [one.since for one in self._counted.values() if one.since is not None]:
+            left = since + needed
             if left <= 0:
                 available += 1
             else:
@@ -206,7 +209,7 @@ class Replicas(WorkloadController):
         while (owner := self._owners.get(*key)) is not None and not is_terminating(owner):
             missing = owner["spec"]["replicas"] - self._members_of(owner).active
             if missing < 0:
-                return None if created else await self._delete(owner, min(-missing, BURST))
+                return None if created else await self._delete(owner, -missing)
             count = min(missing, batch, BURST - created)
             if count == 0:
                 return None
@@ -232,13 +235,22 @@ class Replicas(WorkloadController):
         self._report(owner, "Normal", "SuccessfulCreate", f"Created pod: {name_in(made)}")
 
     async def _delete(self, owner: Object, count: int) -> RequestError | None:
-        members = self._members_of(owner)
-        uid = owner["metadata"]["uid"]
+        members, key = self._members_of(owner), key_of(owner)
+        uid, wanted = owner["metadata"]["uid"], owner["spec"]["replicas"]
         pods = [one for one in self._pods.controlled_by(uid) if key_of(one) in members]
         if count < len(pods):
             pods = pods_to_delete(pods, self._on_nodes(owner), count, self.now(), self.names)
-        errors = await run_concurrently(self._delete_one, [(owner, one) for one in pods])
-        return _NotDeleted(errors[0]) if errors else None
+        while pods:
+            current = self._owners.get(*key)
+            if current is None or current["spec"]["replicas"] != wanted:
+                return None  # its change brings the next pass
+            count = min(self._members_of(current).active - wanted, BURST)
+            if count <= 0:
+                return None
+            chosen, pods = [(owner, one) for one in pods[:count]], pods[count:]
+            if errors := await run_concurrently(self._delete_one, chosen):
+                return _NotDeleted(errors[0])
+        return None
 
     async def _delete_one(self, of: tuple[Object, Object]) -> None:
         owner, pod = of
@@ -340,6 +352,9 @@ class _NotDeleted(RequestError):
         self.message = f"unable to delete pods: {error}"
 
 
+_micros: Final = lru_cache(maxsize=1024)(micros_of)  # pods become ready in the same seconds
+
+
 def ready_since(pod: Object) -> str | None:
     """When a pod became ready; None if it is not, "" if nobody knows."""
     ready = condition_of(pod, "Ready")
@@ -355,65 +370,44 @@ def pods_to_delete(
 
     First go pods without a node, then pending, then not ready ones, those with a lower cost by their annotation, on
     nodes with more pods of the same controller, ready for a shorter time, with more restarts, younger ones. Times
-    count by their logarithm: of about the same age, chance (the uid) decides.
+    count by their logarithm: of about the same age, chance (the uid) decides. Pods that are ready since the same second
+    stay together then: v1.25 compares them by their restarts and others by their uids, which is no order of all.
     """
     cost_key = names.key("pod-deletion-cost", "controller")
-    ranked = sorted((_Rank.of(pod, on_nodes, cost_key, now) for pod in pods), key=lambda one: one.first)
-    last = ranked[count - 1].first
-    # Which of those go that come before anyhow needs no comparison.
-    certain = [one.pod for one in ranked[:count] if one.first != last]
-    rest = [one for one in ranked if one.first == last]
-    rest.sort(key=cmp_to_key(_Rank.compare))
-    return certain + [one.pod for one in rest[: count - len(certain)]]
+    age = cache(partial(_age, now))
+    together: dict[str, str] = {}  # the lowest uid of the pods that are ready since a time
+    for pod in pods:
+        since, uid = ready_since(pod) or "", pod["metadata"]["uid"]
+        together[since] = min(together.get(since, uid), uid)
+
+    def rank(pod: Object) -> tuple[object, ...]:
+        metadata, status = pod["metadata"], pod["status"]
+        node = pod["spec"].get("nodeName", "")
+        since = ready_since(pod)
+        restarts = [one.get("restartCount", 0) for one in status.get("containerStatuses") or ()]
+        return (
+            bool(node),
+            _PHASES.get(status.get("phase", ""), 0),
+            since is not None,
+            _cost((metadata.get("annotations") or {}).get(cost_key)),
+            -on_nodes.get(node, 0),
+            age(since) if since else -1,
+            together[since or ""],
+            -max(restarts, default=0),
+            age(metadata["creationTimestamp"]),
+            metadata["uid"],
+        )
+
+    return sorted(pods, key=rank)[:count]
 
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-class _Rank(NamedTuple):
-    pod: Object
-    first: tuple[bool, int, bool, int, int]  # what can be compared at once
-    ready: tuple[str, int] | None  # since when it is ready, and the logarithm of how long
-    restarts: int
-    created: tuple[str, int]
-    uid: str
-
-    @classmethod
-    def of(cls, pod: Object, on_nodes: dict[str, int], cost_key: str, now: int) -> _Rank:
-        metadata, status = pod["metadata"], pod["status"]
-        node = pod["spec"].get("nodeName", "")
-        since = ready_since(pod)
-        cost = _cost((metadata.get("annotations") or {}).get(cost_key))
-        phase = _PHASES.get(status.get("phase", ""), 0)
-        restarts = [one.get("restartCount", 0) for one in status.get("containerStatuses") or ()]
-        return cls(
-            pod,
-            (bool(node), phase, since is not None, cost, -on_nodes.get(node, 0)),
-            None if since is None else _age(since, now),
-            max(restarts, default=0),
-            _age(metadata["creationTimestamp"], now),
-            metadata["uid"],
-        )
-
-    @staticmethod
-    def compare(one: _Rank, other: _Rank) -> int:
-        if one.ready is not None and other.ready is not None and one.ready[0] != other.ready[0]:
-            return one.ready[1] - other.ready[1] or _order(one.uid, other.uid)
-        if one.restarts != other.restarts:
-            return other.restarts - one.restarts
-        if one.created[0] != other.created[0]:
-            return one.created[1] - other.created[1] or _order(one.uid, other.uid)
-        return 0
-
-
-def _age(since: str, now: int) -> tuple[str, int]:
-    """The time, and the logarithm of the nanoseconds since then: -1 for one that is not over."""
-    passed = (now - micros_of(since)) * 1000 if since else 0
-    return since, int(math.log2(passed)) if passed > 0 else -1
-
-
-def _order(one: str, other: str) -> int:
-    return (one > other) - (one < other)
+def _age(now: int, since: str) -> int:
+    """The logarithm of the nanoseconds since a time: -1 for one that is not over."""
+    passed = (now - _micros(since)) * 1000
+    return int(math.log2(passed)) if passed > 0 else -1
 
 
 def _cost(text: str | None) -> int:

@@ -92,8 +92,15 @@ def addresses_in(pod: Object, family: str) -> list[str]:
 
 
 def families_of(service: Object) -> tuple[str, ...]:
-    """The first one is that of Endpoints."""
-    return tuple(service["spec"].get("ipFamilies") or (IPV4,))
+    """The address families of a Service. One that has none, such as an external name, gets both."""
+    return tuple(service["spec"].get("ipFamilies") or (IPV4, IPV6))
+
+
+def first_address(service: Object, pod: Object) -> str:
+    """The address of a pod in the first family of the Service, or of any if it has none; "" without one."""
+    families = service["spec"].get("ipFamilies")
+    found = addresses_in(pod, families[0]) if families else addresses_of(pod)
+    return found[0] if found else ""
 
 
 def is_headless(service: Object) -> bool:

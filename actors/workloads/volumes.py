@@ -11,13 +11,15 @@ external provisioners expect, and waits. No volume has content: reclaiming one d
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
-from rewound.actors.workloads.pods import copied, is_finished
+from rewound.actors.workloads.pods import copied, is_finished, is_terminating
 from rewound.actors.workloads.volume_matching import (
     WAITS,
     VolumeKeys,
@@ -28,9 +30,9 @@ from rewound.actors.workloads.volume_matching import (
     is_free_match,
     is_reserved_for,
     refusal,
-    requested,
     volume_modes_differ,
 )
+from rewound.journal.records import Event
 
 PROVISIONER: Final = (
     "sim"  # of the classes whose volumes this server provides, and the driver of these volumes
@@ -47,7 +49,13 @@ MIGRATED: Final = {
 }
 # Plugins that v1.25 has, and that cannot provision.
 _NOT_PROVISIONABLE: Final = ("csi", "local-volume", "nfs")
-_RECYCLABLE: Final = ("hostPath", "nfs")
+# Sources that can be recycled, with the seconds that v1.25 gives the pod which does it: at least, and for each Gi.
+_RECYCLABLE: Final = {"hostPath": (60, 30), "nfs": (300, 30)}
+_RECYCLER: Final = "recycler-for-"  # and the name of a volume: a pod in the namespace default
+_SCRUB: Final = (
+    'test -e /scrub && rm -rf /scrub/..?* /scrub/.[!.]* /scrub/*  && test -z "$(ls -A /scrub)" || exit 1'
+)
+_GI: Final = 2**30 * 10**9  # in the unit of capacities
 # Sources that the controller of v1.25 has a plugin for: none can be deleted without the storage behind it.
 _KNOWN_SOURCES: Final = frozenset(
     {
@@ -92,8 +100,10 @@ class VolumeBinder(WorkloadController):
         self._claims = self.keyed_by("persistentvolumeclaims")
         self._classes = self.cache.collection(f"storageclasses.{self.names.group('storage')}")
         self._nodes = self.cache.collection("nodes")
-        pods = self.cache.collection("pods")
-        self._pods_of_claim = pods.index(_claims_of_pod)
+        self._pods = self.cache.collection("pods")
+        self._pods_of_claim = self._pods.index(_claims_of_pod)
+        self._events = parts.context.journal.type_id("events")
+        self.observed_types = frozenset({self._events})
         self._reserved = self._volumes.index(_claim_of_volume)
         self._free = self._volumes.index(
             lambda volume: () if volume["spec"].get("claimRef") else (class_of(volume, keys),)
@@ -106,6 +116,7 @@ class VolumeBinder(WorkloadController):
         self._volumes.listen(self._volume_changed)
         self._claims.listen(self._claim_changed)
         self._classes.listen(self._class_changed)
+        self._pods.listen(self._pod_changed)
 
     async def catch_up(self) -> None:
         await super().catch_up()
@@ -149,6 +160,28 @@ class VolumeBinder(WorkloadController):
     def _class_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None:
             self._wake(new["metadata"]["name"])
+
+    def _pod_changed(self, old: Object | None, new: Object | None) -> None:
+        stored = new or old
+        assert stored is not None
+        namespace, name = key_of(stored)
+        if namespace == "default" and name.startswith(_RECYCLER):
+            self.queue.add(("", name.removeprefix(_RECYCLER)))
+
+    def observe(self, events: Sequence[Event]) -> None:
+        """Events about a pod that recycles a volume are reported about the volume too."""
+        for event in events:
+            if event.type_id != self._events or not event.name.startswith(_RECYCLER):
+                continue
+            if event.namespace == "default" and not event.previous and not event.removed:
+                self._report_recycler(decode(event.body))
+
+    def _report_recycler(self, told: Object) -> None:
+        name = told["involvedObject"].get("name", "").removeprefix(_RECYCLER)
+        volume = self._volumes.get("", name)
+        if volume is not None:
+            message = f"Recycler pod: {told.get('message', '')}"
+            self._report_volume(volume, told.get("type", "Normal"), "RecyclerPod", message)
 
     def _wake(self, class_name: str) -> None:
         for claim in self._unbound.get(class_name):
@@ -393,11 +426,29 @@ class VolumeBinder(WorkloadController):
             message = f"Volume is used by pods: {','.join(users)}"
             self._report_volume(volume, "Normal", "VolumeFailedRecycle", message)
             self.queue.add_after(key_of(volume), self._period)
-        elif not any(source in volume["spec"] for source in _RECYCLABLE):
+            return
+        source = next((one for one in _RECYCLABLE if one in volume["spec"]), None)
+        if source is None:
             await self._fail(volume, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
-        else:
+            return
+        pod = self._pods.get("default", _RECYCLER + volume["metadata"]["name"])
+        if pod is None:
+            definition = self._pods.definition
+            new = definition.schema.decode_object(_recycler(volume, source)).object
+            await self.client.create(definition, "default", new)
+        elif is_finished(pod) and not is_terminating(pod):
+            await self._end_recycling(volume, pod)
+
+    async def _end_recycling(self, volume: Object, pod: Object) -> None:
+        options = DeleteOptions(uid=pod["metadata"]["uid"])
+        await self.client.delete(self._pods.definition, *key_of(pod), options)
+        if pod["status"]["phase"] == "Succeeded":
             self._report_volume(volume, "Normal", "VolumeRecycled", "Volume recycled")
             await self._unbind(volume)
+            return
+        why = pod["status"].get("message") or "pod failed, pod.Status.Message unknown"
+        await self._fail(volume, "VolumeFailedRecycle", f"Recycle failed: failed to recycle volume: {why}")
+        self.queue.add_after(key_of(volume), self._period)
 
     async def _delete(self, volume: Object) -> None:
         if "deletionTimestamp" in volume["metadata"]:
@@ -579,31 +630,27 @@ class VolumeBinder(WorkloadController):
         self.recorder.event(self._volumes.definition, volume, event_type, reason, message)
 
 
-class VolumeExpander(WorkloadController):
-    """Lets the volumes that this server provides grow with their claims, as a driver and a node would."""
-
-    name, account, component = "persistentvolume-expander", "expand-controller", "volume_expand"
-
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
-        self._claims = self.keyed_by("persistentvolumeclaims")
-        self._volumes = self.cache.collection("persistentvolumes")
-
-    async def reconcile(self, key: Key) -> None:
-        claim = self._claims.get(*key)
-        if claim is None or claim["status"].get("phase") != "Bound":
-            return
-        volume = self._volumes.get("", claim["spec"].get("volumeName", ""))
-        if volume is None or (volume["spec"].get("csi") or {}).get("driver") != PROVISIONER:
-            return
-        size = claim["spec"]["resources"]["requests"]["storage"]
-        if capacity(volume) < requested(claim):
-            patch = {"spec": {"capacity": {"storage": size}}}
-            await self.client.patch(self._volumes.definition, *key_of(volume), patch)
-        held = claim["status"].get("capacity") or {}
-        if capacity({"spec": {"capacity": held}}) < requested(claim):
-            patch = {"status": {"capacity": {"storage": size}}}
-            await self.client.patch(self._claims.definition, *key, patch, subresource="status")
+def _recycler(volume: Object, source: str) -> Object:
+    """The pod that deletes what is on a volume."""
+    minimum, for_each = _RECYCLABLE[source]
+    described = {part: value for part, value in volume["spec"][source].items() if part != "type"}
+    return {
+        "metadata": {"name": _RECYCLER + volume["metadata"]["name"]},
+        "spec": {
+            "activeDeadlineSeconds": max(minimum, capacity(volume) // _GI * for_each),
+            "restartPolicy": "Never",
+            "volumes": [{"name": "vol", source: described}],
+            "containers": [
+                {
+                    "name": "pv-recycler",
+                    "image": "pv-recycler",
+                    "command": ["/bin/sh"],
+                    "args": ["-c", _SCRUB],
+                    "volumeMounts": [{"name": "vol", "mountPath": "/scrub"}],
+                }
+            ],
+        },
+    }
 
 
 def _annotate(stored: Object, key: str, value: str, *, replace: bool = True) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rewound.actors.admission.plugins.pod_security.plugins import PodSecurity
 from rewound.actors.admission.timings import BOUNDS as TIMING_BOUNDS
 from rewound.actors.admission.webhooks.validating import ValidatingAdmissionWebhook
 from rewound.actors.conversion.converter import BOUNDS as CONVERSION_BOUNDS
 from rewound.actors.store.committer import BOUNDS as WRITE_BOUNDS
-from rewound.gateway.ops.exposition import Distributions
+from rewound.gateway.ops.exposition import Distributions, Value
 from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.ops.request_series import summed
 from rewound.gateway.release import RELEASE, version_document
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rewound.actors.flowcontrol.seats import Level
     from rewound.actors.runtime.large_work import LargeWorkStatistics
     from rewound.actors.runtime.mailbox import MailboxStatistics
+    from rewound.actors.scheduler.scheduler import Scheduler, SchedulerStatistics
     from rewound.actors.store.committer import CommitterStatistics
     from rewound.actors.store.etcd.node import Node
     from rewound.gateway.audit.audit_log import AuditStatistics
@@ -70,6 +71,7 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
         meter_node(metrics, store.node)
     meter_writes(metrics, lambda: _write_durations(store))
     meter_controllers(metrics, lambda: {one.name: one.statistics()[1] for one in store.loops})
+    meter_scheduler(metrics, lambda: _scheduling(store))
     meter_journal(metrics, store.journal.statistics)
     meter_mailboxes(metrics, store.directory.statistics)
     meter_large_work(metrics, store.directory.large_work.statistics)
@@ -387,6 +389,48 @@ def meter_controllers(metrics: Metrics, read: Callable[[], Mapping[str, WorkQueu
         "Keys that a controller failed on, and tried again.",
         lambda: {name: now.failures for name, now in read().items()},
         "name",
+    )
+
+
+def _scheduling(store: Store) -> SchedulerStatistics | None:
+    for loop in store.loops:
+        if loop.name == "scheduler":
+            return cast("Scheduler", loop.controller).statistics()
+    return None
+
+
+def meter_scheduler(metrics: Metrics, read: Callable[[], SchedulerStatistics | None]) -> None:
+    """Nothing where no scheduler runs."""
+
+    def figures(part: Callable[[SchedulerStatistics], Value]) -> Callable[[], Value]:
+        def figure() -> Value:
+            now = read()
+            return {} if now is None else part(now)
+
+        return figure
+
+    metrics.counter(
+        "scheduler_schedule_attempts_total",
+        "Attempts to schedule pods, by result: scheduled, unschedulable (no node does) or error.",
+        figures(lambda now: now.attempts),
+        "result",
+        "profile",
+    )
+    metrics.gauge(
+        "scheduler_pending_pods",
+        "Pods that wait for a node, by the part of the queue: active, backoff or unschedulable.",
+        figures(lambda now: now.pending),
+        "queue",
+    )
+    metrics.counter(
+        "scheduler_preemption_attempts_total",
+        "Times that the scheduler looked for pods to preempt.",
+        figures(lambda now: now.preemption_attempts),
+    )
+    metrics.counter(
+        "scheduler_preemption_victims_total",
+        "Pods that were preempted.",
+        figures(lambda now: now.victims),
     )
 
 

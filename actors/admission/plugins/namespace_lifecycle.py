@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rewound.actors.admission.caches import Namespaces
-from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
 from rewound.actors.admission.request import CREATE, DELETE, AdmissionRequest
 from rewound.actors.errors import Cause, Forbidden, NotFound, Resource
 from rewound.actors.messages import Object
@@ -46,4 +46,4 @@ class NamespaceLifecycle(Plugin):
         why = f"unable to create new content in namespace {request.namespace} because it is being terminated"
         text = f"namespace {request.namespace} is being terminated"
         cause = Cause("NamespaceTerminating", text, "metadata.namespace")
-        raise Forbidden(request.definition.resource, request.name, why, [cause])
+        raise forbidden(request, why, [cause])

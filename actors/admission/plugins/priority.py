@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
 from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.errors import Resource
 from rewound.actors.kinds.core.pod_spec import POD_SPEC
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -75,7 +75,7 @@ class Priority(Plugin):
         pod, old = request.object, request.old
         assert pod is not None
         if old is None:
-            return self._resolve(pod, request.name)
+            return self._resolve(pod, request)
         return _keep(pod, old, "priority", "preemptionPolicy")
 
     def validate(self, request: AdmissionRequest) -> None:
@@ -85,11 +85,11 @@ class Priority(Plugin):
         if other is None or (request.operation == UPDATE and _name(other) == _name(new)):
             return
         why = f"PriorityClass {_name(other)} is already marked as default. Only one default can exist"
-        raise Forbidden(self._classes.resource, request.name, why)
+        raise forbidden(request, why)
 
-    def _resolve(self, pod: Object, name: str) -> Object:
+    def _resolve(self, pod: Object, request: AdmissionRequest) -> Object:
         spec = dict(pod["spec"])
-        found = self._class_of(spec, name)
+        found = self._class_of(spec, request)
         if "metadata" in found:
             spec["priorityClassName"] = _name(found)
         for part, source, words in (
@@ -104,17 +104,17 @@ class Priority(Plugin):
                     f"{words} ({spec[part]}) must not be provided in pod spec; priority admission controller "
                     f"computed {computed} from the given PriorityClass name"
                 )
-                raise Forbidden(PODS, name, why)
+                raise forbidden(request, why)
             spec[part] = computed
         return {**pod, "spec": POD_SPEC.arranged(spec)}
 
-    def _class_of(self, spec: Object, pod: str) -> Object:
+    def _class_of(self, spec: Object, request: AdmissionRequest) -> Object:
         name = spec.get("priorityClassName")
         if not name:
             return self._classes.default() or NO_CLASS
         found = self._classes.get(name)
         if found is None:
-            raise Forbidden(PODS, pod, f"no PriorityClass with name {name} was found")
+            raise forbidden(request, f"no PriorityClass with name {name} was found")
         return found
 
 

@@ -10,9 +10,9 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from rewound.actors.admission.plugin import Plugin, rule
+from rewound.actors.admission.plugin import Plugin, forbidden, rule
 from rewound.actors.admission.request import CREATE, UPDATE, AdmissionRequest
-from rewound.actors.errors import Forbidden, Resource
+from rewound.actors.errors import Resource
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.core.containers import CONTAINER
 from rewound.actors.kinds.core.pod_spec import POD_SPEC
@@ -108,7 +108,7 @@ class ServiceAccount(Plugin):
         if _is_true(account["metadata"].get("annotations", {}).get(self._enforce, "")):
             why = _unlisted(pod["spec"], account, added=bool(request.subresource))
             if why:
-                raise Forbidden(PODS, request.name, why)
+                raise forbidden(request, why)
 
     def _is_mirror(self, pod: Object) -> bool:
         return self._mirror in pod["metadata"].get("annotations", {})
@@ -116,7 +116,7 @@ class ServiceAccount(Plugin):
     def _account(self, name: str, request: AdmissionRequest) -> Object:
         if not name:
             why = f"no service account specified for pod {request.namespace}/{request.name}"
-            raise Forbidden(PODS, request.name, why)
+            raise forbidden(request, why)
         found = self._accounts.get(request.namespace, name, in_thread=request.in_thread)
         if found is not None:
             return found
@@ -129,7 +129,7 @@ class ServiceAccount(Plugin):
             else f"serviceaccount {quoted_start(name)} not found"
         )
         where = f"{request.namespace}/{name}"
-        raise Forbidden(PODS, request.name, f"error looking up service account {where}: {why}")
+        raise forbidden(request, f"error looking up service account {where}: {why}")
 
     def _with_account(self, pod: Object, account: Object, request: AdmissionRequest) -> Object:
         name = account["metadata"]["name"]
@@ -194,12 +194,12 @@ def _refuse_references(pod: Object, request: AdmissionRequest) -> None:
     spec = pod["spec"]
     volumes = spec.get("volumes", ())
     if spec.get("serviceAccountName"):
-        raise Forbidden(PODS, request.name, "a mirror pod may not reference service accounts")
+        raise forbidden(request, "a mirror pod may not reference service accounts")
     if next(secrets_of_pod(spec), None) is not None:
-        raise Forbidden(PODS, request.name, "a mirror pod may not reference secrets")
+        raise forbidden(request, "a mirror pod may not reference secrets")
     if any("serviceAccountToken" in source for one in volumes for source in projected_sources(one)):
         why = "a mirror pod may not use ServiceAccountToken volume projections"
-        raise Forbidden(PODS, request.name, why)
+        raise forbidden(request, why)
 
 
 def _unlisted(spec: Object, account: Object, *, added: bool) -> str:

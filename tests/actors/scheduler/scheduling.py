@@ -72,3 +72,13 @@ def refusal(bench: Bench, name: str) -> str:
     assert (found["status"], found["reason"]) == ("False", "Unschedulable")
     message: str = found["message"]
     return message
+
+
+def replica_set(name: str, replicas: int, cpu: str = "") -> Object:
+    labels = {"app": name}
+    template = pod("", cpu=cpu, labels=labels)
+    del template["metadata"]["name"]
+    return {
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }

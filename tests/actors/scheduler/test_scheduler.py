@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.actors.scheduler.scheduling import add_nodes, assigned, end, node, open_scheduling, pod, refusal
+from rewound.actors.errors import Conflict
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Command, Submit
+from rewound.actors.scheduler.scheduler import Scheduler
+from tests.actors.scheduler.scheduling import (
+    add_nodes,
+    assigned,
+    end,
+    node,
+    open_scheduling,
+    pod,
+    refusal,
+    replica_set,
+)
 
 
 async def test_pods_get_nodes_in_turn(tmp_path: Path, autojump_clock: object) -> None:
@@ -43,3 +56,84 @@ async def test_a_pod_waits_until_there_is_room(tmp_path: Path, autojump_clock: o
         await end(bench, "one")
         await bench.rest(10)
         assert assigned(bench) == {"early": "a", "two": "a"}
+
+
+async def test_pods_of_a_replica_set_spread_and_survive_a_restart(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_scheduling(tmp_path, "replicaset") as bench:
+        await add_nodes(bench, node("a", cpu="2"), node("b", cpu="2"), node("c", cpu="2"))
+        await bench.create("replicasets.apps", replica_set("web", 7, cpu="1"))
+        await bench.rest()
+        nodes = sorted(assigned(bench).values())
+        assert nodes == ["", "a", "a", "b", "b", "c", "c"]
+    async with open_scheduling(tmp_path, "replicaset") as bench:
+        await bench.rest()
+        assert sorted(assigned(bench).values()) == nodes
+        await add_nodes(bench, node("d"))
+        await bench.rest(2)
+        assert sorted(assigned(bench).values()) == ["a", "a", "b", "b", "c", "c", "d"]
+
+
+async def test_a_binding_that_is_refused_is_tried_again(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        refused: list[str] = []
+
+        def refuse(definition: Definition, command: Command) -> None:
+            if isinstance(command, Submit) and not refused:
+                refused.append(command.name)
+                raise Conflict(definition.resource, command.name, "not now")
+
+        bench.directory.before = refuse
+        await add_nodes(bench, node("a", cpu="1"))
+        await bench.create("pods", pod("p", cpu="1"))
+        await bench.rest()
+        assert refused == ["p"]
+        condition = bench.get("pods", "p")["status"]["conditions"][0]
+        assert condition["reason"] == "SchedulerError"
+        assert condition["message"].startswith("binding rejected: ")
+        await bench.rest(300)
+        assert assigned(bench) == {"p": "a"}
+
+
+async def test_a_pod_that_another_scheduler_assigns_counts(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a", cpu="2"))
+        await bench.create("pods", pod("theirs", cpu="2", schedulerName="other"))
+        binding = {"metadata": {"name": "theirs"}, "target": {"kind": "Node", "name": "a"}}
+        await bench.client.submit(bench.catalog.storage("pods"), "default", "theirs", "binding", binding)
+        await bench.create("pods", pod("ours", cpu="1"))
+        await bench.rest()
+        assert assigned(bench) == {"theirs": "a", "ours": ""}
+        await bench.patch("pods", "theirs", {"status": {"phase": "Succeeded"}}, "status")
+        await bench.rest(2)
+        assert assigned(bench) == {"theirs": "a", "ours": "a"}
+
+
+async def test_labels_of_a_node_wake_a_pod(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a"))
+        await bench.create("pods", pod("p", nodeSelector={"disk": "ssd"}))
+        await bench.rest(20)
+        assert assigned(bench) == {"p": ""}
+        writes = len(bench.directory.commands)
+        await bench.rest(100)
+        assert len(bench.directory.commands) == writes  # nothing is written while nothing changes
+        await bench.patch("nodes", "a", {"metadata": {"labels": {"disk": "ssd"}}})
+        await bench.rest()
+        assert assigned(bench) == {"p": "a"}
+
+
+async def test_figures_of_the_scheduler(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a", cpu="1"))
+        for name in ("one", "two"):
+            await bench.create("pods", pod(name, cpu="1"))
+        await bench.rest()
+        (scheduler,) = (loop.controller for loop in bench.workloads.loops if loop.name == "scheduler")
+        assert isinstance(scheduler, Scheduler)
+        found = scheduler.statistics()
+        profile = "default-scheduler"
+        assert found.attempts == {("scheduled", profile): 1, ("unschedulable", profile): 1}
+        assert found.pending == {"active": 0, "backoff": 0, "unschedulable": 1}
+        assert (found.preemption_attempts, found.victims) == (1, 0)

@@ -198,7 +198,7 @@ async def test_target_without_replicas_request_or_existence(
         for kind, version, text in (
             ("Nonsense", "apps/v1", 'no matches for kind "Nonsense" in group "apps"'),
             ("ReplicaSet", "a/b/c", "unexpected GroupVersion string: a/b/c"),
-            ("DaemonSet", "apps/v1", "the server could not find the requested resource (get daemonsets web)"),
+            ("DaemonSet", "apps/v1", "the server could not find the requested resource"),
         ):
             target = {"apiVersion": version, "kind": kind, "name": "web"}
             await bench.patch(AUTOSCALERS, "web", {"spec": {"scaleTargetRef": target}})

@@ -268,5 +268,5 @@ async def test_renewals_lead_to_no_work(tmp_path: Path, autojump_clock: MockCloc
         before, written = loop.statistics()[1].taken, len(bench.directory.commands)
         await pass_time(bench, 200, *(f"n{number}" for number in range(5)))
         # 100 renewals: a look at each node when its 40 seconds would end, counted from its last sign.
-        assert loop.statistics()[1].taken - before <= 5 * 200 / 30
+        assert loop.statistics()[1].taken - before <= 5 * (200 / 30 + 1)
         assert {user for user, _ in bench.directory.commands[written:]} == {"tester"}

@@ -171,6 +171,16 @@ async def test_reclaim_policies(tmp_path: Path, autojump_clock: MockClock) -> No
         for name in policies:
             await bench.delete(CLAIMS, name)
         await bench.rest()
+        recycler = bench.get("pods", "recycler-for-wipe")
+        assert recycler["spec"]["volumes"] == [
+            {"name": "vol", "hostPath": {"path": "/tmp/none/wipe", "type": ""}}
+        ]
+        assert recycler["spec"]["activeDeadlineSeconds"] == 60 and phase(bench, VOLUMES, "wipe") == "Released"
+        await bench.patch(
+            "pods", "recycler-for-wipe", {"metadata": {"annotations": {"sim/phase": "Succeeded"}}}
+        )
+        await bench.rest()
+        assert bench.names("pods") == []
         assert bench.names(CLAIMS) == [] and "drop" not in bench.names(VOLUMES, "")
         phases = {one["metadata"]["name"]: one["status"] for one in bench.all(VOLUMES, "")}
         no_deleter = "no deletable volume plugin matched"
@@ -189,6 +199,11 @@ async def test_reclaim_policies(tmp_path: Path, autojump_clock: MockClock) -> No
             "claimRef"
         ].get("uid")
         assert bench.events("wipe") == [("VolumeRecycled", "Volume recycled")]
+        about = {"kind": "Pod", "name": "recycler-for-keep", "namespace": "default"}
+        told = {"involvedObject": about, "type": "Normal", "reason": "Pulled", "message": "it runs"}
+        await bench.create("events", {"metadata": {"name": "recycler-for-keep.1"}, **told})
+        await bench.rest()
+        assert bench.events("keep") == [("RecyclerPod", "Recycler pod: it runs")]
         assert bench.events("far") == [("VolumeFailedDelete", messages["far"])]
         assert bench.events("raw") == [("VolumeFailedRecycle", messages["raw"])]
         # A claim of the same name is another claim.
@@ -235,6 +250,43 @@ async def test_simulated_provisioner(tmp_path: Path, autojump_clock: MockClock) 
         await bench.delete(CLAIMS, "c")
         await bench.rest()
         assert bench.names(VOLUMES, "") == [] == bench.names(CLAIMS)
+
+
+async def test_other_volumes_wait_for_their_drivers_to_grow(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_bench(tmp_path, *BINDER) as bench:
+        await bench.create(CLASSES, storage_class("x", "example.com/d", allowVolumeExpansion=True))
+        await bench.create(VOLUMES, volume("v", storageClassName="x"))
+        await bench.create(CLAIMS, claim("c", storageClassName="x"))
+        await bench.rest()
+        await bench.patch(CLAIMS, "c", {"spec": {"resources": {"requests": {"storage": "5Gi"}}}})
+        await bench.rest(60)
+        assert bench.events("c") == [
+            (
+                "ExternalExpanding",
+                "Ignoring the PVC: didn't find a plugin capable of expanding the volume; "
+                "waiting for an external controller to process this PVC.",
+            )
+        ]
+        assert bench.get(CLAIMS, "c")["status"]["capacity"] == {"storage": "1Gi"}
+
+
+async def test_failed_recycling_is_tried_again(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_bench(tmp_path, *BINDER) as bench:
+        await bench.create(VOLUMES, volume("v", persistentVolumeReclaimPolicy="Recycle"))
+        await bench.create(CLAIMS, claim("c"))
+        await bench.rest()
+        await bench.delete(CLAIMS, "c")
+        await bench.rest()
+        await bench.patch("pods", "recycler-for-v", {"metadata": {"annotations": {"sim/phase": "Failed"}}})
+        await bench.rest()
+        failed = "Recycle failed: failed to recycle volume: pod failed, pod.Status.Message unknown"
+        assert bench.get(VOLUMES, "v")["status"] == {"phase": "Failed", "message": failed}
+        await bench.rest(16)
+        await bench.patch("pods", "recycler-for-v", {"metadata": {"annotations": {"sim/phase": "Succeeded"}}})
+        await bench.rest()
+        assert phase(bench, VOLUMES, "v") == "Available" and bench.names("pods") == []
 
 
 async def test_claims_that_wait_for_a_pod(tmp_path: Path, autojump_clock: MockClock) -> None:

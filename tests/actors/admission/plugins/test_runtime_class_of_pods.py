@@ -85,10 +85,3 @@ async def test_classes_that_change_or_go_away_are_noticed() -> None:
         await store.delete("runtimeclasses", "vm")
         with pytest.raises(Refused, match='RuntimeClass "vm" not found'):
             await create(store, "c", runtimeClassName="vm")
-
-
-async def test_refusal_of_a_generated_name_shows_its_prefix() -> None:
-    async with open_store() as store:
-        spec = {"containers": [{"name": "c", "image": "i"}], "runtimeClassName": "missing"}
-        with pytest.raises(Refused, match='pods "web-" is forbidden: pod rejected'):
-            await store.create("pods", {"metadata": {"generateName": "web-"}, "spec": spec})

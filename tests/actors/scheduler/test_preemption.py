@@ -1,0 +1,105 @@
+"""Preemption: pods of lower priority make room, on the node where that costs least."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rewound.actors.messages import Object
+from tests.actors.scheduler.scheduling import add_nodes, assigned, end, node, open_scheduling, pod, refusal
+from tests.actors.workloads.bench import Bench
+
+
+async def add_classes(bench: Bench) -> None:
+    group = "scheduling.k8s.io"
+    for name, value in (("high", 1000), ("middle", 500), ("low", 100)):
+        await bench.create(f"priorityclasses.{group}", {"metadata": {"name": name}, "value": value})
+    await bench.create(
+        f"priorityclasses.{group}",
+        {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"},
+    )
+
+
+async def run(bench: Bench, name: str, priority: str, where: str = "", cpu: str = "2", **more: Any) -> None:
+    selector = {"nodeSelector": {"kubernetes.io/hostname": where}} if where else {}
+    await bench.create("pods", pod(name, cpu=cpu, priorityClassName=priority, **selector, **more))
+    await bench.rest()
+
+
+def terminating(bench: Bench) -> list[str]:
+    return [one["metadata"]["name"] for one in bench.all("pods") if "deletionTimestamp" in one["metadata"]]
+
+
+async def test_the_cheapest_victim_goes(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_classes(bench)
+        await add_nodes(bench, node("a", cpu="2"), node("b", cpu="2"))
+        await run(bench, "on-a", "middle", "a")
+        await run(bench, "on-b", "low", "b")
+        await run(bench, "big", "high")
+        assert terminating(bench) == ["on-b"]
+        big = bench.get("pods", "big")
+        assert big["status"]["nominatedNodeName"] == "b"
+        assert refusal(bench, "big") == "0/2 nodes are available: 2 Insufficient cpu."
+        assert ("Preempted", "Preempted by a pod on node b") in bench.events("on-b")
+        await bench.patch("pods", "big", {"metadata": {"labels": {"a": "b"}}})  # it is tried again
+        await bench.rest(2)
+        assert refusal(bench, "big") == (
+            "0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to a terminating pod on "
+            "the nominated node."
+        )
+        await end(bench, "on-b")
+        await bench.rest(10)
+        assert assigned(bench) == {"on-a": "a", "big": "b"}
+
+
+async def test_as_few_as_possible_go(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_classes(bench)
+        await add_nodes(bench, node("a", cpu="4"))
+        for name, priority, cpu in (("one", "low", "1"), ("two", "middle", "1"), ("three", "low", "2")):
+            await run(bench, name, priority, cpu=cpu)
+        await run(bench, "big", "high", cpu="1")
+        # The more important first keep their place; of the low ones the older one.
+        assert terminating(bench) == ["three"]
+
+
+async def test_a_nominated_place_is_kept(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_classes(bench)
+        await add_nodes(bench, node("a", cpu="2"))
+        await run(bench, "small", "low")
+        await run(bench, "big", "high")
+        await run(bench, "middle", "middle")
+        await end(bench, "small")
+        await bench.rest(20)
+        assert assigned(bench) == {"big": "a", "middle": ""}
+
+
+async def test_who_must_not_preempt_waits(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_classes(bench)
+        await add_nodes(bench, node("a", cpu="2"))
+        await run(bench, "small", "low")
+        await run(bench, "big", "patient")
+        assert terminating(bench) == []
+        assert refusal(bench, "big") == (
+            "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never."
+        )
+
+
+async def test_budgets_are_kept_where_possible(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_classes(bench)
+        await add_nodes(bench, node("a", cpu="2"), node("b", cpu="2"))
+        await run(bench, "guarded", "low", "a", labels={"app": "guarded"})
+        await run(bench, "free", "middle", "b")
+        budget: Object = {
+            "metadata": {"name": "guard"},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}},
+        }
+        await bench.create("poddisruptionbudgets.policy", budget)
+        await run(bench, "big", "high")
+        assert terminating(bench) == ["free"]
+        await run(bench, "bigger", "high")
+        assert terminating(bench) == ["free", "guarded"]

@@ -1,0 +1,121 @@
+"""The queue: order, backoff, and which changes wake which pods."""
+
+from __future__ import annotations
+
+from rewound.actors.names import KUBERNETES
+from rewound.actors.scheduler.plugins import NODE_ADD, POD_DELETE
+from rewound.actors.scheduler.pods import PodFacts, Shapes
+from rewound.actors.scheduler.queue import QueuedPod, SchedulingQueue
+from tests.actors.scheduler.scheduling import pod
+
+SHAPES = Shapes(KUBERNETES)
+
+
+def facts(name: str, priority: int = 0, version: int = 1, **spec: object) -> PodFacts:
+    made = pod(name, priority=priority, **spec)
+    made["metadata"] |= {"namespace": "default", "uid": f"uid of {name}", "resourceVersion": str(version)}
+    return SHAPES.facts(made)
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def queue(now: Time) -> SchedulingQueue:
+    return SchedulingQueue(now, {POD_DELETE: frozenset(["Fit"]), NODE_ADD: frozenset(["Fit", "Affinity"])})
+
+
+def popped(tested: SchedulingQueue) -> QueuedPod:
+    found = tested.pop()
+    assert found is not None
+    return found
+
+
+def test_priority_then_time_decides() -> None:
+    now = Time()
+    tested = queue(now)
+    for at, (name, priority) in enumerate((("a", 0), ("b", 5), ("c", 0), ("d", 5))):
+        now.now = float(at)
+        tested.add(facts(name, priority))
+    assert [popped(tested).facts.name for _ in range(4)] == ["b", "d", "a", "c"]
+    assert tested.pop() is None
+
+
+def test_only_changes_that_may_help_wake_a_pod() -> None:
+    now = Time()
+    tested = queue(now)
+    tested.add(facts("a"))
+    tried = popped(tested)
+    tested.add_unschedulable(tried, frozenset(["Affinity"]))
+    assert tested.counts() == {"active": 0, "backoff": 0, "unschedulable": 1}
+    now.now = 30.0
+    tested.move(POD_DELETE)
+    assert tested.pop() is None
+    tested.move(NODE_ADD, lambda pod: pod.name == "other")
+    assert tested.pop() is None
+    tested.move(NODE_ADD)
+    assert popped(tested) is tried
+
+
+def test_backoff_doubles_up_to_its_limit() -> None:
+    now = Time()
+    tested = queue(now)
+    tested.add(facts("a"))
+    waits = []
+    for _ in range(6):
+        tried = popped(tested)
+        tested.add_unschedulable(tried, frozenset(["Fit"]))
+        tested.move(POD_DELETE)
+        assert tested.pop() is None
+        due = tested.next_due()
+        assert due is not None
+        waits.append(due - now.now)
+        now.now = due
+    assert waits == [1, 2, 4, 8, 10, 10]
+
+
+def test_a_change_during_an_attempt_is_not_missed() -> None:
+    now = Time()
+    tested = queue(now)
+    tested.add(facts("a"))
+    tried = popped(tested)
+    tested.move(POD_DELETE)
+    tested.add_unschedulable(tried, frozenset(["Fit"]))
+    assert tested.counts() == {"active": 0, "backoff": 1, "unschedulable": 0}
+
+
+def test_a_pod_is_tried_again_after_five_minutes() -> None:
+    now = Time()
+    tested = queue(now)
+    tested.add(facts("a"))
+    tested.add_unschedulable(popped(tested), frozenset(["Fit"]))
+    assert tested.next_due() == 300
+    now.now = 300.0
+    assert popped(tested).attempts == 2
+
+
+def test_an_update_of_the_spec_wakes_a_pod_and_its_status_does_not() -> None:
+    now = Time()
+    tested = queue(now)
+    tested.add(facts("a"))
+    tested.add_unschedulable(popped(tested), frozenset(["Fit"]))
+    now.now = 20.0
+    tested.update(facts("a", version=2))
+    assert tested.pop() is None
+    tested.update(facts("a", version=3, cpu="1"))
+    assert popped(tested).facts.shape.requests == {"cpu": 1000}
+
+
+def test_a_deleted_pod_leaves() -> None:
+    now = Time()
+    tested = queue(now)
+    tested.add(facts("a"))
+    tested.delete(facts("a"))
+    assert tested.pop() is None
+    tested.nominate(facts("b"), "node")
+    assert [one.name for one in tested.nominated("node")] == ["b"]
+    tested.delete(facts("b"))
+    assert not tested.has_nominated
