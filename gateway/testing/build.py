@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from rewound.actors.errors import BadRequest, NotFound, Resource
@@ -14,7 +15,7 @@ from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext, new_write_context
 from rewound.gateway.rewind.turns import run_in_turns
 from rewound.gateway.store import Store
-from rewound.gateway.testing.clock import AdvancingClock, wait_until_idle
+from rewound.gateway.testing.clock import AdvancingClock, Working, wait_until_idle
 from rewound.gateway.testing.controls import Controls, json_body
 from rewound.journal.errors import Compacted
 
@@ -38,13 +39,19 @@ def build_controls(
     controls.add("GET", "", status)
     Snapshots(store).add_to(controls)
     if isinstance(clock, AdvancingClock):
-        _add_clock(controls, clock)
+        _add_clock(controls, clock, partial(_is_working, store))
     return controls
 
 
-def _add_clock(controls: Controls, clock: AdvancingClock) -> None:
+def _is_working(store: Store) -> bool:
+    """Whether a controller has something to do now."""
+    queues = (loop.statistics()[1] for loop in store.loops)
+    return any(queue.ready or queue.active for queue in queues)
+
+
+def _add_clock(controls: Controls, clock: AdvancingClock, working: Working) -> None:
     async def advance(context: RequestContext) -> Response:
-        await clock.advance(_seconds_in(json_body(context), clock.offset))
+        await clock.advance(_seconds_in(json_body(context), clock.offset), working)
         return await render.document(context, {"time": clock.now(), "advanced": clock.offset})
 
     controls.add("POST", "clock", advance)
@@ -73,6 +80,7 @@ class Snapshots:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._working = partial(_is_working, store)
         self._offsets: dict[str, int] = {}
         self._made = 0
 
@@ -88,7 +96,7 @@ class Snapshots:
     async def _take(self, context: RequestContext) -> Response:
         """Name the state of now. A name that exists is moved."""
         name = self._wanted_name(json_body(context))
-        await wait_until_idle()
+        await wait_until_idle(working=self._working)
         self._offsets[name] = offset = self._store.feed.head
         return await render.document(context, {"name": name, "version": str(offset)}, 201)
 
@@ -112,7 +120,7 @@ class Snapshots:
         if offset is None:
             raise NotFound(Resource("", "snapshots"), name)
         store = self._store
-        await wait_until_idle()
+        await wait_until_idle(working=self._working)
         restore = StateRestore(store.journal, store.registry.current, offset)
         made = new_write_context(store.write_contexts, context)
         made = made._replace(reason=f"snapshot {name} restored")
@@ -133,6 +141,6 @@ class Snapshots:
             ) from error
         # The state there is the same, and the next restore has fewer events to read.
         self._offsets[name] = offset
-        await wait_until_idle()
+        await wait_until_idle(working=self._working)
         document = {"name": name, "version": str(store.feed.head), "changed": changed}
         return await render.document(context, document)

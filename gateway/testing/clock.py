@@ -11,6 +11,7 @@ wakes: of two timers the earlier one fires first, and a timer that is set again 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -36,16 +37,16 @@ class AdvancingClock:
         """Microseconds since 1970."""
         return time.time_ns() // 1000 + round(self._offset * 1_000_000)
 
-    async def advance(self, seconds: float) -> None:
-        """Returns when the tasks that are due have run."""
+    async def advance(self, seconds: float, working: Working | None = None) -> None:
+        """Returns when the tasks that are due have run; see `wait_until_idle` for `working`."""
         async with self._moving:
             end, shortest, longest = self._offset + seconds, seconds / _STEPS, LONGEST
-            if not await wait_until_idle(longest):
+            if not await wait_until_idle(longest, working):
                 longest = _BUSY
             while self._offset < end:
                 step = max(current_statistics().seconds_to_next_deadline, shortest)
                 self._offset = min(end, self._offset + step)
-                if not await wait_until_idle(longest):
+                if not await wait_until_idle(longest, working):
                     longest = _BUSY
 
 
@@ -66,15 +67,26 @@ class _Deadlines(trio.abc.Clock):
 
 
 LONGEST: Final = 5.0  # seconds: a server with constant traffic is never idle
+_LONGEST_WORK: Final = 120.0  # seconds for controllers that have work to do
 _PAUSE: Final = 0.001  # seconds between two looks at threads
+Working = Callable[[], bool]  # whether controllers have something to do
 
 
-async def wait_until_idle(longest: float = LONGEST) -> bool:
+async def wait_until_idle(longest: float = LONGEST, working: Working | None = None) -> bool:
     """Let tasks and threads run until all of them wait, for clients or for time: controllers have followed what
     was written.
 
-    False if they still run after so many seconds.
+    False if they still run after so many seconds, and `working` says that no controller has anything to do: then it is
+    clients who keep the server busy. A slow machine has to be waited for, however many pods there are.
     """
+    end = time.perf_counter() + _LONGEST_WORK
+    while not await _wait_until_blocked(longest):
+        if working is None or not working() or time.perf_counter() > end:
+            return False
+    return True
+
+
+async def _wait_until_blocked(longest: float) -> bool:
     from trio.testing import wait_all_tasks_blocked  # imports pytest, where it is installed
 
     threads = trio.to_thread.current_default_thread_limiter()

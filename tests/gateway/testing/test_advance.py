@@ -6,7 +6,7 @@ import orjson
 import pytest
 import trio
 
-from rewound.gateway.testing.clock import AdvancingClock
+from rewound.gateway.testing.clock import AdvancingClock, wait_until_idle
 from tests.gateway.api import ALICE, config_map
 from tests.gateway.testing.advancing import CLOCK, served
 
@@ -123,3 +123,20 @@ async def test_wrong_amounts_are_refused(clock: AdvancingClock, deadlines: trio.
         century = {"advance": 100 * 365 * 86400}
         (await api.ask("POST", CLOCK, century)).expect(200)
         assert (await api.ask("POST", CLOCK, {"advance": 86400})).status == 400
+
+
+async def test_clock_waits_as_long_as_controllers_have_work_and_not_for_clients() -> None:
+    left = 500
+
+    async def work() -> None:
+        nonlocal left
+        while left:
+            left -= 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        assert not await wait_until_idle(0)
+        assert left > 0
+        await wait_until_idle(0, lambda: left > 0)
+        assert left == 0
