@@ -28,7 +28,6 @@ from tests.gateway.processes import COMMAND
 from tests.ports import reserve_port
 
 TOKEN = "administrator"
-LONGEST = 3600  # seconds of all stories
 # Those of the recorded cluster, where they shorten waiting.
 FLAGS = (
     "--controllers=*",
@@ -73,12 +72,17 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str) -> None:
 def play(folder: pathlib.Path, url: str, names: list[str], options: list[str]) -> list[str]:
     """Plays the stories; returns the names of those that differ."""
     paths = [str(folder / "scenarios" / f"{name}.json") for name in names]
-    call = [sys.executable, str(folder / "run.py"), "--server", url, "--token", TOKEN, *options, *paths]
-    result = subprocess.run(call, stdout=subprocess.PIPE, text=True, timeout=LONGEST)
-    print(result.stdout, flush=True)
-    failed = [name for name in names if name in set(_LINE.findall(result.stdout))]
-    if result.returncode and not failed:
-        sys.exit(f"run.py ended with {result.returncode} and named no story")
+    call = [sys.executable, "-u", str(folder / "run.py"), "--server", url, "--token", TOKEN, *options, *paths]
+    printed = []
+    with subprocess.Popen(call, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            print(line, end="", flush=True)
+            printed.append(line)
+    output = "".join(printed)
+    failed = [name for name in names if name in set(_LINE.findall(output))]
+    if running.returncode and not failed:
+        sys.exit(f"run.py ended with {running.returncode} and named no story")
     return failed
 
 
