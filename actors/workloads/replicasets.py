@@ -370,15 +370,11 @@ def pods_to_delete(
 
     First go pods without a node, then pending, then not ready ones, those with a lower cost by their annotation, on
     nodes with more pods of the same controller, ready for a shorter time, with more restarts, younger ones. Times
-    count by their logarithm: of about the same age, chance (the uid) decides. Pods that are ready since the same second
-    stay together then: v1.25 compares them by their restarts and others by their uids, which is no order of all.
+    count by their logarithm: of about the same age, chance (the uid) decides. Not as in v1.25, pods that are ready for
+    about the same time are compared by their restarts too, and not only those that are for exactly the same.
     """
     cost_key = names.key("pod-deletion-cost", "controller")
     age = cache(partial(_age, now))
-    together: dict[str, str] = {}  # the lowest uid of the pods that are ready since a time
-    for pod in pods:
-        since, uid = ready_since(pod) or "", pod["metadata"]["uid"]
-        together[since] = min(together.get(since, uid), uid)
 
     def rank(pod: Object) -> tuple[object, ...]:
         metadata, status = pod["metadata"], pod["status"]
@@ -392,7 +388,6 @@ def pods_to_delete(
             _cost((metadata.get("annotations") or {}).get(cost_key)),
             -on_nodes.get(node, 0),
             age(since) if since else -1,
-            together[since or ""],
             -max(restarts, default=0),
             age(metadata["creationTimestamp"]),
             metadata["uid"],

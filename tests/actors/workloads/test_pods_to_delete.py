@@ -79,6 +79,10 @@ def test_about_the_same_time_is_decided_by_the_uid() -> None:
     assert order(pod("a", ready=10, uid="2"), pod("b", ready=700, uid="1")) == ["a", "b"]
 
 
+def test_restarts_count_more_than_a_second() -> None:
+    assert order(pod("a", ready=600, uid="1"), pod("b", ready=601, restarts=1, uid="2")) == ["b", "a"]
+
+
 def test_a_cost_that_is_no_number_counts_nothing() -> None:
     for cost in ("x", "1_0", " 1", "3000000000"):
         assert order(pod("a", cost=cost), pod("b", cost="-1")) == ["b", "a"]
