@@ -37,6 +37,11 @@ MAX_CACHED: Final = 8192
 RULES_PER_ENTRY: Final = 8
 MAX_CACHED_GROUPS: Final = 64
 MAX_CACHED_LENGTH: Final = 512
+# Texts in the rules that one review lists: some ten milliseconds, and a response of about a megabyte.
+MOST_LISTED: Final = 50_000
+_TOO_MANY_RULES: Final = (
+    f"the rules have more than {MOST_LISTED} verbs, groups, resources and names, and the rest is left out"
+)
 RULES_AT_ONCE: Final = 1000  # that the event loop reads for one decision: more take milliseconds
 MAX_MISSING: Final = 16  # roles that a reason names
 
@@ -140,15 +145,23 @@ class Rbac:
     def _listed(self, bound: Bound) -> Rules:
         rules: list[Object] = []
         missing: list[str] = []
+        left = MOST_LISTED
         for binding, role in sorted(bound, key=_order):
             if role is None:
                 missing.append(self._not_found(binding))
-            else:
-                rules.extend(role.rules)
+                continue
+            for rule in role.rules:
+                left -= sum([len(texts) for texts in rule.values()])
+                if left >= 0:
+                    rules.append(rule)
+            if left < 0:
+                missing.append(_TOO_MANY_RULES)
+                break
         return Rules(
             tuple(_resource_rule(rule) for rule in rules if rule.get("apiGroups")),
             tuple(_path_rule(rule) for rule in rules if rule.get("nonResourceURLs")),
             tuple(missing),
+            incomplete=left < 0,
         )
 
     def _decide(self, attributes: Attributes, bound: Bound) -> Decision | DecisionsByName:

@@ -11,6 +11,7 @@ import trio.testing
 from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER
 from rewound.actors.access.authorization.rbac.authorizer import (
     MAX_CACHED,
+    MOST_LISTED,
     RULES_AT_ONCE,
     RULES_PER_ENTRY,
     Rbac,
@@ -245,6 +246,17 @@ async def test_rules_are_in_the_order_of_bindings_with_cluster_wide_ones_first()
     assert (
         found.errors == ('role.rbac.authorization.cluster.io "missing" not found',) and not found.incomplete
     )
+
+
+async def test_rules_that_are_very_many_are_listed_in_part() -> None:
+    many = [rule("get", "pods", names=f"p{number}") for number in range(MOST_LISTED // 4)]
+    authorizer = granted(*many)
+    found = await authorizer.rules(ALICE, "x")
+    assert (len(found.resources), found.incomplete, found.errors) == (len(many), False, ())
+    authorizer = granted(*many, *many)
+    found = await authorizer.rules(ALICE, "x")
+    assert (len(found.resources), found.incomplete) == (len(many), True)
+    assert found.errors[0].startswith("the rules have more than 50000 verbs")
 
 
 class CountedSubject(dict[str, str]):
