@@ -116,6 +116,11 @@ class LazySchema:
         """Compile what reading and decoding need; usable from any thread."""
         self.compiled.load_for_reading()
 
+    @property
+    def grows(self) -> bool:
+        """Whether its defaults may make a large object of a small one. It must be loaded."""
+        return self.compiled.has_large_defaults
+
     def upgrade(self, stored: Object) -> Object:
         """An object that was stored under an earlier schema, in the form of this one."""
         return self.compiled.prune_and_default(stored)
@@ -167,6 +172,10 @@ class CustomDefinition(Definition):
     def load(self) -> None:
         self.lazy.load()
         self.storage_schema.load()
+
+    @property
+    def grows(self) -> bool:
+        return self.is_loaded and (self.lazy.grows or self.storage_schema.grows)
 
     @lazy_property
     def schema(self) -> Schema:
@@ -659,7 +668,8 @@ class _Maker:
 
 
 def _is_loaded(schema: LazySchema) -> bool:
-    return schema.is_loaded
+    """Whether the event loop can use it: also in future, without creating large defaults."""
+    return schema.is_loaded and not schema.grows
 
 
 def _deprecation(spec: Object, version: Object) -> str:

@@ -128,6 +128,10 @@ class _LongTurns:
 _long_turns: Final[trio.lowlevel.RunVar[_LongTurns]] = trio.lowlevel.RunVar("long_turns")
 
 
+def _processor_time() -> float:
+    return processor_now()
+
+
 class SharedTurns:
     """Turns of many tasks that may all become runnable at the same moment, each with little work.
 
@@ -137,7 +141,8 @@ class SharedTurns:
 
     __slots__ = ("_end", "_last", "_now", "_number")
 
-    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        clock = clock or _processor_time
         self._now = clock
         self._last = self._end = clock()
         self._number = 0

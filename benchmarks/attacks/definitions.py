@@ -227,6 +227,7 @@ _DEFINED: dict[str, Run] = {
     "object-with-embedded-objects": _writes(*_embedded(40)),
     "definitions-of-100-versions": _many_versions,
     "definition-of-12000-versions": _defines_versions(12_000),
+    "object-with-large-defaults": _writes(_record(a=TEXT, b=_filled(2, 100, "a" * 20)), {"a": "b"}),
     "definition-whose-default-multiplies": _defines(_record(a=_filled(5, 40))),
 }
 _DEFINERS = "who may define kinds"

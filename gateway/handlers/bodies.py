@@ -84,7 +84,7 @@ class Bodies:
         It saves two coroutines on every write.
         """
         raw = context.request.body
-        if is_large(raw) or (context.block.media or self._media(context)) != "json":
+        if is_large(raw) or definition.grows or (context.block.media or self._media(context)) != "json":
             return None
         try:
             decoded = definition.schema.decode_json(raw)
@@ -96,7 +96,7 @@ class Bodies:
         raw, media = context.request.body, self._media(context)
         work: Callable[..., Body]
         if media == "json":
-            work, in_thread = self._decode_json, is_large(raw)
+            work, in_thread = self._decode_json, is_large(raw) or definition.grows
         elif media == "protobuf":
             if definition.is_custom:
                 raise UnsupportedMediaType(
@@ -104,7 +104,7 @@ class Bodies:
                 )
             work, in_thread = self._decode_protobuf, len(raw) > _SMALL
         else:
-            work, in_thread = self._decode_yaml, _is_large_yaml(raw)
+            work, in_thread = self._decode_yaml, _is_large_yaml(raw) or definition.grows
         return await self.run(context, work, context, definition, field_validation, in_thread=in_thread)
 
     async def delete_options(self, context: RequestContext) -> dict[str, Any] | None:
@@ -145,7 +145,7 @@ class Bodies:
 
     async def applied(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
         """The object of an apply as the client sent it, after checking that it decodes."""
-        in_thread = _is_large_apply(context.request.body)
+        in_thread = _is_large_apply(context.request.body) or definition.grows
         return await self.run(
             context,
             self._decode_applied,
@@ -372,7 +372,7 @@ def _stored_body(
     if exchange is not None and isinstance(metadata, dict):
         get = metadata.get
         exchange.written = SentNames(get("namespace"), get("name"), get("uid"), get("resourceVersion"))
-    return Body(stored, decoded.problems, large)
+    return Body(stored, decoded.problems, large or definition.grows)
 
 
 def show_patch(context: RequestContext) -> None:

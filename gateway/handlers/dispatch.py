@@ -20,7 +20,7 @@ from rewound.actors.store.addressing import check_name, check_namespace
 from rewound.actors.store.reads import Listing, ListOptions
 from rewound.gateway.handlers.bodies import Bodies
 from rewound.gateway.handlers.computed_kinds import ComputedObjects, Source
-from rewound.gateway.handlers.encoders import LARGE, Encoder, encode_document
+from rewound.gateway.handlers.encoders import Encoder, encode_document
 from rewound.gateway.handlers.lists import Deadline, ListHandler
 from rewound.gateway.handlers.methods import check_method, find_definition, may_create
 from rewound.gateway.handlers.patches import PatchDecoder
@@ -175,7 +175,7 @@ class Dispatch:
             raise not_found_at(definition, route, error) from None
         plain = not context.representation.as_kind
         encoder = object_encoder(definition) if plain else self._encoders.of(context, definition)
-        if len(body) > LARGE:
+        if len(body) > encoder.in_thread:
             return self._lists.respond_object(context, encoder, body)
         document = encoder.document(body)
         return render.respond_unchanged(context, document) or render.respond(context, document)
@@ -197,7 +197,7 @@ class Dispatch:
         if view is not definition:
             body = checked_view(definition, route.subresource, body)
         encoder = self._encoders.of(context, view)
-        if len(body) > LARGE:
+        if len(body) > encoder.in_thread:
             return await self._lists.respond_object(context, encoder, body)
         document = encoder.document(body)
         return render.respond_unchanged(context, document) or await render.respond(context, document)
@@ -306,7 +306,9 @@ class Dispatch:
         body, status = outcome.body, 201 if outcome.created else 200
         if converts(definition):
             body = await self._encoders.converted.one(definition, body)
-        document = encoder.document(body) if len(body) <= LARGE else await encode_document(encoder, body)
+        document = (
+            encoder.document(body) if len(body) <= encoder.in_thread else await encode_document(encoder, body)
+        )
         return render.respond_unchanged(context, document, status) or await render.respond(
             context, document, status
         )

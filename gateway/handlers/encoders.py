@@ -17,10 +17,10 @@ from rewound.gateway.wire.encoders import PartialMetadataEncoder, TableEncoder, 
 from rewound.gateway.wire.list_layouts import Element, ListType
 from rewound.gateway.wire.worker_threads import encode_in_thread
 
-LARGE = 64 * 1024  # bytes: about a millisecond of parsing and encoding
-
 
 class Encoder(Protocol):
+    in_thread: int  # stored objects of more bytes are encoded in a worker thread
+
     def item(self, body: bytes) -> bytes:
         """An object inside another document, such as a watch event."""
 
@@ -39,8 +39,8 @@ class Encoder(Protocol):
 
 
 async def encode_document(encoder: Encoder, body: bytes) -> bytes:
-    """An object as a whole response; in a worker thread if it is large and has to be parsed."""
-    if len(body) <= LARGE or encoder.element is None:
+    """An object as a whole response; in a worker thread if it is or becomes large, and has to be parsed."""
+    if len(body) <= encoder.in_thread or encoder.element is None:
         return encoder.document(body)
     return await encode_in_thread(encoder.document, body)
 

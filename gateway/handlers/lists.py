@@ -19,7 +19,7 @@ from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import TimedOut
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import next_turn
+from rewound.actors.runtime.turns import SharedTurns, next_turn
 from rewound.actors.store.reads import Listing, ListOptions, ListReader
 from rewound.gateway.handlers.encoders import Encoder, Encoders, encode_document
 from rewound.gateway.memory.budget import SMALL, MemoryBudget
@@ -82,6 +82,8 @@ class ListHandler:
         self.encoders = encoders
         self._memory = store.memory
         self._chunking = chunking
+        # Of the lists that begin in the same pass of the event loop: the others go on in later ones.
+        self._turns = SharedTurns()
 
     def page(self, context: RequestContext) -> tuple[int, str]:
         """Which part of a list the request asks for: limit (0: all) and continue token."""
@@ -98,6 +100,8 @@ class ListHandler:
             with Deadline(context):
                 found = await self._reads.open(definition, context.route.namespace or None, options)
                 if isinstance(found, ListReader):
+                    if self._turns.over():
+                        await self._turns.next()
                     bodies = found.step()
                     if not found.complete:
                         await _read_short(found, bodies)
@@ -125,6 +129,8 @@ class ListHandler:
         self, context: RequestContext, element: Element | None, bodies: list[bytes], in_thread: int
     ) -> list[bytes] | None:
         """The elements of a list, None if they become long, or there is no room for them meanwhile."""
+        if element is not None and self._turns.over():
+            await self._turns.next()
         elements = await encode_elements(element, bodies, in_thread, PART)
         held = 0
         while len(elements) < len(bodies):

@@ -14,7 +14,6 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.rewind.moments import Moment, parse_moment, resolve
 from rewound.actors.rewind.rights import PastRights
 from rewound.actors.store.reads import ListOptions, parse_token
-from rewound.gateway.handlers.encoders import LARGE
 from rewound.gateway.handlers.lists import ListHandler
 from rewound.gateway.handlers.selectors import parse_selectors
 from rewound.gateway.message import Response
@@ -67,7 +66,7 @@ class PastReads:
         if converts(definition):
             body = await self._encoders.converted.one(definition, body)
         encoder = self._encoders.of(context, definition.definition_at(route.subresource))
-        if len(body) > LARGE:
+        if len(body) > encoder.in_thread:
             return await self._lists.respond_object(context, encoder, body)
         return await render.respond(context, encoder.document(body))
 

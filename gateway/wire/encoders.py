@@ -35,6 +35,7 @@ from rewound.actors.store.reads import Listing
 from rewound.gateway.wire.json import dump_line
 from rewound.gateway.wire.list_layouts import Element, JsonLayout, ListType
 
+LARGE = 64 * 1024  # bytes: about a millisecond of parsing and encoding
 INCLUDE_OBJECT_VALUES = ("", "Metadata", "Object", "None")
 
 
@@ -46,6 +47,7 @@ class ObjectEncoder:
         "_is_custom",
         "_list_head",
         "_prefix",
+        "in_thread",
         "list_type",
     )
 
@@ -59,6 +61,8 @@ class ObjectEncoder:
         prefix = type_prefix(definition.kind, definition.api_version)
         self._prefix = kind_prefix(definition.kind) if self._is_custom else prefix
         self._list_head = type_prefix(definition.list_kind, definition.api_version)
+        # Stored objects of more bytes are converted and encoded in a worker thread.
+        self.in_thread = 0 if definition.grows else LARGE
         conversion, versions = definition.storage.conversion, definition.storage.versions
         self._convert: Element | None = None
         if versions is not None:
@@ -174,6 +178,8 @@ def list_metadata(listing: Listing) -> dict[str, object]:
 class PartialMetadataEncoder:
     """PartialObjectMetadata and PartialObjectMetadataList."""
 
+    in_thread = LARGE
+
     def __init__(self, definition: Definition, names: Names, version: str) -> None:
         self._type = {"kind": "PartialObjectMetadata", "apiVersion": f"{names.group('meta')}/{version}"}
         self.list_type = ListType("PartialObjectMetadataList", self._type["apiVersion"])
@@ -232,7 +238,8 @@ class TableEncoder:
         self._columns = definition.table.columns
         self._conditions = definition.table.row_conditions
         self._type = {"kind": "Table", "apiVersion": f"{names.group('meta')}/{version}"}
-        self._objects = ObjectEncoder(definition)
+        self._objects = object_encoder(definition)
+        self.in_thread = self._objects.in_thread
         # The cells of a custom kind are of what clients get: in their version, and with its kind.
         self._custom_kind = definition.kind if definition.is_custom else None
         self._metadata = PartialMetadataEncoder(definition, names, version)

@@ -332,6 +332,11 @@ class Definition:
     def load(self) -> None:
         """Compile the schema."""
 
+    @property
+    def grows(self) -> bool:
+        """Whether defaults may make a large object of a small one: then only a worker thread may fill them in."""
+        return False
+
     def continues(self, previous: Definition) -> bool:
         """Whether this is the definition of the same custom kind as `previous`, of a later schema."""
         return False

@@ -162,6 +162,17 @@ class DefaultSizes:
         return len(unescaped(value))
 
 
+def has_default_of(root: Node, size: int) -> bool:
+    """Whether any default, or those of any empty object together, have more bytes than this."""
+    sizes, waiting = DefaultSizes(), [root]
+    while waiting:
+        node = waiting.pop()
+        if sizes.default(node) > size or sizes.missing(node) > size:
+            return True
+        waiting += (*node.properties.values(), *(one for one in (node.items, node.values) if one is not None))
+    return False
+
+
 _PUNCTUATION: Final = 4  # of a member, or around an object or a list
 
 

@@ -43,6 +43,7 @@ from rewound.actors.kinds.structural.coercion import (
     Coerce,
     DefaultsTooLarge,
     compile_coercion,
+    has_default_of,
     unknown_fields,
 )
 from rewound.actors.kinds.structural.embedded import NotAnObject, compile_validation, sorted_members
@@ -329,6 +330,8 @@ _BLOCKING: Final = frozenset(
     ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
 )
 _FEW_CHECKS: Final = 200  # of one value: up to 0.1 milliseconds
+# Bytes of a default: an object that is not large has up to 600 items, each of which may get one.
+_SMALL_DEFAULT: Final = 2048
 _FEW_NODES: Final = 100  # of a schema: each takes up to 20 microseconds to compile
 _NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
@@ -405,7 +408,7 @@ class Compiled:
 
     def load_for_reading(self) -> None:
         """Compile what decoding, and showing objects that were stored under another schema, need."""
-        _ = self.schema.coerce, self.schema.prune, self.fields, self._embedded
+        _ = self.schema.coerce, self.schema.prune, self.fields, self._embedded, self.has_large_defaults
 
     def _validate_rules(self, errors: FieldErrors, document: Object, old: Object | None) -> None:
         if any(one.reason in _BLOCKING for one in errors.found):
@@ -453,9 +456,14 @@ class Compiled:
         return {"apiVersion": self._api_version, "kind": self._kind, **stored}
 
     @lazy_property
+    def has_large_defaults(self) -> bool:
+        """Whether defaults could make a large object of a small one."""
+        return has_default_of(self.root, _SMALL_DEFAULT)
+
+    @lazy_property
     def _is_dear(self) -> bool:
         """Whether checking a small object could hold the event loop for long."""
-        return most_checks(self.root) > _FEW_CHECKS
+        return self.has_large_defaults or most_checks(self.root) > _FEW_CHECKS
 
     @lazy_property
     def _is_valid(self) -> Any:

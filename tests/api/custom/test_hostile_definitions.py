@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from rewound.gateway.handlers import lists
+from rewound.gateway.handlers import encoders, lists
 from rewound.gateway.handlers.lists import ListParts
 from tests.api.custom.kinds import (
     DEFINITIONS,
     GROUP,
+    MERGE,
     WIDGETS,
     define,
     definition,
@@ -83,6 +84,15 @@ def embedded_objects(levels: int) -> tuple[dict[str, Any], dict[str, Any]]:
     return record(inner=schema), {"inner": value}
 
 
+def filled(levels: int, width: int) -> dict[str, Any]:
+    """A schema whose default has so many levels of lists, each of so many items."""
+    schema: dict[str, Any] = {**TEXT, "default": "x" * 20}
+    for _ in range(levels):
+        items = {**record(a=schema), "default": {}}
+        schema = {"type": "array", "items": items, "default": [{}] * width}
+    return schema
+
+
 KEYED = {
     "type": "array",
     "x-cluster-list-type": "map",
@@ -142,6 +152,7 @@ COSTLY: dict[str, tuple[dict[str, Any], Any, int, bool, bool]] = {
         True,
     ),
     "embedded-in-embedded": (DEEP_SCHEMA, DEEP_OBJECT, 201, False, True),
+    "large-default": (record(a=TEXT, b=filled(2, 100)), {"a": "b"}, 201, False, True),
 }
 
 
@@ -178,8 +189,16 @@ CYCLE = {"type": "object", "$ref": "#/definitions/a", "definitions": {"a": {"$re
         ),
         (record(**{f"p{n}": record(a=TEXT) for n in range(30_000)}), 413, "Request entity too large"),
         (record(a={**TEXT, "pattern": "((a{100}){100}){100}"}), 422, "must be a valid regular expression"),
+        (record(a=filled(40, 10)), 422, "with the defaults inside it: must have at most 1048576 bytes"),
     ],
-    ids=["cycle", "unique-items", "loops-without-bounds", "too-many-properties", "pattern-of-gigabytes"],
+    ids=[
+        "cycle",
+        "unique-items",
+        "loops-without-bounds",
+        "too-many-properties",
+        "pattern-of-gigabytes",
+        "default-of-gigabytes",
+    ],
 )
 async def test_definitions_without_bounds_are_refused(
     schema: dict[str, Any], status: int, wrong: str, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +249,45 @@ async def test_a_default_that_multiplies_what_is_stored_does_not_multiply_memory
         if accept != TABLE:
             assert listed.text.count("x" * 20_000) == len(names)
             assert 0 < longest < 100_000
+
+
+async def test_objects_that_a_later_default_makes_large_are_filled_in_by_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with served() as api:
+        await define(api, definition(version(spec=record(a=TEXT))))
+        (await api.ask("POST", WIDGETS, widget("a", spec={"a": "b"}))).expect(201)
+        path = f"{DEFINITIONS}/widgets.{GROUP}"
+        changed = (await api.ask("GET", path)).expect(200)
+        changed["spec"]["versions"] = [version(spec=record(a=TEXT, b=filled(2, 100)))]
+        (await api.ask("PUT", path, changed)).expect(200)
+
+        async def defaulted() -> bool:
+            return "b" in (await api.ask("GET", f"{WIDGETS}/a")).expect(200)["spec"]
+
+        await until(api, defaulted)
+        encoded = 0
+        encode = encoders.encode_in_thread
+
+        async def counted(*arguments: Any) -> Any:
+            nonlocal encoded
+            encoded += 1
+            return await encode(*arguments)
+
+        monkeypatch.setattr(encoders, "encode_in_thread", counted)
+        with meanwhile(api, monkeypatch) as others:
+            found = (await api.ask("GET", f"{WIDGETS}/a")).expect(200)
+            assert (len(found["spec"]["b"]), encoded) == (100, 1)
+            table = (await api.ask("GET", f"{WIDGETS}/a", headers={"accept": TABLE})).expect(200)
+            assert (len(table["rows"]), encoded) == (1, 2)
+        others.check(in_thread=False)
+        with meanwhile(api, monkeypatch) as others:
+            patch = {"metadata": {"labels": {"a": "b"}}}
+            (await api.ask("PATCH", f"{WIDGETS}/a", patch, headers=MERGE)).expect(200)
+        others.check()
+        with meanwhile(api, monkeypatch) as others:
+            (await api.ask("DELETE", f"{WIDGETS}/a")).expect(200)
+        others.check()
 
 
 async def test_definitions_named_like_built_in_kinds_change_none_of_them() -> None:
