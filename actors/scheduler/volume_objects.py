@@ -12,6 +12,7 @@ from typing import Protocol
 
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.workloads.volume_matching import VolumeKeys, annotations_of, class_of
 
 
 class Objects(Protocol):
@@ -39,8 +40,12 @@ class VolumeObjects:
     csi_nodes: Objects = field(default_factory=NoObjects)
     csi_drivers: Objects = field(default_factory=NoObjects)
     csi_capacities: Objects = field(default_factory=NoObjects)
+    keys: VolumeKeys = field(init=False)
     _assumed_volumes: dict[str, Object] = field(init=False, default_factory=dict)
     _assumed_claims: dict[tuple[str, str], Object] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.keys = VolumeKeys(self.names)
 
     def claim(self, namespace: str, name: str) -> Object | None:
         return _newer(self.claims.get(namespace, name), self._assumed_claims.get((namespace, name)))
@@ -59,17 +64,13 @@ class VolumeObjects:
         return self.classes.get("", name)
 
     def class_of(self, claim_or_volume: Object) -> str:
-        """The name of its class: the annotation of old objects comes first."""
-        annotation = self.names.key("storage-class", "volume.beta")
-        old = claim_or_volume["metadata"].get("annotations", {}).get(annotation)
-        name: str = claim_or_volume["spec"].get("storageClassName", "") if old is None else old
-        return name
+        """The name of its class."""
+        return class_of(claim_or_volume, self.keys)
 
     def is_bound(self, claim: Object) -> bool:
         """Whether the binding of a claim is complete on both sides."""
-        completed = self.names.key("bind-completed", "pv")
         has_volume = bool(claim["spec"].get("volumeName"))
-        return has_volume and completed in claim["metadata"].get("annotations", {})
+        return has_volume and self.keys.bind_completed in annotations_of(claim)
 
     def assume(self, claims: Iterable[Object], volumes: Iterable[Object]) -> None:
         for claim in claims:

@@ -32,6 +32,12 @@ from rewound.actors.scheduler.plugins import (
 from rewound.actors.scheduler.pods import PodFacts, amount
 from rewound.actors.scheduler.volume_objects import VolumeObjects
 from rewound.actors.selectors.nodes import NodeSelector
+from rewound.actors.workloads.volume_matching import (
+    capacity,
+    is_free_match,
+    is_reserved_for,
+    reserved_fits,
+)
 
 CLAIM_ADD, CLAIM_UPDATE, VOLUME_ADD, VOLUME_UPDATE = (
     "claim added",
@@ -215,45 +221,21 @@ def reaches(volume: Object, node: NodeState) -> bool:
 
 def matching_volume(objects: VolumeObjects, claim: Object, node: NodeState, taken: set[str]) -> Object | None:
     """The smallest volume that does for the claim on this node."""
-    wanted, wanted_class = _size(claim), objects.class_of(claim)
-    selector = claim["spec"].get("selector")
-    smallest: Object | None = None
+    found: list[Object] = []
     for volume in objects.every_volume():
-        spec, metadata = volume["spec"], volume["metadata"]
-        if metadata["name"] in taken or objects.class_of(volume) != wanted_class:
+        if volume["metadata"]["name"] in taken:
             continue
-        mine = is_bound_to(volume, claim)
-        if spec.get("claimRef") is not None and not mine:
-            continue
-        if _capacity(volume) < wanted or "deletionTimestamp" in metadata:
-            continue
-        if spec.get("volumeMode", "Filesystem") != claim["spec"].get("volumeMode", "Filesystem"):
-            continue
-        if mine:
-            return volume if reaches(volume, node) else None
-        if volume.get("status", {}).get("phase") != "Available" or not reaches(volume, node):
-            continue
-        if selector is not None and not selector_of(selector).matches(metadata.get("labels", {})):
-            continue
-        if not set(claim["spec"].get("accessModes", ())) <= set(spec.get("accessModes", ())):
-            continue
-        if smallest is None or _capacity(volume) < _capacity(smallest):
-            smallest = volume
-    return smallest
-
-
-def is_bound_to(volume: Object, claim: Object) -> bool:
-    reference, metadata = volume["spec"].get("claimRef"), claim["metadata"]
-    if reference is None:
-        return False
-    if (reference.get("name"), reference.get("namespace")) != (metadata["name"], metadata["namespace"]):
-        return False
-    return reference.get("uid", "") in ("", metadata["uid"])
+        if is_reserved_for(volume, claim):
+            if reserved_fits(volume, claim):
+                return volume if reaches(volume, node) else None
+        elif is_free_match(volume, claim, objects.keys) and reaches(volume, node):
+            found.append(volume)
+    return min(found, key=capacity, default=None)
 
 
 def _bound_to(volume: Object, claim: Object, names: Names) -> Object:
     """The volume, bound to the claim from its side."""
-    if not is_bound_to(volume, claim):
+    if not is_reserved_for(volume, claim):
         volume = _annotated(volume, {names.key("bound-by-controller", "pv"): "yes"})
     metadata = claim["metadata"]
     reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
@@ -271,10 +253,6 @@ def _annotated(stored: Object, annotations: Mapping[str, str]) -> Object:
 
 def _size(claim: Object) -> int:
     return amount("", claim["spec"].get("resources", {}).get("requests", {}).get("storage", "0"))
-
-
-def _capacity(volume: Object) -> int:
-    return amount("", volume["spec"].get("capacity", {}).get("storage", "0"))
 
 
 def _is_allowed(topologies: Iterable[Object], node: NodeState) -> bool:

@@ -115,15 +115,15 @@ def best_match(
         if volume["metadata"]["name"] in taken:
             continue
         if is_reserved_for(volume, claim):
-            if _reserved_fits(volume, claim):
+            if reserved_fits(volume, claim):
                 return volume
         elif not only_reserved and is_free_match(volume, claim, keys):
             found.append(volume)
     return min(found, key=_rank, default=None)
 
 
-def _reserved_fits(volume: Object, claim: Object) -> bool:
-    """The class does not matter for it, nor do labels."""
+def reserved_fits(volume: Object, claim: Object) -> bool:
+    """Whether a volume that is reserved for the claim can be bound to it: class and labels do not matter."""
     return (
         capacity(volume) >= requested(claim)
         and not volume_modes_differ(claim, volume)
