@@ -267,6 +267,10 @@ class Scheduler:
             self._failed(queued, str(wrong), "Unschedulable", Outcome(nominate=""), frozenset())
         except SchedulingError as wrong:
             self._failed(queued, str(wrong), "SchedulerError", Outcome(nominate=""), frozenset())
+        except Exception as broken:  # one pod must not keep the others from being scheduled
+            logger.exception("the scheduler broke on pod %s/%s", pod.namespace, pod.name)
+            message = f"{type(broken).__name__}: {broken}"
+            self._failed(queued, message, "SchedulerError", Outcome(nominate=""), frozenset())
         else:
             volumes = evaluation.volumes()
             reserved = None if volumes is None else volumes.reserve(node)

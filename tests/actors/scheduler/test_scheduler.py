@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rewound.actors.errors import Conflict
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Command, Submit
+from rewound.actors.scheduler.plugins import NodePorts, Prepared, Surroundings
+from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.scheduler import Scheduler
 from tests.actors.scheduler.scheduling import (
     add_nodes,
@@ -137,3 +141,24 @@ async def test_figures_of_the_scheduler(tmp_path: Path, autojump_clock: object) 
         assert found.attempts == {("scheduled", profile): 1, ("unschedulable", profile): 1}
         assert found.pending == {"active": 0, "backoff": 0, "unschedulable": 1}
         assert (found.preemption_attempts, found.victims) == (1, 0)
+
+
+async def test_a_pod_that_breaks_a_plugin_does_not_stop_the_others(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    prepare = NodePorts.prepare
+
+    def broken(self: NodePorts, pod: PodFacts, around: Surroundings) -> Prepared:
+        if pod.name == "bad":
+            raise KeyError("ports")
+        return prepare(self, pod, around)
+
+    monkeypatch.setattr(NodePorts, "prepare", broken)
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a"))
+        await bench.create("pods", pod("bad"))
+        await bench.create("pods", pod("good", labels={"other": "yes"}))
+        await bench.rest()
+        assert assigned(bench) == {"bad": "", "good": "a"}
+        assert bench.get("pods", "bad")["status"]["conditions"][0]["message"] == "KeyError: 'ports'"
+    assert "the scheduler broke on pod default/bad" in caplog.text

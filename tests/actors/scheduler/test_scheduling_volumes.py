@@ -121,6 +121,30 @@ async def test_a_claim_is_provisioned_for_the_node(tmp_path: Path, autojump_cloc
         assert assigned(bench) == {"p": "b"}
 
 
+async def test_a_restart_while_volumes_are_bound_goes_on(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a"), node("b"))
+        await bench.create(CLASSES, storage_class("fast", "example.org/disks"))
+        await bench.create(CLASSES, storage_class("local", "kubernetes.io/no-provisioner"))
+        made = volume("disk", "local", "2Gi", "b")
+        await bench.create("persistentvolumes", made)
+        await bench.patch("persistentvolumes", "disk", {"status": made["status"]}, "status")
+        await bench.create("persistentvolumeclaims", claim("data", "fast"))
+        await bench.create("persistentvolumeclaims", claim("more", "local"))
+        await bench.create("pods", with_claim("p", "data"))
+        await bench.create("pods", with_claim("q", "more"))
+        await bench.rest()
+        chosen = bench.get("persistentvolumeclaims", "data")["metadata"]["annotations"]
+    async with open_scheduling(tmp_path) as bench:
+        await bench.rest()
+        assert assigned(bench) == {"p": "", "q": ""}
+        done = {"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}}
+        await bench.patch("persistentvolumeclaims", "more", {**done, "spec": {"volumeName": "disk"}})
+        await bench.patch("persistentvolumeclaims", "data", {**done, "spec": {"volumeName": "made"}})
+        await bench.rest()
+        assert assigned(bench) == {"p": chosen["volume.kubernetes.io/selected-node"], "q": "b"}
+
+
 async def test_a_disk_that_another_pod_has(tmp_path: Path, autojump_clock: object) -> None:
     disk = [{"name": "d", "gcePersistentDisk": {"pdName": "one"}}]
     async with open_scheduling(tmp_path) as bench:
