@@ -389,6 +389,23 @@ async def test_custom_endpoints_are_mirrored(tmp_path: Path, autojump_clock: Moc
         assert net.slices("custom") == []
 
 
+async def test_only_a_thousand_addresses_of_a_subset_are_mirrored(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_net(tmp_path) as net:
+        await net.service("custom", selector=None)
+        addresses = [{"ip": f"192.0.{number // 250}.{number % 250}"} for number in range(1002)]
+        ports = [{"port": 80, "protocol": "TCP"}]
+        content = {"subsets": [{"addresses": addresses, "ports": ports}]}
+        await net.cluster.create("endpoints", "custom", content=content)
+        await net.settled()
+        assert len(net.served("custom")) == 1000
+        assert net.warnings() == [
+            "TooManyAddressesToMirror: A max of 1000 addresses can be mirrored to EndpointSlices per Endpoints subset. "
+            "2 addresses were skipped"
+        ]
+
+
 async def test_mirrored_slices_go_when_the_service_gets_a_selector(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
