@@ -18,8 +18,10 @@ from rewound.actors.aggregation.content import NoResponse
 from rewound.actors.aggregation.priorities import CUSTOM
 from rewound.actors.identity import User
 from rewound.actors.messages import Object
+from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.workloads.autoscaling import HorizontalPodAutoscalers, Limits
 from rewound.actors.workloads.controller import Parts
+from rewound.actors.workloads.metrics import MetricsApis
 from rewound.actors.workloads.replica_counts import (
     NoReplicaCount,
     PodMetric,
@@ -307,6 +309,24 @@ async def test_custom_and_external_metrics(tmp_path: Path, autojump_clock: MockC
         assert events["FailedGetExternalMetric"].endswith(
             "unable to fetch metrics from external metrics API: it is broken (get queue.external.metrics.k8s.io)"
         )
+
+
+async def test_usage_of_one_container(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_autoscaled(tmp_path) as bench:
+        await annotate(bench, **{"cpu.main": "70m", "memory": "1Ki"})
+        apis = MetricsApis(bench.context, bench.workloads.parts.cache.collection("pods"), User("autoscaler"))
+        everything = LabelSelector.parse("")
+        found = await apis.resource("default", everything, "cpu", "main")
+        assert [one.value for one in found.values()] == [70, 70]
+        whole = await apis.resource("default", everything, "memory", "")
+        assert {one.value for one in whole.values()} == {1024_000}
+        with pytest.raises(
+            NoReplicaCount, match="failed to get container metrics: container other not present"
+        ):
+            await apis.resource("default", everything, "cpu", "other")
+        nobody = LabelSelector.parse("app=none")
+        with pytest.raises(NoReplicaCount, match="no metrics returned from resource metrics API"):
+            await apis.resource("default", nobody, "cpu", "")
 
 
 async def test_custom_metrics_without_a_server(tmp_path: Path, autojump_clock: MockClock) -> None:
