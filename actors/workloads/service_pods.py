@@ -75,7 +75,8 @@ def pause_before(pods: int) -> float:
 
 def may_serve(pod: Object, *, terminating: bool) -> bool:
     """Whether the pod has endpoints at all. `terminating`: also while it is being deleted."""
-    if is_finished(pod) or not addresses_of(pod):
+    status = pod["status"]
+    if is_finished(pod) or not (status.get("podIP") or status.get("podIPs")):
         return False
     return terminating or not is_terminating(pod)
 
