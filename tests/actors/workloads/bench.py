@@ -55,7 +55,7 @@ from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.large_work import LargeWork
 from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.runtime.write_context import WriteContexts
-from rewound.actors.store.committer import Committer
+from rewound.actors.store.committer import Committer, UnmeasuredDisk
 from rewound.actors.store.document import decode
 from rewound.actors.store.feed import Feed
 from rewound.actors.workloads.built_in import BY_NAME, Build, Workloads
@@ -176,7 +176,7 @@ class Bench:
             off=off,
         )
         admission = Admission([one for one in plugins(chosen) if one.name not in off])
-        committer = Committer(journal, self.feed)
+        committer = Committer(journal, self.feed, UnmeasuredDisk())  # `rest` does not wait for threads
         nursery.start_soon(committer.run)
         self.registry = Registry(self.catalog, committer.register_types)
         shared = ActorContext(journal, committer, admission, AdmissionCalls(), LargeWork(), nursery)

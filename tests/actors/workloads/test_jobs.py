@@ -253,7 +253,7 @@ async def test_pods_of_a_deleted_job_lose_the_finalizer(tmp_path: Path, autojump
         await bench.create(JOBS, job(completions=2, parallelism=2))
         await bench.rest()
         await bench.delete(JOBS, "work", "Orphan")
-        await bench.rest()
+        await bench.rest(1)  # the garbage collector may have to try again
         assert len(bench.names("pods")) == 2 and not tracked(bench)
         for policy in ("Background", "Foreground"):
             await bench.create(JOBS, job(completions=2, parallelism=2))
