@@ -102,6 +102,7 @@ class SimulatedNodes(WorkloadController):
 
     async def catch_up(self) -> None:
         await self.cache.loaded()
+        self._start_anew()
         for pod in self._pods:
             self._pod_addresses.use((pod.get("status") or {}).get("podIP"))
         for node in self._node_objects:
@@ -112,10 +113,16 @@ class SimulatedNodes(WorkloadController):
         await super().catch_up()
         for name in sorted(self._missing, key=lambda name: int(name.rpartition("-")[2])):
             self.queue.add(("", name))
-        for number in range(len(self._groups)):  # of a loop that was started again
-            self.queue.add((LEASES, str(number)))
         if self._takes_all:
             self.queue.add((STAGES, ""))
+
+    def _start_anew(self) -> None:
+        """Forget what was known when the loop ran before: while it did not, another process may have led."""
+        self._nodes.clear()
+        self._groups.clear()
+        self._due.clear()
+        self._pod_addresses = Addresses(*_POD_ADDRESSES)
+        self._node_addresses = Addresses(*_NODE_ADDRESSES)
 
     async def reconcile(self, key: Key) -> None:
         namespace, name = key
@@ -201,6 +208,8 @@ class SimulatedNodes(WorkloadController):
     # Leases.
 
     async def _renew(self, group: int) -> None:
+        if group >= len(self._groups):
+            return  # of an earlier run of the loop
         self.queue.add_after((LEASES, str(group)), self._renew_seconds)
         members = sorted(self._groups[group])
         running = [known for name in members if (known := self._nodes.get(name)) is not None and known.runs]

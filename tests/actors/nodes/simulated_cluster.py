@@ -30,14 +30,26 @@ LEASES = "leases.coordination.cluster.io"
 async def simulated_cluster(
     path: Path, nodes: int | None = None, seed: int = 1
 ) -> AsyncIterator[ControlPlane]:
-    async with open_control_plane(path, controllers=False) as cluster, trio.open_nursery() as nursery:
-        cluster.write_contexts = WriteContexts(cluster.clock, Random(seed))
-        context = controller_context(cluster, enabled=frozenset({NAME}))
-        workloads = Workloads(context, [(NAME, partial(SimulatedNodes, count=nodes))])
+    async with (
+        open_control_plane(path, controllers=False) as cluster,
+        running(cluster, simulated(cluster, nodes, seed)),
+    ):
+        yield cluster
+
+
+def simulated(cluster: ControlPlane, nodes: int | None = None, seed: int = 1) -> Workloads:
+    cluster.write_contexts = WriteContexts(cluster.clock, Random(seed))
+    context = controller_context(cluster, enabled=frozenset({NAME}))
+    return Workloads(context, [(NAME, partial(SimulatedNodes, count=nodes))])
+
+
+@asynccontextmanager
+async def running(cluster: ControlPlane, workloads: Workloads) -> AsyncIterator[None]:
+    async with trio.open_nursery() as nursery:
         for name, task in workloads.tasks:
             nursery.start_soon(cluster.supervisor.keep, name, task)
         await cluster.wait_until_idle()
-        yield cluster
+        yield
         nursery.cancel_scope.cancel()
 
 

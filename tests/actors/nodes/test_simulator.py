@@ -8,8 +8,8 @@ import trio
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
-from tests.actors.controllers.control_plane import START, ControlPlane
-from tests.actors.nodes.simulated_cluster import LEASES, bound_to, simulated_cluster
+from tests.actors.controllers.control_plane import START, ControlPlane, open_control_plane
+from tests.actors.nodes.simulated_cluster import LEASES, bound_to, running, simulated, simulated_cluster
 
 
 def conditions(stored: Object | None) -> dict[str, str]:
@@ -187,6 +187,24 @@ async def test_restart_goes_on_where_pods_were(tmp_path: Path, autojump_clock: M
         assert second is not None and second["status"]["phase"] == "Running"
         assert second["status"]["podIP"] != first["status"]["podIP"]
         assert cluster.get("pods", "q") == first
+
+
+async def test_loop_that_runs_again_takes_the_state_of_then(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
+        workloads = simulated(cluster, nodes=2)
+        async with running(cluster, workloads):
+            await cluster.create("pods", "p", content=bound_to("node-0"))
+        await cluster.delete("nodes", "node-0")
+        await cluster.delete("pods", "p")
+        await cluster.create("pods", "q", content=bound_to("node-1"))
+        async with running(cluster, workloads):
+            assert phase(cluster, "q") == "Running" and cluster.names("nodes", None) == ["node-1"]
+            assert cluster.is_being_deleted("pods", "p")  # its node is gone
+            before = len(cluster.events(LEASES, "node-1"))
+            await cluster.wait_until_idle(30)
+            assert len(cluster.events(LEASES, "node-1")) == before + 3
 
 
 async def test_pods_of_a_node_that_was_removed_stay_as_they_are(
