@@ -31,6 +31,7 @@ from rewound.actors.scheduler.volumes import BindingFilter, claim_names
 
 _FEWEST_NODES: Final = 100  # up to so many are all tried
 _LOWEST_PERCENTAGE: Final = 5
+_STEP: Final = 64  # nodes: a fraction of a turn on the event loop
 _REMEMBERED: Final = 64  # evaluations: some megabytes with thousands of nodes
 
 T = TypeVar("T")
@@ -126,6 +127,20 @@ class Evaluation:
         self._moving_scores = [at for at, one in enumerate(made) if not one.of_node_only]
         self._layout, self._seen = self._cluster.layout, len(self._cluster.changes)
         self._forget()
+        self.steps = self._count()
+
+    def _count(self) -> Iterator[None]:
+        """Let filters and scores count all nodes, some at a time: what changes meanwhile is counted anew."""
+        names = [node.name for node in self._cluster.order]
+        for start in range(0, len(names), _STEP):
+            self._refresh(names[start : start + _STEP])
+            yield
+
+    def complete(self) -> Evaluation:
+        """Count the nodes that are left."""
+        for _ in self.steps:
+            pass
+        return self
 
     def _prepare(self, profile: Profile, around: Surroundings) -> None:
         prepared = {}
@@ -170,17 +185,25 @@ class Evaluation:
                 self._failures[at] = self._first(self._fixed, node)
             if self._keys[at] is not None:
                 self._key(node)
+        self._refresh(names)
+
+    def _refresh(self, names: Collection[str]) -> None:
         for _, one in self._moving:
             one.refresh(names)
         for score in self._scores:
             score.refresh(names)
 
-    def check(self, node: NodeState) -> Failure | None:
-        """The first failure of a node as the cluster has it."""
+    def look(self, node: NodeState) -> tuple[int, Failure] | None:
+        """The first failure that depends on the node only, and its position among the filters."""
         at = self._at[node.name]
         known = self._failures[at]
         if isinstance(known, _Unknown):
             known = self._failures[at] = self._first(self._fixed, node)
+        return known
+
+    def check(self, node: NodeState) -> Failure | None:
+        """The first failure of a node as the cluster has it."""
+        known = self.look(node)
         for position, one in self._moving:
             if known is not None and position > known[0]:
                 break
@@ -348,15 +371,37 @@ class Evaluations:
         """Forget everything, because something outside of nodes and pods changed."""
         self._remembered.clear()
 
+    def prepare(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Iterator[None]:
+        """Do the work that many nodes make for the first pod of its sort in steps, between which others may run."""
+        if len(self._cluster.nodes) < _FEWEST_NODES or claim_names(pod):
+            return  # `of` does it at once
+        try:
+            evaluation = self._begun(profile, pod, around)
+        except Unschedulable:
+            return
+        yield from evaluation.steps
+        nodes, found = self._cluster.order, 0
+        wanted = wanted_nodes(len(nodes), self._percentage)
+        for number, node in enumerate(_around(nodes, self._start % len(nodes))):
+            if not evaluation.is_current() or found == wanted:
+                return
+            found += evaluation.look(node) is None
+            if number % _STEP == 0:
+                yield
+
     def of(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Evaluation:
         """Raises Unschedulable if no node can do, or NoNodes."""
+        evaluation = self._begun(profile, pod, around).complete()
+        evaluation.refresh()
+        return evaluation
+
+    def _begun(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Evaluation:
         if not self._cluster.nodes:
             raise NoNodes
         key = _signature(profile, pod, around.default_selector)
         found = self._remembered.get(key) if key is not None else None
         if found is not None and found.is_current():
             self._remembered.move_to_end(key)
-            found.refresh()
             return found
         try:
             made = Evaluation(profile, pod, around)

@@ -47,7 +47,7 @@ def explain(
     failures: dict[str, Failure] = {}
     scores: list[Object] = []
     try:
-        evaluation = Evaluation(profile, pod, around)
+        evaluation = Evaluation(profile, pod, around).complete()
         for one in nodes:
             failure = evaluation.check(one)
             if failure is not None:

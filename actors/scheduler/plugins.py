@@ -75,7 +75,7 @@ class Filter(ABC):
         return self
 
     def refresh(self, names: Collection[str]) -> None:  # noqa: B027
-        """These nodes changed."""
+        """These nodes changed, or are new to it."""
 
 
 class Score(ABC):
@@ -89,7 +89,7 @@ class Score(ABC):
         """The normalized score of each key; `keys` has the number of feasible nodes with each."""
 
     def refresh(self, names: Collection[str]) -> None:  # noqa: B027
-        """These nodes changed."""
+        """These nodes changed, or are new to it."""
 
 
 @dataclass(slots=True)

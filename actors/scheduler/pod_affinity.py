@@ -123,7 +123,6 @@ class _PodFilter(Filter):
     def refresh(self, names: Collection[str]) -> None:
         for tally in self._tallies:
             tally.refresh(names)
-        self._near, self._away, self._repelling = (one.sums for one in self._tallies)
 
 
 class _PodScore(Score):

@@ -117,6 +117,10 @@ class SchedulingQueue:
                 return queued
         return None
 
+    def is_in_flight(self, queued: QueuedPod) -> bool:
+        """Whether nobody deleted or assigned the pod since it was popped."""
+        return queued.state == _IN_FLIGHT and self._pods.get(queued.key) is queued
+
     def next_due(self) -> float | None:
         """When the next pod becomes active by itself; None: never."""
         while self._due:

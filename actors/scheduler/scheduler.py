@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -238,7 +238,12 @@ class Scheduler:
             queued = self._pending.pop()
             if queued is None:
                 break
-            self._decide(queued)
+            for _ in self._steps(queued.facts):
+                if turn.over():
+                    await next_turn()
+                    turn = Turn()
+            if self._pending.is_in_flight(queued):
+                self._decide(queued)
             if turn.over():
                 await next_turn()
                 turn = Turn()
@@ -247,6 +252,16 @@ class Scheduler:
             self.queue.add_after(PASS, max(due - trio.current_time(), 0.0))
 
     # --- one decision
+
+    def _steps(self, pod: PodFacts) -> Iterator[None]:
+        """What has to be computed before a decision, where that takes long."""
+        if pod.terminating:
+            return
+        profile = self._configuration.profiles[pod.spec["schedulerName"]]
+        try:
+            yield from self._evaluations.prepare(profile, pod, self._surroundings(pod))
+        except Exception:
+            return  # the decision meets it too, and reports it
 
     def _decide(self, queued: QueuedPod) -> None:
         pod = queued.facts

@@ -128,15 +128,18 @@ class _SpreadFilter(Filter):
     def __init__(self, pod: PodFacts, constraints: Sequence[Constraint], tally: Tally) -> None:
         self._pod, self._constraints, self._tally = pod, constraints, tally
         self._own = [one.selector.matches(pod.labels) for one in constraints]
-        self._least = self._smallest()
+        self._least: dict[str, int] | None = None
 
     def check(self, node: NodeState) -> Failure | None:
+        least = self._least
+        if least is None:
+            least = self._least = self._smallest()
         for one, own in zip(self._constraints, self._own, strict=True):
             value = node.labels.get(one.topology_key)
             if value is None:
                 return _NO_LABEL
             there = self._tally.sums.get((one.topology_key, value), 0)
-            if there + own - self._least[one.topology_key] > one.max_skew:
+            if there + own - least[one.topology_key] > one.max_skew:
                 return _UNEVEN
         return None
 
@@ -145,7 +148,7 @@ class _SpreadFilter(Filter):
 
     def refresh(self, names: Collection[str]) -> None:
         self._tally.refresh(names)
-        self._least = self._smallest()
+        self._least = None
 
     def _smallest(self) -> dict[str, int]:
         least = {one.topology_key: _NO_DOMAIN for one in self._constraints}

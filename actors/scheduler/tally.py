@@ -23,13 +23,9 @@ class Tally:
         self.sums: Part = {}
         self._holders: Part = {}
         self._parts: dict[str, Part] = {}
-        self.refresh(None)
 
-    def refresh(self, names: Collection[str] | None) -> None:
-        """Count these nodes anew; None: all."""
-        if names is None:
-            self.sums, self._holders, self._parts = {}, {}, {}
-            names = self._cluster.nodes.keys()
+    def refresh(self, names: Collection[str]) -> None:
+        """Count these nodes, or count them anew."""
         for name in names:
             node = self._cluster.nodes.get(name)
             self._replace(name, _NOTHING if node is None else self._part_of(node))
