@@ -31,6 +31,7 @@ from rewound.actors.scheduler.volumes import BindingFilter, claim_names
 
 _FEWEST_NODES: Final = 100  # up to so many are all tried
 _LOWEST_PERCENTAGE: Final = 5
+_MOST_KEYS: Final = 20_000  # of one evaluation, also of states that nodes had before
 _STEP: Final = 64  # nodes: a fraction of a turn on the event loop
 _REMEMBERED: Final = 64  # evaluations: some megabytes with thousands of nodes
 
@@ -163,7 +164,12 @@ class Evaluation:
         order = self._cluster.order
         self._at = {node.name: at for at, node in enumerate(order)}
         self._failures: list[tuple[int, Failure] | _Unknown | None] = [_UNKNOWN] * len(order)
-        self._keys: list[Key | None] = [None] * len(order)
+        self._forget_keys()
+
+    def _forget_keys(self) -> None:
+        self._keys: list[int | None] = [None] * len(self._failures)
+        self._numbers: dict[Key, int] = {}
+        self._parts: list[Key] = []
 
     @property
     def nodes(self) -> Sequence[NodeState]:
@@ -177,6 +183,8 @@ class Evaluation:
         changes = self._cluster.changes
         if self._seen == len(changes):
             return
+        if len(self._parts) > _MOST_KEYS:
+            self._forget_keys()
         names = set(changes[self._seen :])
         self._seen = len(changes)
         for name in names:
@@ -263,46 +271,60 @@ class Evaluation:
         known = window.of(self._failures)
         return None if self._moving or self._moving_scores or any(known) else window
 
-    def keys(self, nodes: Sequence[NodeState]) -> list[Key]:
-        """What the scores of the nodes depend on."""
+    def keys(self, nodes: Sequence[NodeState]) -> list[int]:
+        """Numbers of what the scores of the nodes depend on: equal ones for equal scores."""
         found = []
         for node in nodes:
-            key = self._keys[self._at[node.name]] or self._key(node)
+            number = self._keys[self._at[node.name]]
+            if number is None:
+                number = self._key(node)
             if self._moving_scores:
-                fresh = list(key)
+                fresh = list(self._parts[number])
                 for moving in self._moving_scores:
                     fresh[moving] = self._scores[moving].key(node)
-                key = tuple(fresh)
-            found.append(key)
+                number = self._number(tuple(fresh))
+            found.append(number)
         return found
 
-    def _key(self, node: NodeState) -> Key:
-        key = tuple(one.key(node) if one.of_node_only else None for one in self._scores)
-        self._keys[self._at[node.name]] = key
-        return key
+    def _key(self, node: NodeState) -> int:
+        number = self._number(tuple(one.key(node) if one.of_node_only else None for one in self._scores))
+        self._keys[self._at[node.name]] = number
+        return number
 
-    def keys_in(self, window: Window) -> list[Key]:
+    def _number(self, key: Key) -> int:
+        """Numbers are compared and counted in less time than what they stand for."""
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._parts)
+            self._parts.append(key)
+        return number
+
+    def keys_in(self, window: Window) -> list[int]:
         keys = window.of(self._keys)
         if None in keys:
             return self.keys(window.of(self._cluster.order))
         return keys  # type: ignore[return-value]
 
-    def best(self, keys: Sequence[Key]) -> Collection[Key]:
+    def best(self, keys: Sequence[int]) -> Collection[int]:
         """The keys with the highest weighted sum of scores."""
-        numbers = Counter(keys)
-        if len(numbers) == 1:
-            return numbers
-        totals = self._totals(numbers)
+        counts = Counter(keys)
+        if len(counts) == 1:
+            return counts
+        totals = dict.fromkeys(counts, 0)
+        for at, (score, weight) in enumerate(zip(self._scores, self._weights, strict=True)):
+            found = score.scores(self._column(counts, at))
+            for key in totals:
+                totals[key] += weight * found[self._parts[key][at]]
         most = max(totals.values())
         return {key for key, total in totals.items() if total == most}
 
-    def _totals(self, numbers: Mapping[Key, int]) -> dict[Key, int]:
-        totals = dict.fromkeys(numbers, 0)
-        for at, (score, weight) in enumerate(zip(self._scores, self._weights, strict=True)):
-            found = score.scores(_column(numbers, at))
-            for key in totals:
-                totals[key] += weight * found[key[at]]
-        return totals
+    def _column(self, counts: Mapping[int, int], at: int) -> dict[Any, int]:
+        """How many nodes have each part at this position of their keys."""
+        found: dict[Any, int] = {}
+        for key, count in counts.items():
+            part = self._parts[key][at]
+            found[part] = found.get(part, 0) + count
+        return found
 
     def volumes(self) -> BindingFilter | None:
         return next((one for _, one in self.filters if isinstance(one, BindingFilter)), None)
@@ -310,7 +332,7 @@ class Evaluation:
     def explained(self, nodes: Sequence[NodeState]) -> dict[str, dict[str, int]]:
         """The weighted score of each plugin for each of these nodes, which are the feasible ones."""
         keys = self.keys(nodes)
-        numbers = Counter(keys)
+        counts = Counter(keys)
         found: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
         column = 0
         for plugin, weight, score in self.scores:
@@ -318,19 +340,11 @@ class Evaluation:
                 for scores in found.values():
                     scores[plugin.name] = 0
                 continue
-            by_part = score.scores(_column(numbers, column))
+            by_part = score.scores(self._column(counts, column))
             for node, key in zip(nodes, keys, strict=True):
-                found[node.name][plugin.name] = weight * by_part[key[column]]
+                found[node.name][plugin.name] = weight * by_part[self._parts[key][column]]
             column += 1
         return found
-
-
-def _column(numbers: Mapping[Key, int], at: int) -> dict[Any, int]:
-    """How many nodes have each part at this position of their keys."""
-    found: dict[Any, int] = {}
-    for key, number in numbers.items():
-        found[key[at]] = found.get(key[at], 0) + number
-    return found
 
 
 class Window(NamedTuple):
@@ -434,7 +448,7 @@ class Evaluations:
             return nodes[0]
         return self._best(evaluation, nodes, evaluation.keys(nodes))
 
-    def _best(self, evaluation: Evaluation, nodes: Sequence[NodeState], keys: Sequence[Key]) -> NodeState:
+    def _best(self, evaluation: Evaluation, nodes: Sequence[NodeState], keys: Sequence[int]) -> NodeState:
         best = evaluation.best(keys)
         return self._random.choice([node for node, key in zip(nodes, keys, strict=True) if key in best])
 
