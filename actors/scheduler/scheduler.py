@@ -83,6 +83,7 @@ USER: Final = "system:kube-scheduler"
 PASS: Final[Key] = ("", "")
 # Decisions whose writes are on their way: enough for many commits, and a bound for their memory.
 MAX_IN_FLIGHT: Final = 1000
+_MOST_SELECTORS: Final = 10_000  # pods with labels of their own, such as those of StatefulSets; then none
 _LONGEST_NOTE: Final = 1024  # of an Event
 
 
@@ -346,6 +347,8 @@ class Scheduler:
         key = pod.namespace, repr(pod.labels), owner.get("uid", "")
         found = self._selectors.get(key)
         if found is None:
+            if len(self._selectors) >= _MOST_SELECTORS:
+                self._selectors.clear()
             services = self._services.in_namespace(pod.namespace)
             found = self._selectors[key] = default_selector(pod, services, self._owners)
         return found
@@ -571,9 +574,10 @@ class Scheduler:
         stored = new or old
         assert stored is not None
         name = stored["metadata"]["name"]
-        labels = {} if new is None else new["metadata"].get("labels", {})
-        if self._namespace_labels.get(name) != labels:
-            self._namespace_labels[name] = labels
+        before = self._namespace_labels.pop(name, None)
+        if new is not None:
+            self._namespace_labels[name] = new["metadata"].get("labels", {})
+        if before != self._namespace_labels.get(name):
             self._evaluations.clear()
 
     def _selector_changed(self, old: Object | None, new: Object | None) -> None:

@@ -162,3 +162,41 @@ async def test_a_pod_that_breaks_a_plugin_does_not_stop_the_others(
         assert assigned(bench) == {"bad": "", "good": "a"}
         assert bench.get("pods", "bad")["status"]["conditions"][0]["message"] == "KeyError: 'ports'"
     assert "the scheduler broke on pod default/bad" in caplog.text
+
+
+async def test_a_pod_that_is_being_deleted_is_skipped(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a", cpu="1"))
+        waiting = pod("p", cpu="2")
+        waiting["metadata"]["finalizers"] = ["example.org/hold"]
+        await bench.create("pods", waiting)
+        await bench.rest()
+        await bench.delete("pods", "p")
+        await bench.rest(2)
+        await add_nodes(bench, node("b"))
+        await bench.rest(300)
+        assert assigned(bench) == {"p": ""}
+        assert bench.events("p")[-1] == ("FailedScheduling", "skip schedule deleting pod: default/p")
+
+
+async def test_namespaces_that_affinity_selects(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a"), node("b"))
+        await bench.create("namespaces", {"metadata": {"name": "far", "labels": {"team": "one"}}})
+        other = pod("other", labels={"app": "x"}, nodeSelector={"kubernetes.io/hostname": "b"})
+        await bench.create("pods", other, "far")
+        await bench.rest()
+        term = {
+            "labelSelector": {"matchLabels": {"app": "x"}},
+            "namespaceSelector": {"matchLabels": {"team": "two"}},
+            "topologyKey": "kubernetes.io/hostname",
+        }
+        near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        await bench.create("pods", pod("p", affinity=near))
+        await bench.rest()
+        assert refusal(bench, "p").startswith(
+            "0/2 nodes are available: 2 node(s) didn't match pod affinity rules."
+        )
+        await bench.patch("namespaces", "far", {"metadata": {"labels": {"team": "two"}}})
+        await bench.rest(300)
+        assert assigned(bench) == {"p": "b"}
