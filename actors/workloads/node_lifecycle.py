@@ -1,10 +1,11 @@
 """The node lifecycle controller: which nodes are alive, the taints that say so, and pods that must leave.
 
 A sign of life is a renewed Lease or a reported heartbeat. It costs one assignment: a node is looked at when its grace
-period would end, and again as much later as the last sign was. A node without a sign gets conditions Unknown, and its
-pods are not ready. Conditions become NoSchedule taints at once. What they mean for the pods is decided
-`--node-monitor-period` later, for all changes of that time together: then `node_zones` says which nodes get NoExecute
-taints, and `taint_eviction` which pods leave, and when. At rest nothing runs but the looks at grace periods.
+period would end, together with all others of that second, and again as much later as the last sign was. A node without
+a sign gets conditions Unknown, and its pods are not ready. Conditions become NoSchedule taints at once. What they mean
+for the pods is decided `--node-monitor-period` later, for all changes of that time together: then `node_zones` says
+which nodes get NoExecute taints, and `taint_eviction` which pods leave, and when. At rest nothing runs but the looks at
+grace periods.
 
 Work is queued under keys of two texts: pods by namespace and name, all other work by one of the words below and the
 name of a node or a zone. No namespace contains a slash.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 import trio
@@ -31,6 +33,7 @@ from rewound.actors.workloads.recorder import Recorder
 from rewound.actors.workloads.taint_eviction import Evictions, no_execute_taints
 from rewound.journal.records import Event
 
+_SLOT = "/slot"  # nodes whose grace periods would end in the same second
 _HEALTH, _TAINTS, _ZONE = "/health", "/taints", "/zone"  # of a node, of a node, of a zone
 _MONITOR: Final = ("/monitor", "")
 _SECOND: Final = 1_000_000
@@ -66,6 +69,7 @@ class _Keys:
 class _Health:
     seen: float  # when the node last gave a sign of life
     overdue: float | None = None  # the sign that was the last one when its grace period had ended
+    slot: int | None = None  # the second in which it is looked at
     renewed: bytes = b""  # the time in its Lease, as it is stored
     execute: bool | None = None  # whether it is to have a NoExecute taint; None: as it is
     counted: tuple[str, bool] | None = None  # the zone in which it is counted, and whether as ready
@@ -88,6 +92,7 @@ class NodeLifecycle(WorkloadController):
         self._pods_of = self._pods.index(node_of)
         self._health: dict[str, _Health] = {}
         self._known: dict[str, Object] = {}  # nodes whose registration was reported
+        self._slots: dict[int, list[str]] = {}  # nodes by the second in which they are looked at
         self._changed: dict[str, None] = {}  # since the last look at all
         self._not_ready: set[Key] = set()  # pods to mark
         self._counts: dict[str, Count] = {}  # of nodes, by zone
@@ -100,6 +105,7 @@ class NodeLifecycle(WorkloadController):
         await self.cache.loaded()
         self._health.clear()
         self._known.clear()
+        self._slots.clear()
         self._counts.clear()
         self._zones.clear()
         self._evictions.clear()
@@ -215,8 +221,15 @@ class NodeLifecycle(WorkloadController):
         ready = condition_of(node, "Ready")
         if ready is not None and ready["status"] == "Unknown":
             return
-        due = self._health[name].seen + self._grace(node)
-        self.queue.add_after((_HEALTH, name), max(0.0, due - trio.current_time()))
+        health = self._health[name]
+        slot = ceil(health.seen + self._grace(node))
+        if health.slot is not None and health.slot <= slot:
+            return
+        health.slot = slot
+        if slot not in self._slots:
+            self._slots[slot] = []
+            self.queue.add_after((_SLOT, str(slot)), max(0.0, slot - trio.current_time()))
+        self._slots[slot].append(name)
 
     def _grace(self, node: Object) -> float:
         reported = condition_of(node, "Ready") is not None
@@ -230,6 +243,8 @@ class NodeLifecycle(WorkloadController):
         kind, name = key
         if key == _MONITOR:
             await self._monitor()
+        elif kind == _SLOT:
+            self._look(int(name))
         elif kind == _ZONE:
             self._taint_next(name)
         elif not kind.startswith("/"):
@@ -240,10 +255,21 @@ class NodeLifecycle(WorkloadController):
             else:
                 await self._reconcile_node(node)
 
+    def _look(self, slot: int) -> None:
+        for name in self._slots.pop(slot, ()):
+            health, node = self._health.get(name), self._nodes.get("", name)
+            if health is None or node is None or health.slot != slot:
+                continue
+            health.slot = None
+            if trio.current_time() < health.seen + self._grace(node):
+                self._look_later(name, node)
+            else:
+                self.queue.add((_HEALTH, name))
+
     async def _check_health(self, node: Object) -> None:
         name = node["metadata"]["name"]
         if trio.current_time() < self._health[name].seen + self._grace(node):
-            self._look_later(name, node)
+            self._look_later(name, node)  # it gave a sign meanwhile
             return
         before = condition_of(node, "Ready")
         if before is not None and before["status"] == "Unknown":
