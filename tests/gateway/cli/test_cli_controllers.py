@@ -140,3 +140,11 @@ def test_wrong_values_of_workload_flags_are_refused(flag: str, why: str) -> None
     with pytest.raises(SettingsError, match=why) as refused:
         parse_flags([flag])
     assert refused.value.flag == flag.partition("=")[0]
+
+
+def test_a_configuration_needs_the_scheduler() -> None:
+    config = "--scheduler-config=profiles.yaml"
+    assert parse_flags([config, "--controllers=*"])[0].controllers.scheduler_config is not None
+    for flags in ([config], [config, "--controllers=*,-scheduler"]):
+        with pytest.raises(SettingsError, match="--scheduler-config"):
+            parse_flags(flags)

@@ -53,3 +53,14 @@ def refusal(arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[st
     assert code in (1, 2)
     assert not data.exists()
     return line
+
+
+def test_unusable_configuration_of_the_scheduler_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("secret,alice,1\n")
+    path = unusable(tmp_path, b"kind: KubeSchedulerConfiguration\n")
+    flags = [f"--token-auth-file={tokens}", "--controllers=*", f"--scheduler-config={path}"]
+    line = refusal(flags, tmp_path, capsys)
+    assert line.startswith(f"rewound: --scheduler-config: {path}: apiVersion: must be ")
