@@ -236,9 +236,10 @@ class SimulatedNodes(WorkloadController):
             self._due.pop(key_of(old), None)
         elif new["spec"].get("nodeName") in self._nodes:
             key = key_of(new)
-            if new["status"] != self._writing.get(
-                key
-            ):  # nothing follows from what this node has just written
+            written = old is not None and old["status"] != new["status"] == self._writing.get(key)
+            if (
+                not written
+            ):  # nothing follows from what this node has just written; all else may come right after
                 self.queue.add(key)
 
     async def _reconcile_pod(self, key: Key) -> None:

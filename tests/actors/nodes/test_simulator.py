@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from trio.testing import MockClock
 
-from rewound.actors.messages import Object
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.messages import Command, Object, Outcome, Replace
 from tests.actors.controllers.control_plane import START, ControlPlane, open_control_plane
 from tests.actors.nodes.simulated_cluster import LEASES, bound_to, running, simulated, simulated_cluster
 
@@ -242,3 +244,21 @@ async def test_same_seed_gives_the_same_writes_at_the_same_times(
 
 def cluster_time() -> int:
     return START + int(trio.current_time() * 1_000_000)
+
+
+async def test_a_pod_that_is_deleted_right_after_its_status_was_written_goes(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        send = cluster.directory.ask
+
+        async def delete_before_the_reply(definition: Definition, command: Command) -> Outcome:
+            outcome = await send(definition, command)
+            if isinstance(command, Replace) and definition.plural == "pods":
+                await cluster.delete("pods", command.name)
+            return outcome
+
+        monkeypatch.setattr(cluster.directory, "ask", delete_before_the_reply)
+        await cluster.create("pods", "p", content=bound_to("node-0"))
+        await cluster.wait_until_idle(60)
+        assert cluster.names("pods") == []
