@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import trio
+
 from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.declaration.definition import Definition
@@ -30,6 +32,7 @@ PATIENCE: Final = 120 * SECOND  # for a pod to be deleted after it was evicted, 
 POD: Final = (
     "pod/"  # before the name of a pod in a key: its condition is looked at; no budget has such a name
 )
+MANY, INTERVAL = 200, 0.1  # pods in a namespace, and seconds between two looks at so many
 ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
 
 
@@ -52,6 +55,7 @@ class Disruption(WorkloadController):
             ("apps", "ReplicaSet"): self._sets,
             ("apps", "StatefulSet"): self.cache.collection("statefulsets.apps"),
         }
+        self._looked: dict[Key, float] = {}  # when, by trio's clock; of budgets among many pods
         self._pods.listen(self._pod_changed)
 
     async def catch_up(self) -> None:
@@ -100,11 +104,25 @@ class Disruption(WorkloadController):
                 await self._end_announcement(key, pod)
             return
         budget = self._budgets.get(*key)
-        if budget is not None:
+        if budget is None:
+            self._looked.pop(key, None)
+        elif not self._is_too_soon(key):
             try:
                 await self._update(key, budget)
             except NotFound:
                 return  # it was deleted meanwhile
+
+    def _is_too_soon(self, key: Key) -> bool:
+        """Among many pods a budget is brought up to date ten times a second: it looks at all of them."""
+        if len(self._pods.in_namespace(key[0])) < MANY:
+            return False
+        now = trio.current_time()
+        left = self._looked.get(key, -INTERVAL) + INTERVAL - now
+        if left > 0:
+            self.queue.add_after(key, left)
+            return True
+        self._looked[key] = now
+        return False
 
     async def _update(self, key: Key, budget: Object) -> None:
         namespace = key[0]

@@ -11,6 +11,7 @@ from rewound.actors.errors import EvictionRefused
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.resource.evictions import Evictions
+from rewound.actors.workloads import disruption
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 
 BUDGETS, LABELS = "poddisruptionbudgets.policy", {"app": "web"}
@@ -115,6 +116,22 @@ async def test_counts_follow_pods_and_the_spec(tmp_path: Path, autojump_clock: M
         await bench.patch("deployments.apps", "web", {"spec": {"replicas": 6}})
         await bench.rest(1)
         assert counts(bench) == (6, 4, 5, 1)
+
+
+async def test_among_many_pods_a_budget_is_brought_up_to_date_ten_times_a_second(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disruption, "MANY", 2)
+    async with open_bench(tmp_path, "disruption") as bench:
+        await create_pods(bench, "a", "b")
+        await bench.create(BUDGETS, budget(minAvailable=1))
+        await bench.rest(1)
+        await bench.delete("pods", "a")
+        await bench.rest()
+        await create_pods(bench, "c", "d")
+        assert counts(bench) != (3, 1, 3, 2)
+        await bench.rest(0.2)
+        assert counts(bench) == (3, 1, 3, 2)
 
 
 async def test_controllers_without_a_scale_allow_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
