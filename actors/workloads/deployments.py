@@ -119,8 +119,8 @@ class Deployments(WorkloadController):
         changed = {**deployment, "metadata": metadata, "status": step.status}
         try:
             await self.client.replace(self._deployments.definition, changed, "status")
-        except Conflict:
-            raise RetryLater from None  # somebody changed it: what is to be written may differ
+        except (Conflict, NotFound):
+            raise RetryLater from None  # somebody changed or deleted it: what is to be written may differ
 
     async def _create(self, step: Create, rollout: Rollout, deployment: Object) -> None:
         definition, namespace = self._sets.definition, deployment["metadata"]["namespace"]

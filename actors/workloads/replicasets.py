@@ -304,8 +304,8 @@ class Replicas(WorkloadController):
         members.reported = trio.current_time()
         try:
             await self.client.replace(self._owners.definition, {**owner, "status": status}, "status")
-        except Conflict:
-            raise RetryLater from None  # its spec changed: what is to be written may differ
+        except (Conflict, NotFound):
+            raise RetryLater from None  # its spec changed, or it is gone: what is to be written may differ
 
     def _conditions(self, owner: Object, members: Members, failure: RequestError | None) -> list[Object]:
         conditions: list[Object] = owner["status"].get("conditions") or []
