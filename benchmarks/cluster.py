@@ -115,7 +115,8 @@ def nodes_and_large_deployment(scale: float) -> Iterator[Figure]:
     nodes, replicas = round(NODES * scale), round(REPLICAS * scale)
     with running("--nodes", str(nodes)) as cluster:
         begin = time.perf_counter()
-        cluster.wait(lambda: cluster.schedulable_nodes() >= nodes)
+        cluster.wait(lambda: cluster.count("/api/v1/nodes") >= nodes)
+        cluster.wait(lambda: cluster.schedulable_nodes() >= nodes, 1.0)  # it lists them all
         seconds = time.perf_counter() - begin + cluster.ready_seconds
         yield Figure(f"{nodes} nodes ready", f"{seconds:.1f} s, {cluster.cpu:.1f} s of CPU", "20 s")
         before = cluster.cpu
