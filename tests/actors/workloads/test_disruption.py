@@ -139,6 +139,7 @@ async def test_controllers_without_a_scale_allow_nothing(tmp_path: Path, autojum
         template = pod_template(LABELS)
         template["spec"]["restartPolicy"] = "Never"
         await bench.create("jobs.batch", {"metadata": {"name": "work"}, "spec": {"template": template}})
+        await bench.rest()
         await bench.create(BUDGETS, budget(maxUnavailable=1))
         await bench.rest()
         text = "jobs.batch does not implement the scale subresource"
