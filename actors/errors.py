@@ -247,6 +247,16 @@ class TooLarge(RequestError):
         self.message = message
 
 
+class DefaultsTooLarge(TooLarge):
+    """The defaults of a definition make an object too large."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"Request entity too large: the defaults of its CustomResourceDefinition would add more than {most} "
+            "bytes to this object, please give it fewer items or the definition smaller defaults"
+        )
+
+
 class RequestTooLarge(RequestError):
     """The object is larger than kube-apiserver could store; the message is that of etcd or of its client."""
 

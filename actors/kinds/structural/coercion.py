@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from rewound.actors.errors import TooLarge
+from rewound.actors.errors import DefaultsTooLarge
 from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.structural.node import NO_NODES, Node
 from rewound.actors.runtime.time_limit import check_time
@@ -41,14 +41,6 @@ _MANY: Final = 256  # members after which the time is checked
 # Bytes of JSON that defaults may add to one object: more than the largest object that etcd takes.
 MOST_CREATED: Final = 2 << 20
 _MEMBER: Final = 16  # for each default: its name, and that small values take more memory than text
-
-
-class DefaultsTooLarge(TooLarge):
-    def __init__(self) -> None:
-        super().__init__(
-            f"Request entity too large: the defaults of its CustomResourceDefinition would add more than "
-            f"{MOST_CREATED} bytes to this object, please give it fewer items or the definition smaller defaults"
-        )
 
 
 class _Room(threading.local):
@@ -105,14 +97,14 @@ _TOO_LARGE: Final = " " * MOST_CREATED
 def _constant(size: int, default: Any) -> Any:
     _room.left -= size
     if _room.left < 0:
-        raise DefaultsTooLarge
+        raise DefaultsTooLarge(MOST_CREATED)
     return default
 
 
 def _parsed(size: int, written: bytes) -> Any:
     _room.left -= size
     if _room.left < 0:
-        raise DefaultsTooLarge
+        raise DefaultsTooLarge(MOST_CREATED)
     return orjson.loads(written)
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from rewound.actors.errors import Cause, Invalid
+from rewound.actors.errors import Cause, DefaultsTooLarge, Invalid
 from rewound.actors.golang.json import DEEPEST, unescaped
 from rewound.actors.golang.quoting import cut, quoted, quoted_start
 from rewound.actors.kinds.declaration.definition import Conversion, CustomKind
@@ -41,7 +41,6 @@ from rewound.actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_pos
 from rewound.actors.kinds.structural.coercion import (
     TYPE_META,
     Coerce,
-    DefaultsTooLarge,
     compile_coercion,
     has_default_of,
     unknown_fields,

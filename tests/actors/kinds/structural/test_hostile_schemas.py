@@ -8,8 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
+from rewound.actors.errors import DefaultsTooLarge
 from rewound.actors.kinds.structural import validation
-from rewound.actors.kinds.structural.coercion import MOST_CREATED, DefaultSizes, DefaultsTooLarge
+from rewound.actors.kinds.structural.coercion import MOST_CREATED, DefaultSizes
 from rewound.actors.kinds.structural.compile import compile_schema
 from rewound.actors.kinds.structural.definition_checks import check_schema
 from rewound.actors.kinds.structural.node import Node, parse_schema
