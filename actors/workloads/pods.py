@@ -16,7 +16,6 @@ from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import DeleteOptions, Object
-from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import CachedType, controller_of, key_of
 from rewound.actors.workloads.recorder import Recorder
 
@@ -219,11 +218,14 @@ class PodWriter:
         """
         done, batch = 0, 1
         while done < len(pods):
-            errors = await run_concurrently(partial(self._create, owner), pods[done : done + batch])
-            if errors:
+            if errors := await self.create_together(owner, pods[done : done + batch]):
                 return errors
             done, batch = done + batch, 2 * batch
         return []
+
+    async def create_together(self, owner: Object, pods: Sequence[Object]) -> list[RequestError]:
+        """Create new pods concurrently."""
+        return await run_concurrently(partial(self._create, owner), pods)
 
     async def delete(self, owner: Object, pods: Sequence[Object]) -> list[RequestError]:
         """Delete pods gracefully; one that is gone is no error."""
@@ -236,7 +238,7 @@ class PodWriter:
             if not is_namespace_terminating(error):
                 self._report(owner, "Warning", "FailedCreate", f"Error creating: {error}")
             raise
-        self._report(owner, "Normal", "SuccessfulCreate", f"Created pod: {decode(body)['metadata']['name']}")
+        self._report(owner, "Normal", "SuccessfulCreate", f"Created pod: {name_in(body)}")
 
     async def _delete(self, owner: Object, pod: Object) -> None:
         try:
@@ -250,6 +252,12 @@ class PodWriter:
 
     def _report(self, owner: Object, event_type: str, reason: str, message: str) -> None:
         self._recorder.event(self._owners, owner, event_type, reason, message)
+
+
+def name_in(body: bytes) -> str:
+    """The name in the bytes of a stored object: metadata, and in it the name, come first."""
+    start = body.index(b'"name":"') + 8
+    return body[start : body.index(b'"', start)].decode()
 
 
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}

@@ -14,17 +14,17 @@ from typing import Final, NamedTuple
 
 import trio
 
-from rewound.actors.controllers.client import run_concurrently
 from rewound.actors.controllers.loop import RetryLater
 from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import micros_of
-from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import (
     Claims,
+    PodWriter,
     condition_of,
     is_active,
     is_namespace_terminating,
@@ -116,6 +116,7 @@ class Replicas(WorkloadController):
         self._owners = self.keyed_by(self.type_name)
         self._pods = self.cache.collection("pods")
         self._claims = Claims(self.client, self._owners, self._pods)
+        self._writer = PodWriter(self.client, self.recorder, self._owners.definition, self._pods.definition)
         self._members: dict[str, Members] = {}  # by the uid of the owner
         self._may_adopt: set[Key] = set()  # owners that have not looked for pods without a controller
         self._owners.listen(self._owner_changed)
@@ -220,19 +221,8 @@ class Replicas(WorkloadController):
 
     async def _create(self, owner: Object, count: int) -> RequestError | None:
         new = pod_from_template(owner["spec"]["template"], self._owners.definition, owner)
-        errors = await run_concurrently(self._create_one, [(owner, new)] * count)
+        errors = await self._writer.create_together(owner, [new] * count)
         return errors[0] if errors else None
-
-    async def _create_one(self, of: tuple[Object, Object]) -> None:
-        owner, new = of
-        definition = self._pods.definition
-        try:
-            made = await self.client.create(definition, owner["metadata"]["namespace"], new)
-        except RequestError as error:
-            if not is_namespace_terminating(error):
-                self._report(owner, "Warning", "FailedCreate", f"Error creating: {error}")
-            raise
-        self._report(owner, "Normal", "SuccessfulCreate", f"Created pod: {name_in(made)}")
 
     async def _delete(self, owner: Object, count: int) -> RequestError | None:
         members, key = self._members_of(owner), key_of(owner)
@@ -247,21 +237,10 @@ class Replicas(WorkloadController):
             count = min(self._members_of(current).active - wanted, BURST)
             if count <= 0:
                 return None
-            chosen, pods = [(owner, one) for one in pods[:count]], pods[count:]
-            if errors := await run_concurrently(self._delete_one, chosen):
+            chosen, pods = pods[:count], pods[count:]
+            if errors := await self._writer.delete(owner, chosen):
                 return _NotDeleted(errors[0])
         return None
-
-    async def _delete_one(self, of: tuple[Object, Object]) -> None:
-        owner, pod = of
-        try:
-            await self.client.delete(self._pods.definition, *key_of(pod), DeleteOptions())
-        except NotFound:
-            return
-        except RequestError as error:
-            self._report(owner, "Warning", "FailedDelete", f"Error deleting: {error}")
-            raise
-        self._report(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
 
     def _on_nodes(self, owner: Object) -> dict[str, int]:
         """How many active pods of the same controller, such as a Deployment, each node has."""
@@ -325,9 +304,6 @@ class Replicas(WorkloadController):
                 "FailedCreate" if members.active < owner["spec"]["replicas"] else "FailedDelete"
             )
         return [*conditions, condition]
-
-    def _report(self, owner: Object, event_type: str, reason: str, message: str) -> None:
-        self.recorder.event(self._owners.definition, owner, event_type, reason, message)
 
 
 class ReplicaSets(Replicas):
@@ -412,12 +388,6 @@ def _cost(text: str | None) -> int:
     except ValueError:
         return 0
     return number if -(2**31) <= number < 2**31 else 0
-
-
-def name_in(body: bytes) -> str:
-    """The name in the bytes of a stored object: metadata, and in it the name, come first."""
-    start = body.index(b'"name":"') + 8
-    return body[start : body.index(b'"', start)].decode()
 
 
 def _sorts_out(owner: Object) -> tuple[object, object]:
