@@ -107,7 +107,9 @@ def main() -> None:
     options = ["--patience", arguments.patience]
     options += ["--builtin-nodes"] if arguments.builtin_nodes else []
     names = stories(arguments.folder, arguments.only)
-    with served([*FLAGS]) as url:
+    # So that the server simulates all Node objects, and makes none.
+    nodes = ["--nodes=0"] if arguments.builtin_nodes else []
+    with served([*FLAGS, *nodes]) as url:
         lost = play(arguments.folder, url, names, [*options, "--parallel", arguments.parallel])
         if lost:
             lost = play(arguments.folder, url, lost, options)
