@@ -12,7 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, Final
+
+from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2
 
 Filter = Callable[[Any], Iterator[Any]]
 
@@ -34,7 +37,7 @@ def compile_query(text: str) -> Callable[[Any], list[Any] | None]:
     def query(value: Any) -> list[Any] | None:
         try:
             return [one for one in found(value) if one is not None]
-        except _Refused:
+        except (_Refused, TypeError, ValueError, ArithmeticError, RecursionError):
             return None
 
     return query
@@ -437,10 +440,16 @@ def _has(value: Any, key: Any) -> bool:
 
 
 def _matches(value: Any, pattern: Any) -> bool:
+    if not isinstance(value, str) or not isinstance(pattern, str):
+        raise _Refused
     try:
-        return isinstance(value, str) and re.search(pattern, value) is not None
-    except (re.error, TypeError):
+        return _compiled(pattern).search(value) is not None
+    except InvalidExpression:
         raise _Refused from None
+
+
+# By RE2: whoever writes Stages must not hold the event loop by an expression.
+_compiled = lru_cache(maxsize=64)(compile_re2)
 
 
 def _contains(value: Any, part: Any) -> bool:

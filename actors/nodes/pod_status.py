@@ -207,7 +207,7 @@ class _Moment:
         if "terminated" in state:
             return old  # type: ignore[return-value]
         if state.get("waiting", {}).get("reason") == "CrashLoopBackOff" and "terminated" in last:
-            due = micros_of(last["terminated"]["finishedAt"]) + _back_off(restarts) * SECOND
+            due = micros_of(last["terminated"].get("finishedAt") or self._text) + _back_off(restarts) * SECOND
             if self._pending(due):
                 return old  # type: ignore[return-value]
             return self._run(container, _running(None, self._text), old, restarts + 1, last)
@@ -268,14 +268,15 @@ def _same(old: Object | None, new: Object) -> bool:
     before = {name: value for name, value in old[kind].items() if name not in times}
     after = {name: value for name, value in new[kind].items() if name not in times}
     if kind == "running":
-        return bool(old[kind]["startedAt"] == new[kind]["startedAt"])
+        return bool(old[kind].get("startedAt") == new[kind].get("startedAt"))
     return before == after
 
 
 def _running(old: Object | None, text: str) -> Object:
     """Running since when it already runs, or now."""
     state = (old or {}).get("state") or {}
-    return state if "running" in state else {"running": {"startedAt": text}}
+    known = (state.get("running") or {}).get("startedAt")
+    return state if known else {"running": {"startedAt": text}}
 
 
 def _terminated(code: int, started: str, finished: str) -> Object:

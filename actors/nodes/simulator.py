@@ -108,8 +108,8 @@ class SimulatedNodes(WorkloadController):
         for node in self._node_objects:
             self._node_addresses.use(address_of(node))
         if not self._stages_started:
-            self._stages_started = True
             self._stages.start()
+            self._stages_started = True
         await super().catch_up()
         for name in sorted(self._missing, key=lambda name: int(name.rpartition("-")[2])):
             self.queue.add(("", name))
@@ -140,6 +140,8 @@ class SimulatedNodes(WorkloadController):
     async def _reconcile_node(self, name: str) -> None:
         node = self._node_objects.get("", name)
         if node is None:
+            if (gone := self._nodes.get(name)) is not None:
+                self._node_addresses.free(gone.address)
             self._forget(name)
             if name in self._missing:
                 await self._create(name)
@@ -151,25 +153,27 @@ class SimulatedNodes(WorkloadController):
                 await self._take_over(node)
             return
         known = self._nodes.get(name) or self._register(name)
-        was_running, known.runs = known.runs, not is_stopped(node)
-        if not known.runs:
+        if is_stopped(node):
+            known.runs = False
             return
         if self._stages.of("Node"):
             await self._play("Node", self._node_objects, node, known)
         else:
             await self._report(node, known)
-        if not was_running:
+        if not known.runs:  # not before: what fails above is tried again
+            known.runs = True
             for pod in self._by_node.get(name):
                 self.queue.add(key_of(pod))
             await self._renew_lease(known)
 
     async def _create(self, name: str) -> None:
         definition = self._node_objects.definition
-        made = new_node(name, self._node_addresses.take(), self.names, self.now())
+        address = self._node_addresses.take()
+        made = new_node(name, address, self.names, self.now())
         try:
             await self._client_of(name).create(definition, "", definition.schema.decode_object(made).object)
         except AlreadyExists:
-            pass
+            self._node_addresses.free(address)
         self._missing.discard(name)
 
     async def _take_over(self, node: Object) -> None:

@@ -18,8 +18,8 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.values.times import duration_error, duration_seconds, parse_time
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.nodes.jq import QueryError, compile_query
-from rewound.actors.nodes.templates import Template, TemplateError
+from rewound.actors.nodes.jq import compile_query
+from rewound.actors.nodes.templates import Template
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
@@ -207,7 +207,7 @@ def _query_from(source: Object | None) -> Query | None:
 def _compiled(text: str, where: str) -> Query:
     try:
         return compile_query(text)
-    except QueryError as error:
+    except (ValueError, RecursionError) as error:  # also of numbers and texts in it
         raise StageError(f"{where}: {error}") from error
 
 
@@ -250,7 +250,7 @@ def _patch(one: Object) -> StagePatch:
 def _template(text: str, where: str) -> Template:
     try:
         return Template(text)
-    except TemplateError as error:
+    except (ValueError, RecursionError) as error:
         raise StageError(f"{where}: {error}") from error
 
 

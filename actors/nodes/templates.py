@@ -25,15 +25,24 @@ class TemplateError(ValueError):
     """The text is no template of the supported part, or cannot be applied to an object."""
 
 
+# Of one rendering, which runs in the event loop: blocks entered, each turn of a range is one, and characters written.
+MOST_BLOCKS: Final = 10_000
+MOST_WRITTEN: Final = 1 << 20
+
+
 class _Scope:
     """The variables of a block, within those of the blocks around it."""
 
     def __init__(self, outer: _Scope | None, functions: Mapping[str, Function]) -> None:
         self._outer = outer
+        self._entered: list[None] = [] if outer is None else outer._entered  # of all blocks together
         self._variables: dict[str, Any] = {}
         self.functions = functions
 
     def inner(self) -> _Scope:
+        self._entered.append(None)
+        if len(self._entered) > MOST_BLOCKS:
+            raise TemplateError(f"it enters more than {MOST_BLOCKS} blocks and turns of a range")
         return _Scope(self, self.functions)
 
     def declare(self, name: str, value: Any) -> None:
@@ -73,11 +82,21 @@ class Template:
         scope = _Scope(None, {**_FUNCTIONS, **(functions or {})})
         scope.declare("$", data)
         try:
-            return "".join(_written(self._parts, data, scope))
+            return _joined(_written(self._parts, data, scope))
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             if isinstance(error, TemplateError):
                 raise
             raise TemplateError(f"{type(error).__name__}: {error}") from error
+
+
+def _joined(pieces: Iterator[str]) -> str:
+    found, size = [], 0
+    for piece in pieces:
+        size += len(piece)
+        if size > MOST_WRITTEN:
+            raise TemplateError(f"it writes more than {MOST_WRITTEN} characters")
+        found.append(piece)
+    return "".join(found)
 
 
 def _written(parts: Sequence[Part], dot: Any, scope: _Scope) -> Iterator[str]:
@@ -94,7 +113,7 @@ class _Piece(NamedTuple):
 
 
 _ACTION: Final = re.compile(
-    r"""\{\{(?P<left>-(?=\s))?(?P<body>\s*/\*.*?\*/\s*|(?:"(?:[^"\\\n]|\\.)*"|`[^`]*`|(?!\}\}).)*?)"""
+    r"""\{\{(?P<left>-(?=\s))?(?P<body>\s*/\*.*?\*/\s*|(?:"(?:[^"\\\n]|\\.)*"|`[^`]*`|(?!\}\})[^"`])*?)"""
     r"""(?P<right>(?<=\s)-)?\}\}""",
     re.DOTALL,
 )
@@ -231,6 +250,8 @@ def _items(found: Any) -> list[tuple[Any, Any]]:
     if isinstance(found, list):
         return list(enumerate(found))
     if isinstance(found, int) and not isinstance(found, bool):
+        if found > MOST_BLOCKS:
+            raise TemplateError(f"range over {found} has more than {MOST_BLOCKS} turns")
         return [(number, number) for number in range(found)]
     raise TemplateError(f"range can't iterate over {_shown(found)}")
 
@@ -461,8 +482,13 @@ def _index(value: Any, *keys: Any) -> Any:
     return value
 
 
+_WIDE: Final = re.compile(r"%[-+ 0-9.]*[0-9]{4}")
+
+
 def _printf(layout: str, *values: Any) -> str:
     rest = list(values)
+    if _WIDE.search(layout):
+        raise TemplateError(f"printf {quoted(layout[:64])}: a width or precision has at most three digits")
 
     def replaced(match: re.Match[str]) -> str:
         verb = match[0][-1]

@@ -92,10 +92,14 @@ class NodeState:
         shape = pod.shape
         for name, value in shape.requests.items():
             self.requested[name] = self.requested.get(name, 0) + sign * value
+            if not self.requested[name]:
+                del self.requested[name]
         self.nonzero_cpu += sign * shape.nonzero_cpu
         self.nonzero_memory += sign * shape.nonzero_memory
         for port in shape.ports:
             self.ports[port] += sign
+            if not self.ports[port]:
+                del self.ports[port]
 
     def copy(self) -> NodeState:
         """A node to try changes of its pods on."""

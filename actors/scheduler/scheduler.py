@@ -524,6 +524,9 @@ class Scheduler:
             assert old is not None
             if old["spec"]["schedulerName"] in for_us:
                 self._pending.delete(self._cluster.shapes.facts(old))
+            key = old["metadata"]["namespace"], old["metadata"]["name"]
+            if key in self._waiting_for_volumes:
+                self.queue.add(key)  # which gives back what was reserved for it
         elif new["spec"]["schedulerName"] in for_us and self._cluster.node_of(new["metadata"]["uid"]) is None:
             facts = self._cluster.shapes.facts(new)
             if old is None:

@@ -531,6 +531,9 @@ class _Look:
     async def _by_object(self, scale: _Scale, selector: LabelSelector, source: Object) -> _Metric:
         controller, metric, described = self._controller, source["metric"], source["describedObject"]
         name, target, average = metric["name"], source["target"], source["target"]["type"] == "AverageValue"
+        if {"Value": "value", "AverageValue": "averageValue"}.get(target["type"]) not in target:
+            text = "invalid object metric source: neither a value target nor an average value target was set"
+            raise _Failed("FailedGetObjectMetric", text, f"failed to get object metric value: {text}")
         chosen = selector_text(metric.get("selector", {}))
         try:
             value = await controller.metrics.object(self._namespace, described, name, chosen)

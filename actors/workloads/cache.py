@@ -173,7 +173,8 @@ class Cache:
             await trio.sleep_forever()
         finally:
             self._feed.unfollow(self._observe)
-            self._loaded = trio.Event()
+            if self._loaded.is_set():  # else controllers wait for this one
+                self._loaded = trio.Event()
             for one in self._types.values():
                 one.clear()
 

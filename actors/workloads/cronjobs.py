@@ -280,9 +280,11 @@ class CronJobs(WorkloadController):
             self._report(cron, "Normal", "SuccessfulCreate", f"Created job {name}")
         except AlreadyExists:
             there = self._jobs.get(namespace, name)
-            reference = None if there is None else controller_of(there)
-            if there is None or reference is None or reference["uid"] != cron["metadata"]["uid"]:
-                return False
+            if there is None:
+                raise  # it has gone meanwhile
+            reference = controller_of(there)
+            if reference is None or reference["uid"] != cron["metadata"]["uid"]:
+                return True  # somebody else's: the next moment has another name
             job = there  # created before a crash
         except RequestError as error:
             if not is_namespace_terminating(error):

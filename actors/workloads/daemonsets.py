@@ -397,6 +397,11 @@ class DaemonSets(WorkloadController):
         self._writer = PodWriter(self.client, self.recorder, self._sets.definition, self._pods.definition)
         self._known: dict[Key, _Known] = {}
 
+    async def catch_up(self) -> None:
+        await self.cache.loaded()
+        self._known.clear()  # what was found while nodes were still being read
+        await super().catch_up()
+
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and _placed_by(old) == _placed_by(new):
             return
@@ -486,7 +491,7 @@ class DaemonSets(WorkloadController):
         None: the set has changed, and its key was added again.
         """
         current = self._sets.get(*key_of(owner))
-        if current is None or current["metadata"]["generation"] != owner["metadata"]["generation"]:
+        if current is None or _identity(current) != _identity(owner):
             return None, []
         pods: dict[str, list[Object]] = {}
         unmatched = []
@@ -637,3 +642,7 @@ def _is_selected(owner: Object, pod: Object) -> bool:
 def _placed_by(node: Object) -> tuple[object, object]:
     """What of a node says which pods it takes."""
     return node["metadata"].get("labels"), node["spec"].get("taints")
+
+
+def _identity(owner: Object) -> tuple[str, int]:
+    return owner["metadata"]["uid"], owner["metadata"]["generation"]

@@ -80,8 +80,9 @@ class Deployments(WorkloadController):
             return
         selector = deployment["spec"]["selector"]
         owned = await self._claims.claim(deployment, selector)
+        uid = deployment["metadata"]["uid"]
         deployment = self._deployments.get(*key)
-        if deployment is None:
+        if deployment is None or deployment["metadata"]["uid"] != uid:
             return
         rollout = Rollout(self._keys, deployment, owned, self.now(), self._has_running_pods)
         for step in rollout.steps():

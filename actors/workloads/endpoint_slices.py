@@ -440,6 +440,7 @@ class EndpointSlices(WorkloadController):
             self._forget(key)
             return
         if not service["spec"].get("selector"):
+            self._forget(key)
             return
         pods = pods_of(self._pods, service)
         self._sizes[key] = len(pods)

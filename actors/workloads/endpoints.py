@@ -210,6 +210,8 @@ class Endpoints(WorkloadController):
                 await self._delete(stored)
             return
         if not service["spec"].get("selector"):
+            self._times.forget(key)
+            self._sizes.pop(key, None)
             return
         pods = pods_of(self._pods, service)
         self._sizes[key] = len(pods)

@@ -260,7 +260,8 @@ def name_in(body: bytes) -> str:
     return body[start : body.index(b'"', start)].decode()
 
 
-_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+# Active pods: those that come first are missed less.
+PHASE_ORDER: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def deletion_order(pod: Object) -> tuple[object, ...]:
@@ -275,7 +276,7 @@ def deletion_order(pod: Object) -> tuple[object, ...]:
     created = micros_of(pod["metadata"]["creationTimestamp"])
     return (
         bool(pod["spec"].get("nodeName")),
-        _PHASES.get(pod["status"].get("phase", ""), 0),
+        PHASE_ORDER.get(pod["status"].get("phase", ""), 0),
         is_up,
         -micros_of(since) if since else float("-inf"),
         -restarts,

@@ -23,6 +23,7 @@ from rewound.actors.names import Names
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import (
+    PHASE_ORDER,
     Claims,
     PodWriter,
     condition_of,
@@ -359,7 +360,7 @@ def pods_to_delete(
         restarts = [one.get("restartCount", 0) for one in status.get("containerStatuses") or ()]
         return (
             bool(node),
-            _PHASES.get(status.get("phase", ""), 0),
+            PHASE_ORDER.get(status.get("phase", ""), 0),
             since is not None,
             _cost((metadata.get("annotations") or {}).get(cost_key)),
             -on_nodes.get(node, 0),
@@ -370,9 +371,6 @@ def pods_to_delete(
         )
 
     return sorted(pods, key=rank)[:count]
-
-
-_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def _age(now: int, since: str) -> int:

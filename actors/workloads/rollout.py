@@ -491,7 +491,7 @@ class Rollout:
             not self._has_deadline
             or current is None
             or self._is_complete(status)
-            or current.get("reason") == TIMED_OUT
+            or current.get("reason") in (TIMED_OUT, COMPLETED)  # time alone changes neither
         ):
             return ()
         return (Wake(max(0.0, (self._deadline(current) - self._now) / 1_000_000)),)

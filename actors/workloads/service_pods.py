@@ -40,17 +40,16 @@ def pods_of(pods: CachedType, service: Object) -> list[Object]:
 
 def affected_services(services: CachedType, old: Object | None, new: Object | None) -> list[Key]:
     """The Services whose endpoints a change of a pod may change; one that is new or gone has no `old` or `new`."""
+    if old is not None and new is not None and _endpoint_facts(old) == _endpoint_facts(new):
+        return []
     pod = new if new is not None else old
     assert pod is not None
     every = [one["metadata"].get("labels", {}) for one in (old, new) if one is not None]
-    found = [
+    return [
         key_of(service)
         for service in services.in_namespace(pod["metadata"]["namespace"])
         if any(selects(service, labels) for labels in every)
     ]
-    if found and old is not None and new is not None and _endpoint_facts(old) == _endpoint_facts(new):
-        return []
-    return found
 
 
 def _endpoint_facts(pod: Object) -> tuple[object, ...]:

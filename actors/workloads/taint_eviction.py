@@ -49,7 +49,8 @@ class Evictions:
         key = key_of(pod)
         seconds = tolerated_seconds(taints, pod["spec"].get("tolerations") or ()) if taints else inf
         if seconds is None:
-            self.cancel(key)
+            if self._due.get(key, now) > now:
+                self.cancel(key)
             self._due[key] = now
         elif seconds == inf:
             self.cancel(key)

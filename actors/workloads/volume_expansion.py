@@ -76,7 +76,7 @@ class VolumeExpander(WorkloadController):
         if capacity(volume) < requested(claim):
             patch = {"spec": {"capacity": {"storage": size}}}
             await self.client.patch(self._volumes.definition, *key_of(volume), patch)
-        patch = {"status": {"capacity": {"storage": size}}}
+        patch = {"metadata": {"uid": claim["metadata"]["uid"]}, "status": {"capacity": {"storage": size}}}
         await self.client.patch(self._claims.definition, *key, patch, subresource="status")
 
 

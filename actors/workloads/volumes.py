@@ -14,6 +14,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+import trio
+
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.store.document import decode
@@ -112,6 +114,7 @@ class VolumeBinder(WorkloadController):
             lambda claim: () if keys.bind_completed in annotations_of(claim) else (class_of(claim, keys),)
         )
         self._naming = self._claims.index(_volume_of_claim)
+        self._recycle_at: dict[str, float] = {}  # when a volume whose recycling failed is recycled again
         self._binding: set[str] = set()  # volumes that a running reconcile binds
         self._volumes.listen(self._volume_changed)
         self._claims.listen(self._claim_changed)
@@ -139,6 +142,8 @@ class VolumeBinder(WorkloadController):
     def _volume_changed(self, old: Object | None, new: Object | None) -> None:
         stored = new or old
         assert stored is not None
+        if new is None:
+            self._recycle_at.pop(stored["metadata"]["name"], None)
         for claim in self._naming.get(stored["metadata"]["name"]):
             self.queue.add(key_of(claim))
         for claim_key in _claim_of_volume(stored):
@@ -176,12 +181,12 @@ class VolumeBinder(WorkloadController):
             if event.namespace == "default" and not event.previous and not event.removed:
                 self._report_recycler(decode(event.body))
 
-    def _report_recycler(self, told: Object) -> None:
-        name = told["involvedObject"].get("name", "").removeprefix(_RECYCLER)
+    def _report_recycler(self, reported: Object) -> None:
+        name = reported["involvedObject"].get("name", "").removeprefix(_RECYCLER)
         volume = self._volumes.get("", name)
         if volume is not None:
-            message = f"Recycler pod: {told.get('message', '')}"
-            self._report_volume(volume, told.get("type", "Normal"), "RecyclerPod", message)
+            message = f"Recycler pod: {reported.get('message', '')}"
+            self._report_volume(volume, reported.get("type", "Normal"), "RecyclerPod", message)
 
     def _wake(self, class_name: str) -> None:
         for claim in self._unbound.get(class_name):
@@ -433,6 +438,10 @@ class VolumeBinder(WorkloadController):
             return
         pod = self._pods.get("default", _RECYCLER + volume["metadata"]["name"])
         if pod is None:
+            name = volume["metadata"]["name"]
+            if (left := self._recycle_at.get(name, 0.0) - trio.current_time()) > 0:
+                self.queue.add_after(key_of(volume), left)
+                return
             definition = self._pods.definition
             new = definition.schema.decode_object(_recycler(volume, source)).object
             await self.client.create(definition, "default", new)
@@ -443,9 +452,11 @@ class VolumeBinder(WorkloadController):
         options = DeleteOptions(uid=pod["metadata"]["uid"])
         await self.client.delete(self._pods.definition, *key_of(pod), options)
         if pod["status"]["phase"] == "Succeeded":
+            self._recycle_at.pop(volume["metadata"]["name"], None)
             self._report_volume(volume, "Normal", "VolumeRecycled", "Volume recycled")
             await self._unbind(volume)
             return
+        self._recycle_at[volume["metadata"]["name"]] = trio.current_time() + self._period
         why = pod["status"].get("message") or "pod failed, pod.Status.Message unknown"
         await self._fail(volume, "VolumeFailedRecycle", f"Recycle failed: failed to recycle volume: {why}")
         self.queue.add_after(key_of(volume), self._period)

@@ -24,6 +24,7 @@ from rewound.gateway.message import ForwardingClient, RawConnection, Report, Req
 from rewound.gateway.pipeline.errors import UpgradeRequired
 from rewound.gateway.proxy.forward import Fail
 
+_STREAMS: Final = frozenset({"error", "stdin", "stdout", "stderr", "resize"})
 _OPEN_SECONDS: Final = 30.0  # for a client to open its streams
 _CLOSE_SECONDS: Final = 2.0  # for a client to close after the end
 _MOST_BYTES: Final = 1 << 20  # of a frame, and of what a client sends before the streams are open
@@ -229,12 +230,13 @@ class _Spdy:
                 yield first & 0xFFFF, second >> 24, payload
 
     def _open(self, payload: bytes) -> bytes:
-        (stream,) = struct.unpack(">I", payload[:4])
         try:
+            (stream,) = struct.unpack(">I", payload[:4])
             fields = _fields(self._inflate.decompress(payload[10:], _MOST_BYTES))
         except (zlib.error, struct.error, UnicodeDecodeError) as error:
             raise ConnectionResetError(f"the client sent a broken header block: {error}") from None
-        self.streams[fields.get("streamtype", "")] = stream
+        if (name := fields.get("streamtype", "")) in _STREAMS:
+            self.streams[name] = stream
         block = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         return _control(_SYN_REPLY, 0, struct.pack(">I", stream) + block)
 

@@ -66,6 +66,16 @@ def test_what_is_wrong_or_not_supported_is_named() -> None:
         "{{ index .spec.containers 9 }}": "out of range",
         "{{ range .metadata.name }}{{ end }}": "iterate",
         "{{ }}": "empty",
+        '{{ printf "%999999999d" 1 }}': "at most three digits",
+        "{{ range 1000000000 }}{{ end }}": "more than 10000 turns",
+        "{{ range 200 }}{{ range 200 }}{{ end }}{{ end }}": "more than 10000 blocks",
+        "{{ range 9000 }}" + 200 * "x" + "{{ end }}": "more than 1048576 characters",
     }.items():
         with pytest.raises(TemplateError, match=named):
             Template(text).render(POD)
+
+
+def test_an_action_that_is_not_closed_is_found_in_a_single_pass() -> None:
+    """Each text in it must have one reading: with two, forty lines would take years."""
+    with pytest.raises(TemplateError, match="unclosed"):
+        Template("a: {{ .x }\n" + 200 * 'k: "v"\n')

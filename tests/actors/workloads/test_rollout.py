@@ -9,7 +9,16 @@ import pytest
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import CLUSTER
-from rewound.actors.workloads.rollout import Annotations, Create, Remove, Rollout, Scale, Step, Wake
+from rewound.actors.workloads.rollout import (
+    Annotations,
+    Create,
+    Remove,
+    Rollout,
+    Scale,
+    Step,
+    Wake,
+    WriteStatus,
+)
 
 NOW = 1_700_000_000_000_000
 KEYS = Annotations.of(CLUSTER)
@@ -157,6 +166,22 @@ def test_history_loses_the_lowest_revisions() -> None:
     wanted["status"] |= {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
     old = [replica_set(f"old{number}", 0, 0, 1, 2, revision=number) for number in (3, 1, 2)]
     assert steps(wanted, *old, replica_set("new", 1, 1, 1, 2)) == [Remove("old1"), Remove("old2")]
+
+
+def test_time_alone_leads_to_nothing_after_a_rollout_that_completed() -> None:
+    """Else a Deployment that completed long ago, and now lacks a pod, would be looked at without a pause."""
+    wanted = deployment(2, 1, 0, progressDeadlineSeconds=600)
+    new = replica_set("new", 2, 1, 2, 3)
+    long_ago = "2000-01-01T00:00:00Z"
+    times = {"lastUpdateTime": long_ago, "lastTransitionTime": long_ago}
+    progress = {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable", **times}
+    wanted["status"]["conditions"] = [progress]
+    for _ in range(3):
+        found = steps(wanted, new)
+        wanted["status"] = next(
+            (one.status for one in found if isinstance(one, WriteStatus)), wanted["status"]
+        )
+    assert list(found) == []
 
 
 def test_progress_is_looked_for_when_its_time_has_passed() -> None:

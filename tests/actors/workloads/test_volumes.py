@@ -200,8 +200,8 @@ async def test_reclaim_policies(tmp_path: Path, autojump_clock: MockClock) -> No
         ].get("uid")
         assert bench.events("wipe") == [("VolumeRecycled", "Volume recycled")]
         about = {"kind": "Pod", "name": "recycler-for-keep", "namespace": "default"}
-        told = {"involvedObject": about, "type": "Normal", "reason": "Pulled", "message": "it runs"}
-        await bench.create("events", {"metadata": {"name": "recycler-for-keep.1"}, **told})
+        reported = {"involvedObject": about, "type": "Normal", "reason": "Pulled", "message": "it runs"}
+        await bench.create("events", {"metadata": {"name": "recycler-for-keep.1"}, **reported})
         await bench.rest()
         assert bench.events("keep") == [("RecyclerPod", "Recycler pod: it runs")]
         assert bench.events("far") == [("VolumeFailedDelete", messages["far"])]
@@ -283,6 +283,7 @@ async def test_failed_recycling_is_tried_again(tmp_path: Path, autojump_clock: M
         await bench.rest()
         failed = "Recycle failed: failed to recycle volume: pod failed, pod.Status.Message unknown"
         assert bench.get(VOLUMES, "v")["status"] == {"phase": "Failed", "message": failed}
+        assert bench.names("pods") == []
         await bench.rest(16)
         await bench.patch("pods", "recycler-for-v", {"metadata": {"annotations": {"sim/phase": "Succeeded"}}})
         await bench.rest()
