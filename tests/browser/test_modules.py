@@ -31,6 +31,8 @@ async def test_modules(chromium: str) -> None:
         await counts(page)
         await addresses(page)
         await differences(page)
+        await sentences(page)
+        await authors(page)
 
 
 async def times(page: Page) -> None:
@@ -162,6 +164,56 @@ async def differences(page: Page) -> None:
         *left[20:23],
         17,
     ]
+
+
+async def sentences(page: Page) -> None:
+    def event(change: str = "updated", **more: Any) -> dict[str, Any]:
+        return {"change": change, "verb": "patch", "user": "alice", "fieldManager": "kubectl", **more}
+
+    scaled = {"field": "spec.replicas", "old": 2, "new": 5}
+    labelled = {"field": "metadata.labels.app", "new": ""}
+    resumed = {"field": "spec.paused", "old": True}
+    renamed = {"field": "data.text", "old": None, "new": "two\nlines" + "x" * 100}
+    for given, what in (
+        (event(summary={"changes": [scaled], "more": 2}), "spec.replicas 2 → 5"),
+        (
+            event(summary={"changes": [labelled, resumed]}),
+            'metadata.labels.app added: "", spec.paused removed, was true',
+        ),
+        (event(summary={"changes": [renamed]}), f"data.text null → two lines{'x' * 70}…"),
+        (event(summary={"changes": []}), "no field changed"),
+        (event(), "patch"),
+        (event("created", summary={"text": "replicas 2, image web:1"}), "created, replicas 2, image web:1"),
+        (event("created"), "created"),
+        (event("deleted", summary={}), "deleted"),
+    ):
+        found = await call(page, "summary.js", "m.sentence(given)", given=given)
+        more = given.get("summary", {}).get("more", 0)
+        assert found == {"what": what, "more": more, "who": "alice with kubectl"}
+    for given, who in (
+        (event(guessed=True, user=""), "kubectl (guessed)"),
+        (event(fieldManager=""), "alice"),
+        ({"change": "updated"}, ""),
+    ):
+        assert (await call(page, "summary.js", "m.sentence(given)", given=given))["who"] == who
+    web = {"type": "deployments.apps", "namespace": "default", "name": "web"}
+    assert await call(page, "summary.js", "m.objectText(web)", web=web) == "deployments.apps default/web"
+    assert await call(page, "summary.js", "m.objectText(one)", one={**web, "namespace": ""}) == (
+        "deployments.apps web"
+    )
+
+
+async def authors(page: Page) -> None:
+    names = [f"author {number}" for number in range(9)]
+    color = "names.map((name) => m.authorColor(name))"
+    light = await call(page, "authors.js", color, names=names)
+    assert len(set(light[:8])) == 8 and light[8] == light[0]
+    assert await call(page, "authors.js", color, names=names) == light
+    await page.scheme("dark")
+    await page.wait("matchMedia('(prefers-color-scheme: dark)').matches")
+    dark = await call(page, "authors.js", color, names=names)
+    assert set(dark).isdisjoint(light)
+    await page.scheme("light")
 
 
 @pytest.mark.slow
