@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -19,10 +20,10 @@ from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.versions import link_at
 from rewound.journal import history, keys, records
 from rewound.journal.log import Journal
-from rewound.journal.records import Event
+from rewound.journal.records import Event, Link
 from rewound.journal.view import View
 
-MAX_EVENTS: Final = 4_000_000  # 32 MB
+MAX_EVENTS: Final = 4_000_000  # 64 MB
 _LINKS: Final = 300  # read per transaction, in about a millisecond
 _TRIMMED: Final = 500  # tracks per step
 
@@ -31,14 +32,56 @@ CHANGES: Final = ("created", "updated", "deleted")
 
 
 class Track:
-    """The events of one type in one namespace: ascending offsets, by change."""
+    """The events of one type in one namespace: ascending offsets, by change, and which object each is about.
 
-    __slots__ = ("namespace", "offsets", "type_id")
+    An object is a number, the hash of its key, which is the same whatever is read first, and is stored as it is. Names
+    are not in memory: the journal has them at any of the offsets.
+    """
+
+    __slots__ = ("existing", "namespace", "objects", "offsets", "type_id")
 
     def __init__(self, key: bytes) -> None:
         self.type_id = int.from_bytes(key[:2], "big")
         self.namespace = key[2:].decode()
         self.offsets = (array("Q"), array("Q"), array("Q"))
+        self.objects = (array("Q"), array("Q"), array("Q"))  # that of each offset
+        # Objects that existed where the index begins, with their newest event up to there. One whose first event
+        # in the index does not create it existed there too.
+        self.existing: dict[int, int] = {}
+
+    def add(self, offset: int, change: int, number: int) -> None:
+        self.offsets[change].append(offset)
+        self.objects[change].append(number)
+
+    def trim(self, start: int) -> None:
+        """Forget the events up to `start`; what existed there stays known."""
+        existing = self.existing
+        counts = [bisect_right(offsets, start) for offsets in self.offsets]
+        for change in (CREATED, UPDATED):
+            for number, offset in islice(self._pairs(change), counts[change]):
+                existing[number] = max(existing.get(number, 0), offset)
+        for number, offset in islice(self._pairs(DELETED), counts[DELETED]):
+            if existing.get(number, offset) < offset:
+                del existing[number]
+        for offsets, objects, count in zip(self.offsets, self.objects, counts, strict=True):
+            del offsets[:count], objects[:count]
+
+    def _pairs(self, change: int) -> Iterator[tuple[int, int]]:
+        return zip(self.objects[change], self.offsets[change], strict=True)
+
+
+_numbers: dict[bytes, int] = {}
+_MAX_NUMBERS: Final = 50_000  # remembered: most events are about few objects
+
+
+def object_number(key: bytes) -> int:
+    """The number of an object in a track, from its state key. 64 bits, so that no two objects share one."""
+    number = _numbers.get(key)
+    if number is None:
+        if len(_numbers) >= _MAX_NUMBERS:
+            _numbers.clear()
+        number = _numbers[key] = int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
+    return number
 
 
 class TimelineIndex:
@@ -47,7 +90,8 @@ class TimelineIndex:
 
     A timeline counts the events of many types in many buckets of time. The journal has an index by type, but no
     counts: a million events would be a million reads per request. This index has the offset of every event in
-    an array per type, namespace and change, eight bytes each, so that a count is two binary searches. It is
+    an array per type, namespace and change, so that a count is two binary searches, and beside it the number of its
+    object, so that the lives of objects are found without a read: sixteen bytes an event. It is
     read from the journal's index by type with the first request for a timeline, and continued with
     each later one; nothing follows the feed for it.
 
@@ -59,6 +103,7 @@ class TimelineIndex:
         self._journal = journal
         self._tracks: dict[bytes, Track] = {}  # by the part of a state key before the name
         self._read_upto: dict[int, int] = {}  # by type
+        self._existing_upto: dict[int, int] = {}  # by type: what there was at the floor
         self.times = Times(journal)
         self.start = 0  # it has the events after this offset
         self.upto = 0  # and up to this one
@@ -76,24 +121,39 @@ class TimelineIndex:
             return
         # A replay may have gone back: what was read stays, and is not shown.
         for type_id in types:
+            while type_id not in self._read_upto and (after := self._existing_upto.get(type_id, 0)) < floor:
+                yield Piece(partial(self._read_existing, type_id, after, floor))
             while (after := max(self._read_upto.get(type_id, 0), start)) < head:
                 yield Piece(partial(self._read, type_id, after, head))
         yield from self.times.update(start, head)
         self.upto = head
 
     def _read(self, type_id: int, after: int, upto: int) -> None:
-        last, tracks = upto, self._tracks
+        links, self._read_upto[type_id] = self._links(type_id, after, upto)
+        for offset, key, previous, removed in links:
+            change = DELETED if removed else UPDATED if previous else CREATED
+            self._track(key).add(offset, change, object_number(key))
+
+    def _read_existing(self, type_id: int, after: int, floor: int) -> None:
+        """What retention has left up to the floor is the state there."""
+        links, self._existing_upto[type_id] = self._links(type_id, after, floor)
+        for offset, key, _, removed in links:
+            if not removed:
+                self._track(key).existing[object_number(key)] = offset
+
+    def _links(self, type_id: int, after: int, upto: int) -> tuple[list[Link], int]:
+        """Some events of a type, and the offset up to which these are all."""
         with self._journal.read() as view:
             links = list(islice(history.links(view, type_id, after, upto), _LINKS))
-        for offset, key, previous, removed in links:
-            scope = key[: key.index(b"\0", 2)]
-            track = tracks.get(scope)
-            if track is None:
-                track = tracks[scope] = Track(scope)
-            track.offsets[DELETED if removed else UPDATED if previous else CREATED].append(offset)
-        if len(links) == _LINKS:
-            last = links[-1].offset
-        self._read_upto[type_id] = last
+        return links, links[-1].offset if len(links) == _LINKS else upto
+
+    def _track(self, key: bytes) -> Track:
+        """That of an object, by its state key."""
+        scope = key[: key.index(b"\0", 2)]
+        track = self._tracks.get(scope)
+        if track is None:
+            track = self._tracks[scope] = Track(scope)
+        return track
 
     def _trim(self, start: int) -> LongWork[None]:
         scopes = list(self._tracks)
@@ -103,9 +163,8 @@ class TimelineIndex:
     def _trim_some(self, scopes: list[bytes], start: int) -> None:
         for scope in scopes:
             track = self._tracks[scope]
-            for offsets in track.offsets:
-                del offsets[: bisect_right(offsets, start)]
-            if not any(track.offsets):
+            track.trim(start)
+            if not any(track.offsets) and not track.existing:
                 del self._tracks[scope]
 
     def tracks(self) -> list[Track]:
@@ -115,6 +174,7 @@ class TimelineIndex:
         return {
             "tracks": len(self._tracks),
             "events": sum(len(offsets) for track in self._tracks.values() for offsets in track.offsets),
+            "existing": sum(len(track.existing) for track in self._tracks.values()),
         }
 
 

@@ -19,9 +19,10 @@ from rewound.actors.rewind.timeline import (
     TimelineIndex,
     bucket_width,
     count,
+    object_number,
     scan,
 )
-from rewound.journal import Journal, retention
+from rewound.journal import Journal, keys, retention
 from rewound.journal.records import Event
 from tests.journal.model import NOON, Model
 
@@ -106,6 +107,32 @@ def test_counts_equal_those_of_the_whole_log(journal: Journal, model: Model) -> 
         for width in (1, 7, 100, 100_000):
             times = list(range(NOON - width, time + 2 * width, width))[:2000]
             assert counted(index, times) == brute_force(journal, times)
+
+
+def test_knows_what_existed_where_it_begins(journal: Journal, model: Model) -> None:
+    """Whether the index was read before retention removed events, or after."""
+    chance = random.Random(3)
+    journal.append(some_events(model, chance, 50))
+    before = TimelineIndex(journal)
+    run(before.update())
+    for floor in (30, 60):
+        journal.append(some_events(model, chance, 40))
+        while not retention.advance(journal, floor).done:
+            pass
+        after = TimelineIndex(journal)
+        for index in (before, after):
+            run(index.update())
+            assert existing(index) == {key: row.offset for key, row in model.state(at=floor).items()}
+
+
+def existing(index: TimelineIndex) -> dict[tuple[int, str, str], int]:
+    return {
+        (track.type_id, track.namespace, name): track.existing[number]
+        for track in index.tracks()
+        for name in "abcd"
+        for number in [object_number(keys.of_object(track.type_id, track.namespace, name))]
+        if number in track.existing
+    }
 
 
 def test_reads_only_what_was_added(journal: Journal, model: Model) -> None:
