@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from rewound.actors.rewind.difference import escaped
 from rewound.gateway.cli.access.flags import Options, Parser, UsageError, add_connection, duration
 from rewound.gateway.cli.command import Failure
+from rewound.gateway.cli.progress import Progress as ListingProgress
 from rewound.gateway.client.errors import ClientError
 from rewound.journal.errors import JournalError
 
@@ -140,7 +141,8 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
                     await session.aclose()
 
     try:
-        trio.run(until_stopped)
+        with line:
+            trio.run(until_stopped)
         if not recorder.started.is_set():
             raise Failure("stopped before all kinds were listed: nothing was recorded")
         return recorder.writer
@@ -149,8 +151,6 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
         if isinstance(error, UnknownKind):
             raise UsageError(str(error)) from group
         raise (Failure(str(error)) if isinstance(error, TooMuch) else error) from group
-    finally:
-        line.clear()
 
 
 async def cancel_on_signal(scope: Any) -> None:
@@ -178,28 +178,38 @@ class EscapingFormatter(logging.Formatter):
 
 
 class ProgressLine:
-    """One line on stderr that changes, on a terminal; elsewhere one line when the recording begins."""
+    """One line on stderr that changes, on a terminal; elsewhere one line when the recording begins.
+
+    Until then, how far the first lists are, if they take long.
+    """
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
         self._next = 0.0
         self._begun = False
+        self._listing = ListingProgress("record: list kinds")
+
+    def __enter__(self) -> ProgressLine:
+        self._listing.__enter__()
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._listing.__exit__(*raised)
+        if self._terminal and self._begun:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __call__(self, progress: Progress) -> None:
-        complete = progress.listed == progress.kinds
+        if progress.listed < progress.kinds or not progress.events:
+            self._listing(progress.listed, progress.kinds)
+            return
+        self._listing.__exit__(None, None, None)
         text = f"{progress.objects:,} objects of {progress.kinds} kinds, {progress.events:,} events recorded"
-        if not complete:
-            text = f"listed {progress.listed} of {progress.kinds} kinds, {progress.objects:,} objects"
         if self._terminal and time.monotonic() >= self._next:
             self._next = time.monotonic() + 0.2
             print(f"\rrecording: {text}\x1b[K", end="", file=sys.stderr, flush=True)
-        elif not self._terminal and complete and not self._begun and progress.events:
-            self._begun = True
+        elif not self._terminal and not self._begun:
             print(f"rewound: recording {text}", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        if self._terminal:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self._begun = True
 
 
 def _print_summary(writer: RecordingWriter, out: Path) -> None:

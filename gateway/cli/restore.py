@@ -18,8 +18,8 @@ from pathlib import Path
 
 from rewound.gateway.cli.access.flags import Options, Parser, UsageError
 from rewound.gateway.cli.command import exit_on_sigterm, run_command
-from rewound.gateway.cli.journal.printing import Progress
 from rewound.gateway.cli.journal.query.moments import Moment, exact, parse_moment
+from rewound.gateway.cli.progress import Progress
 from rewound.journal.errors import JournalError
 
 
@@ -53,18 +53,13 @@ def _restore(options: Options) -> int:
     from rewound.journal.backup import restore_backup
 
     folder: Path = options.data_dir
-    with exit_on_sigterm(), Progress("restore", 0) as progress:
-
-        def report(done: int, total: int) -> None:
-            progress.total = total
-            progress(done)
-
+    with exit_on_sigterm(), Progress("restore") as progress:
         found = restore_backup(
             options.file,
             folder / "journal",
             offset=options.at.offset,
             time=options.at.time,
-            progress=report,
+            progress=progress,
         )
     print(f"restored {found.events} events up to offset {found.head} of {exact(found.time)} into {folder}")
     if found.base:

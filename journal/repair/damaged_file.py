@@ -132,7 +132,16 @@ class Roots:
         return all(name in self.databases for name in NAMES)
 
 
-def survey(file: PageFile, transaction: int = 0) -> tuple[Trees, bool]:
+PAGES = 1000  # between two calls of the progress callback
+
+Progress = Callable[[int], None]  # how many pages were read
+
+
+def _silent(pages: int) -> None:
+    """Nobody waits."""
+
+
+def survey(file: PageFile, transaction: int = 0, progress: Progress = _silent) -> tuple[Trees, bool]:
     """The records of the newest readable version, and whether it certainly is the newest.
 
     `transaction` is that of a commit that is known to have happened (of the identity file).
@@ -140,9 +149,9 @@ def survey(file: PageFile, transaction: int = 0) -> tuple[Trees, bool]:
     metas = sorted(file.metas(), key=lambda meta: meta.transaction)
     found = [_roots_of(file, meta) for meta in metas]
     if _trusted(file, metas, found, transaction):
-        return read_trees(file, found[-1]), True
+        return read_trees(file, found[-1], progress), True
     candidates = [roots for roots in (*found, *_stray_roots(file)) if roots.complete]
-    read = [read_trees(file, roots) for roots in candidates]
+    read = [read_trees(file, roots, progress) for roots in candidates]
     if not read:
         return _nothing(), False
     return max(read, key=lambda trees: (not trees.damaged, trees.head, trees.transaction)), False
@@ -215,14 +224,19 @@ def _stray_roots(file: PageFile) -> Iterator[Roots]:
             yield Roots(f"the databases on page {number}", databases_on(nodes), file.pages - 1)
 
 
-def read_trees(file: PageFile, roots: Roots) -> Trees:
+def read_trees(file: PageFile, roots: Roots, progress: Progress = _silent) -> Trees:
     """Read and check all records of a version."""
     trees = Trees(roots.source, transaction=roots.transaction)
     seen = set(roots.seen)
     reader = _TreeReader(file, trees)
     for name in NAMES:
         walk = Walk(file, name, roots.databases[name], roots.last_page, seen, free=roots.free)
-        doubtful = [hole for leaf in walk.leaves() if (hole := reader.leaf(walk, leaf)) is not None]
+        doubtful: list[Hole] = []
+        for number, leaf in enumerate(walk.leaves()):
+            if (hole := reader.leaf(walk, leaf)) is not None:
+                doubtful.append(hole)
+            if number % PAGES == 0:
+                progress(len(seen))
         trees.holes[name] = Holes([*walk.holes, *doubtful])
     return trees
 
@@ -323,7 +337,7 @@ class Strays:
     meta: dict[bytes, set[bytes]] = field(default_factory=dict)
 
 
-def find_strays(file: PageFile, read: set[int]) -> Strays:
+def find_strays(file: PageFile, read: set[int], progress: Progress = _silent) -> Strays:
     """Finds records outside of the trees: on pages that nothing leads to any more, or whose header is damaged.
 
     Such a page may be older than the damage: what is on it was true once. `decide` uses a record from here only
@@ -335,6 +349,8 @@ def find_strays(file: PageFile, read: set[int]) -> Strays:
     for number in range(FIRST_PAGE, file.pages):
         if number not in read:
             _search(file, number, found)
+        if number % PAGES == FIRST_PAGE:
+            progress(number)
     return found
 
 

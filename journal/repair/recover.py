@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,13 @@ from rewound.journal.repair.verify import describe
 from rewound.journal.transfer import temporary_folder
 
 LOCKS = (LOCK, DATA)
+
+# What is being done, how much of it is done, and of how much.
+Progress = Callable[[str, int, int], None]
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Nobody waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +65,16 @@ class Recovered:
     unknown: bool = False  # more may be lost, of which nothing is known
 
 
-def recover(damaged: Path, path: Path, dialect: str | None = None) -> Recovered:
+def recover(damaged: Path, path: Path, dialect: str | None = None, progress: Progress = _silent) -> Recovered:
     """Create the journal in `path` from what is sound in the one in `damaged`."""
     if path.exists() and any(path.iterdir()):
         raise JournalExists(path)
     if not (damaged / DATA).exists():
         raise NoJournal(damaged)
     with _kept_from_servers(damaged), PageFile(damaged / DATA) as file:
-        found = Findings(file, damaged, dialect)
+        found = Findings(file, damaged, dialect, progress)
         with temporary_folder(path) as building:
-            return _build(file, found, building)
+            return _build(file, found, building, progress)
 
 
 @contextmanager
@@ -90,11 +97,22 @@ def _kept_from_servers(path: Path) -> Iterator[None]:
 class Findings:
     """What a damaged file has: its records, its types and its dialect."""
 
-    def __init__(self, file: PageFile, path: Path, dialect: str | None) -> None:
+    def __init__(self, file: PageFile, path: Path, dialect: str | None, progress: Progress = _silent) -> None:
         self.who = _identity(path)
-        self.trees, self.newest = survey(file, self.who.transaction if self.who else 0)
+        pages = file.pages
+
+        def reads(what: str) -> Callable[[int], None]:
+            return lambda page: progress(what, page, pages)
+
+        self.trees, self.newest = survey(
+            file,
+            self.who.transaction if self.who else 0,
+            reads("recover: read pages"),
+        )
         damaged = self.trees.damaged or not self.newest
-        self.strays = find_strays(file, self.trees.read) if damaged else Strays()
+        self.strays = Strays()
+        if damaged:
+            self.strays = find_strays(file, self.trees.read, reads("recover: search pages for lost records"))
         self._path = path
         meta = read_meta(self.trees, self.strays)
         if meta is None:
@@ -147,14 +165,15 @@ def _identity(path: Path) -> Identity | None:
         return None
 
 
-def _build(file: PageFile, found: Findings, building: Path) -> Recovered:
+def _build(file: PageFile, found: Findings, building: Path, progress: Progress) -> Recovered:
     plan = found.plan
     journal = Journal.open(building, dialect=found.dialect, cluster_id=found.cluster_id)
     try:
         write_meta(journal, found.types, plan.floor, found.history)
-        write_events(journal, file, plan)
+        write_events(journal, file, plan, progress)
+        total = len(plan.saved)
         with journal.read() as view:
-            report = verify.verify(view)
+            report = verify.verify(view, lambda read: progress("recover: check the result", read, total))
         if not report.sound:
             raise CannotRecover(building, f"the result is not sound: {report.differences[0]}")
         return _recovered(found, journal.head, report)
@@ -206,15 +225,18 @@ def write_meta(journal: Journal, types: dict[str, int], floor: int, history: dic
     journal.environment.write(lambda txn: records.put_meta(txn, meta, changes))
 
 
-def write_events(journal: Journal, file: PageFile, plan: Plan) -> None:
+def write_events(journal: Journal, file: PageFile, plan: Plan, progress: Progress = _silent) -> None:
     """Writes what was decided into a new journal.
 
     Versions never fall: when the newest version that is known to have existed is lost, some object gets a
     version above it. An object whose newest version is lost gets such a new version with its older content, so
     that clients that have seen the lost one notice.
     """
+    written = 0
     for batch in _batches(_events(file, plan), plan.floor):
         journal.append(batch, restored=batch[-1].offset <= plan.floor)
+        written += len(batch)
+        progress("recover: write events", written, len(plan.saved))
 
 
 def _batches(events: Iterator[Event], floor: int) -> Iterator[list[Event]]:

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from rewound.gateway.cli.command import Failure, exit_on_sigterm
-from rewound.gateway.cli.journal.printing import Output, Progress
+from rewound.gateway.cli.journal.printing import Output
 from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
 from rewound.gateway.cli.journal.query.folder import Folder, open_folder
+from rewound.gateway.cli.progress import Progress
 from rewound.journal.transfer import Header
 from rewound.journal.transfer import export as write_export
 

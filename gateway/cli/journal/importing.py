@@ -20,9 +20,10 @@ from typing import BinaryIO, cast
 
 from rewound.gateway.cli.command import exit_on_sigterm
 from rewound.gateway.cli.journal.export import summary
-from rewound.gateway.cli.journal.printing import Output, Progress
+from rewound.gateway.cli.journal.printing import Output
 from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
 from rewound.gateway.cli.journal.query.folder import JOURNAL
+from rewound.gateway.cli.progress import Progress
 from rewound.journal.transfer import Header, restore
 
 _GZIP = b"\x1f\x8b"
@@ -35,13 +36,8 @@ def add_flags(parser: Parser) -> None:
 
 def run(options: Options, output: Output) -> int:
     target = options.data_dir / JOURNAL
-    with exit_on_sigterm(), _read(options.file) as stream, Progress("import", 0) as progress:
-
-        def report(done: int, total: int) -> None:
-            progress.total = total
-            progress(done)
-
-        header = restore(stream, target, report)
+    with exit_on_sigterm(), _read(options.file) as stream, Progress("import") as progress:
+        header = restore(stream, target, progress)
     if options.output == "json":
         output.json({"folder": str(options.data_dir), **summary(header)})
     else:

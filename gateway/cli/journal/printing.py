@@ -1,5 +1,4 @@
-"""What the commands of `rewound journal` print: events as lines, as columns and as documents, and the progress of long
-work.
+"""What the commands of `rewound journal` print: events as lines, as columns and as documents.
 
 `Output` has colours and a width on a terminal, plain text everywhere else. Text from the journal is escaped: names,
 users and values come from clients, and may contain control sequences.
@@ -9,12 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
-from types import TracebackType
 from typing import Any, TextIO
 
 import orjson
@@ -24,7 +20,7 @@ from rewound.actors.rewind.difference import Change, describe, escaped
 from rewound.actors.store.document import api_version_of, kind_prefix, type_prefix, typed
 from rewound.gateway.cli.journal.query.events import Entry
 from rewound.gateway.cli.journal.query.folder import Kind, Kinds
-from rewound.gateway.cli.journal.query.moments import clock, local, rfc3339, span
+from rewound.gateway.cli.journal.query.moments import clock, local, rfc3339
 from rewound.journal.records import Event
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
@@ -147,61 +143,6 @@ def _shorten(text: str, width: int) -> str:
     if len(text) <= width:
         return text
     return text[: width // 2 - 1] + "…" + text[-(width - width // 2) :]
-
-
-WIDTH = 24
-DELAY = 0.4  # seconds before a bar appears
-INTERVAL = 0.1  # seconds between two updates
-
-
-class Progress:
-    """A progress bar on stderr, on a terminal only, removed when the work is done.
-
-        verify  ########------------  41%  410,000 of 1,000,000  7.2s left
-
-    Short work shows none.
-
-    Call it with the amount done. As a context manager it clears the line.
-    """
-
-    def __init__(
-        self,
-        label: str,
-        total: int,
-        stream: TextIO | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._label, self.total = label, total
-        self._stream, self._clock = stream or sys.stderr, clock
-        self._enabled = self._stream.isatty()
-        self._began = clock()
-        self._next = self._began + DELAY
-        self._shown = False
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __call__(self, done: int) -> None:
-        now = self._clock()
-        if self._enabled and now >= self._next:
-            self._next = now + INTERVAL
-            self._shown = True
-            self._stream.write(f"\r{self._bar(done, now - self._began)}\x1b[K")
-            self._stream.flush()
-
-    def _bar(self, done: int, passed: float) -> str:
-        share = min(1.0, done / self.total) if self.total else 1.0
-        filled = round(share * WIDTH)
-        left = f"  {span(passed / share - passed)} left" if 0 < share < 1 else ""
-        bar = "#" * filled + "-" * (WIDTH - filled)
-        return f"{self._label}  {bar} {share:4.0%}  {done:,} of {self.total:,}{left}"
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
 
 
 _TITLES = ("OFFSET", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT")

@@ -20,6 +20,7 @@ from rewound.gateway.cli.command import Failure, exit_on_sigterm
 from rewound.gateway.cli.journal.printing import Output
 from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
 from rewound.gateway.cli.journal.query.folder import JOURNAL
+from rewound.gateway.cli.progress import Progress
 from rewound.journal.repair.recover import LostObject, Recovered
 from rewound.journal.repair.recover import recover as recover_journal
 
@@ -47,8 +48,8 @@ def run(options: Options, output: Output) -> int:
     damaged, new = options.damaged or options.data_dir, options.new
     if new.exists():
         raise Failure(f"{new} exists; name a folder that does not")
-    with exit_on_sigterm():
-        found = recover_journal(damaged / JOURNAL, new / JOURNAL, options.dialect)
+    with exit_on_sigterm(), Progress("recover") as progress:
+        found = recover_journal(damaged / JOURNAL, new / JOURNAL, options.dialect, progress.step)
     if options.output == "json":
         output.json({"folder": str(new), "complete": _complete(found), **asdict(found)})
     else:

@@ -12,10 +12,11 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rewound.gateway.cli.journal.printing import Columns, Output, Progress, rate, size
+from rewound.gateway.cli.journal.printing import Columns, Output, rate, size
 from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
 from rewound.gateway.cli.journal.query.folder import Folder, open_folder
 from rewound.gateway.cli.journal.query.moments import exact, rfc3339, span
+from rewound.gateway.cli.progress import Progress
 from rewound.journal import history, keys, snapshots
 from rewound.journal.files.data_file import DATA
 from rewound.journal.view import View

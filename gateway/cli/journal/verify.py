@@ -28,9 +28,10 @@ from typing import IO, Any
 
 from rewound.actors.rewind.difference import escaped
 from rewound.gateway.cli.command import Failure
-from rewound.gateway.cli.journal.printing import Output, Progress
+from rewound.gateway.cli.journal.printing import Output
 from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
 from rewound.gateway.cli.journal.query.folder import JOURNAL
+from rewound.gateway.cli.progress import Progress
 from rewound.journal.files.structure import Damage
 from rewound.journal.repair.verify import SHOWN, Report
 
@@ -91,7 +92,7 @@ def read_in_child(command: Sequence[str]) -> Found:
     found = Found()
     with (
         tempfile.TemporaryFile() as errors,
-        Progress("verify", 0) as progress,
+        Progress("verify") as progress,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as child,
     ):
         assert child.stdout is not None
@@ -108,8 +109,8 @@ def _collect(found: Found, lines: IO[str], progress: Progress) -> int:
         if "refused" in document:
             raise Failure(document["refused"])
         if "progress" in document:
-            read, progress.total = document["progress"]
-            progress(read)
+            read, total = document["progress"]
+            progress(read, total)
         if "damage" in document:
             found.damage.append(Damage(**document["damage"]))
         if "recoverable" in document:

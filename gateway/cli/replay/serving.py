@@ -11,6 +11,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,10 @@ from rewound.actors.errors import BadRequest, RequestError
 from rewound.gateway.cli.access.flags import Options
 from rewound.gateway.cli.command import exit_on_sigterm
 from rewound.gateway.cli.failures import explain
-from rewound.gateway.cli.journal.printing import Progress
 from rewound.gateway.cli.journal.query.folder import masked_pair
 from rewound.gateway.cli.journal.query.moments import Moment as Given
 from rewound.gateway.cli.journal.query.moments import exact, parse_moment, rfc3339
+from rewound.gateway.cli.progress import Progress
 from rewound.gateway.cli.replay.flags import plays
 from rewound.gateway.cli.rewind.printing import masked_object
 from rewound.gateway.replay.comparison import Comparison, report
@@ -48,18 +49,14 @@ def serve(options: Options) -> int:
         exit_on_sigterm(),  # while the server handles no signals: before its start and after its stop
         tempfile.TemporaryDirectory(prefix="rewound-replay-") as folder,
         begin_early(wanted=bool(options.secure_port)),
-        Progress("import", 0) as progress,
+        ExitStack() as opened,
     ):
-
-        def report(done: int, total: int) -> None:
-            progress.total = total
-            progress(done)
-
-        with open_source(options.source, Path(folder), report) as recording:
-            if options.writable:
-                return serve_copy(options, recording, Path(folder))
-            settings = replay_settings(recording, Path(folder) / "data", Settings, **given_settings(options))
-            return _serve(options, settings, recording)
+        with Progress("import") as progress:
+            recording = opened.enter_context(open_source(options.source, Path(folder), progress))
+        if options.writable:
+            return serve_copy(options, recording, Path(folder))
+        settings = replay_settings(recording, Path(folder) / "data", Settings, **given_settings(options))
+        return _serve(options, settings, recording)
 
 
 def _serve(options: Options, settings: Settings, recording: Recording) -> int:

@@ -111,6 +111,23 @@ def test_sound_folder_stays_as_it_is(sample: Sample, folder: Path) -> None:
     assert found.events == above + len(sample.state(sample.floor))
 
 
+def test_every_step_reports_how_far_it_is(sample: Sample, folder: Path) -> None:
+    damaged = sample.write_to(folder / "damaged", bytes(PAGE) + sample.data[PAGE:])
+    steps: dict[str, list[tuple[int, int]]] = {}
+
+    def progress(what: str, done: int, total: int) -> None:
+        steps.setdefault(what, []).append((done, total))
+
+    recover(damaged, folder / "new", progress=progress)
+    assert list(steps) == [
+        "recover: read pages",
+        "recover: search pages for lost records",
+        "recover: write events",
+    ]
+    assert all(0 <= done <= total for reports in steps.values() for done, total in reports)
+    assert len(set(steps["recover: write events"][-1])) == 1  # all of them
+
+
 @pytest.mark.parametrize("database", Databases._fields)
 def test_lost_root_page_of_one_database_loses_no_object(sample: Sample, folder: Path, database: str) -> None:
     page = roots(sample.write_to(folder / "sound"))[database]
