@@ -33,6 +33,7 @@ async def test_modules(chromium: str) -> None:
         await differences(page)
         await sentences(page)
         await authors(page)
+        await lists(page)
 
 
 async def times(page: Page) -> None:
@@ -214,6 +215,33 @@ async def authors(page: Page) -> None:
     dark = await call(page, "authors.js", color, names=names)
     assert set(dark).isdisjoint(light)
     await page.scheme("light")
+
+
+async def lists(page: Page) -> None:
+    items = [{"version": str(version), "micros": NOON + 10 * version} for version in (9, 7, 4)]
+    for cursor, at in (
+        ({"time": NOON + 70, "version": "7"}, 1),
+        ({"time": None, "version": "4"}, 2),
+        ({"time": NOON + 89, "version": ""}, 1),  # the last one before the cursor
+        ({"time": NOON + 500, "version": ""}, 0),
+        ({"time": NOON, "version": ""}, -1),
+        ({"time": None, "version": "5"}, -1),
+        (None, -1),
+    ):
+        assert await call(page, "changes.js", "m.indexAt(items, cursor)", items=items, cursor=cursor) == at
+    texts = "m.marked(text, m.wordsOf(sought)).map((one) => one.outerHTML ?? one).join('')"
+    for text, sought, shown in (
+        ("spec.replicas 2 → 5", "REPL", "spec.<mark>repl</mark>icas 2 → 5"),
+        ("spec.replicas 2 → 5", "licas", "spec.replicas 2 → 5"),
+        ("two words, words", 'two "words, w"', "<mark>two</mark> <mark>words, w</mark>ords"),
+        ("<b>", "b", "<<mark>b</mark>>"),
+        ("a.*b", ".*", "a<mark>.*</mark>b"),
+        ("plain", "", "plain"),
+    ):
+        assert await call(page, "changes.js", texts, text=text, sought=sought) == shown
+    indexing = "m.indexingText(indexed)"
+    assert "34 %" in await call(page, "changes.js", indexing, indexed={"upto": "349", "newest": "1000"})
+    assert await call(page, "changes.js", indexing, indexed=None) == ""
 
 
 @pytest.mark.slow

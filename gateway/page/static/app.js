@@ -1,7 +1,8 @@
 // Connects the parts of the page: what it shows is one state, which is also in the URL.
 
 import { GROUP, Refused, Session } from "./api.js";
-import { debounced, element, find, managerText } from "./dom.js";
+import { ChangesPane } from "./changes.js";
+import { debounced, element, find } from "./dom.js";
 import { exportEvents } from "./export.js";
 import { TEXTS, format, hasSecret, parse, query } from "./filters.js";
 import { ObjectPane } from "./object.js";
@@ -16,6 +17,14 @@ const PLAYED = 1000;   // milliseconds between two looks at the state while play
 
 const session = new Session();
 const timeline = new Timeline(find("timeline"));
+const changes = new ChangesPane(session, {
+  choose: (event) => choose(event),
+  move: (event) => setCursor({ time: event.micros, version: event.version }),
+  newest: () => newest && show(around(newest.time, spanOf(state.view))),
+  all: showAll,
+  clear: clearFilters,
+  filter: () => find("filters").elements.namespace.focus(),
+});
 const statePane = new StatePane(session, (target) => openObject(target));
 const objectPane = new ObjectPane(session, {
   open: (target) => openObject(target),
@@ -24,7 +33,7 @@ const objectPane = new ObjectPane(session, {
 });
 const replayBar = new ReplayBar(session, () => { reload(); showState(); }, (error) => fail(error));
 let state = parse(location.hash, Date.now() * 1000);
-let newest = null, oldest = null, listed = { items: [], token: "" };
+let newest = null, oldest = null;
 let loading = null, following = null, playing = 0, outdated = false;
 
 // The address.
@@ -79,6 +88,7 @@ async function begin() {
   replayBar.begin();
   await firstView();
   timeline.cursor = state.cursor;
+  changes.follow(state.cursor);
   timeline.view = state.view;
   await reload();
   if (state.cursor?.version && state.cursor.time === null) await jumpTo(state.cursor.version);
@@ -108,6 +118,7 @@ async function firstView() {
 async function reload() {
   loading?.abort();
   const { signal } = (loading = new AbortController());
+  changes.loading();
   try {
     const margin = Math.round(spanOf(state.view) / 2);
     const parameters = query(state);
@@ -119,13 +130,16 @@ async function reload() {
     newest = data.newest ?? null;
     oldest = data.oldest ?? null;
     const list = await session.events(eventQuery(LISTED), signal);
-    listed = { items: list.items, token: list.metadata.continue ?? "" };
     timeline.load(data, await fewEvents(data, list, signal));
     say(notices(data));
     showRange();
-    showEvents();
+    changes.show({
+      items: list.items, token: list.metadata.continue, query: eventQuery(LISTED), filtered: TEXTS.some((name) => state[name]),
+      indexed: list.indexed, newest, allowed: session.types.size > 0,
+    });
     document.body.dataset.loads = String(Number(document.body.dataset.loads ?? 0) + 1);
   } catch (error) {
+    if (!signal.aborted) changes.stopLoading();
     fail(error);
   }
 }
@@ -143,6 +157,7 @@ function eventQuery(limit, view = state.view) {
   parameters.set("from", rfc3339(view.from));
   parameters.set("to", rfc3339(view.to));
   parameters.set("limit", String(limit));
+  parameters.set("summary", "true");
   return parameters;
 }
 
@@ -170,23 +185,6 @@ function showFilters() {
   for (const name of [...TEXTS, "by"]) find("filters").elements[name].value = state[name];
 }
 
-function showEvents() {
-  find("events").replaceChildren(...listed.items.map(eventItem));
-  find("events-count").textContent = `${listed.items.length}${listed.token ? "+" : ""} in this range`;
-  find("more").hidden = !listed.token;
-}
-
-function eventItem(event) {
-  const current = state.cursor?.version === event.version;
-  const where = event.namespace ? `${event.namespace}/${event.name}` : event.name;
-  return element("li", { class: event.change, "aria-current": current ? "true" : null },
-    element("button", { type: "button", class: "event", on: { click: () => choose(event) } },
-      element("time", { text: readable(event.micros) }),
-      element("span", { class: "verb", text: event.verb }),
-      element("span", { class: "what", text: `${event.type} ${where}` }),
-      element("span", { class: "who", text: [event.user, managerText(event)].filter(Boolean).join(" · ") })));
-}
-
 function choose(event) {
   setCursor({ time: event.micros, version: event.version });
   state.left = "";
@@ -199,10 +197,7 @@ function setCursor(cursor, { follow = true } = {}) {
   if (follow) timeline.follow();
   else timeline.draw();
   showRange();
-  for (const [at, item] of [...find("events").children].entries()) {
-    if (listed.items[at]?.version === cursor?.version) item.setAttribute("aria-current", "true");
-    else item.removeAttribute("aria-current");
-  }
+  changes.follow(cursor);
   remember();
   showStateSoon();
 }
@@ -284,6 +279,7 @@ function play() {
     const end = newest?.time ?? state.view.to;
     state.cursor = timeline.cursor = { time: Math.round(Math.min(time, end)), version: "" };
     timeline.follow();
+    changes.follow(state.cursor);
     showRange();
     if (now - looked > PLAYED && find("state").getAttribute("aria-busy") !== "true") {
       looked = now;
@@ -386,7 +382,7 @@ const KEYS = {
   "End": () => newest && show(around(newest.time, spanOf(state.view))),
   "l": toggleLive,
   "Enter": () => {
-    const event = listed.items.find((one) => one.version === state.cursor?.version);
+    const event = changes.items.find((one) => one.version === state.cursor?.version);
     if (event) choose(event);
   },
 };
@@ -395,6 +391,17 @@ find("timeline").addEventListener("keydown", (event) => {
   event.preventDefault();
   KEYS[event.key]();
 });
+
+function showAll() {
+  if (!oldest || !newest) return;
+  const span = Math.max(newest.time - oldest.time, 1000);
+  show(around(oldest.time + span / 2, Math.round(span * 1.1)));
+}
+
+function clearFilters() {
+  for (const name of TEXTS) state[name] = "";
+  refilter();
+}
 
 function press(id, work) {
   find(id).addEventListener("click", work);
@@ -409,21 +416,7 @@ press("live", toggleLive);
 press("tab-state", () => selectTab("state"));
 press("tab-object", () => selectTab("object"));
 press("sign-out", () => askToSignIn());
-press("clear", () => {
-  for (const name of TEXTS) state[name] = "";
-  refilter();
-});
-press("more", async () => {
-  try {
-    const parameters = eventQuery(LISTED);
-    parameters.set("continue", listed.token);
-    const page = await session.events(parameters);
-    listed = { items: [...listed.items, ...page.items], token: page.metadata.continue ?? "" };
-    showEvents();
-  } catch (error) {
-    fail(error);
-  }
-});
+press("clear", clearFilters);
 press("export", async () => {
   try {
     say("Exporting …");
@@ -434,10 +427,8 @@ press("export", async () => {
   }
 });
 find("span").addEventListener("change", ({ target }) => {
-  if (target.value === "all" && oldest && newest) {
-    const span = Math.max(newest.time - oldest.time, 1000);
-    show(around(oldest.time + span / 2, Math.round(span * 1.1)));
-  } else if (target.value) show(around(anchor(), Math.min(Number(target.value), 400 * DAY)));
+  if (target.value === "all") showAll();
+  else if (target.value) show(around(anchor(), Math.min(Number(target.value), 400 * DAY)));
   target.value = "";
 });
 for (const name of ["tab-state", "tab-object"]) {

@@ -1,0 +1,296 @@
+// The list beside the timeline: a line for what each event changed, the object, and who did it. It follows the cursor.
+//
+// It holds some of the events of a range, newest first, and loads others where the cursor goes. `actions` has
+//     choose(event)     a click, or Enter: move the cursor there and open the object
+//     move(event)       an arrow key: move the cursor there
+//     newest(), all(), clear(), filter()
+//                       what empty lists offer: the newest events, the whole journal, no filter, the fields of the filter
+
+import { authorNumber, authorOf } from "./authors.js";
+import { button, debounced, element, find } from "./dom.js";
+import { duration, parseTime, readable, rfc3339 } from "./scale.js";
+import { objectText, sentence } from "./summary.js";
+
+const PAGE = 100, AFTER = 30;  // events before and after the cursor that are loaded together
+const MOST = 1000;             // events in the list
+const SETTLED = 150;           // milliseconds that the cursor rests before events around it are loaded
+
+export class ChangesPane {
+  #session;
+  #actions;
+  #items = [];
+  #rows = [];          // a list item for each
+  #query = null;       // parameters of the request that found the items
+  #older = false;      // events of the range that are older than the last item are not in the list
+  #newer = false;      // the same for events that are newer than the first item
+  #words = [];
+  #total = null;
+  #cursor = null;
+  #current = -1;
+  #loading = null;
+  #list; #count; #note; #empty; #skeleton; #more; #later;
+
+  constructor(session, actions) {
+    this.#session = session;
+    this.#actions = actions;
+    this.#list = element("ol", {
+      id: "events", "aria-label": "Changes", on: { keydown: (event) => this.#press(event), pointerover: (event) => this.#explain(event) },
+    });
+    this.#count = element("small", { id: "events-count" });
+    this.#note = element("p", { id: "events-note", class: "hint", role: "status", hidden: true });
+    this.#empty = element("div", { id: "events-empty", class: "empty", hidden: true });
+    this.#skeleton = skeleton(6);
+    this.#later = button("Newer", () => this.#loadNewer(), { id: "newer", hidden: true });
+    this.#more = button("More", () => this.#loadOlder(), { id: "more", hidden: true });
+    find("changes").replaceChildren(
+      element("h2", { id: "events-title" }, "Changes ", this.#count),
+      this.#note, this.#later, this.#skeleton, this.#empty, this.#list, this.#more);
+  }
+
+  get items() {
+    return this.#items;
+  }
+
+  // Before a request whose response show() will get.
+  loading() {
+    this.#list.setAttribute("aria-busy", "true");
+    this.#skeleton.hidden = this.#items.length > 0;
+    this.#empty.hidden = true;
+  }
+
+  // If there will be no response.
+  stopLoading() {
+    this.#list.setAttribute("aria-busy", "false");
+    this.#skeleton.hidden = true;
+  }
+
+  // `query` found `items`, newest first, and more after `token`. `filtered`: there is a filter. `indexed`: how far the
+  // index of texts is, if it is behind. `text`: what was searched. `total`: events in the range. `newest`: that of the
+  // journal, null if it has none. `allowed`: the caller may list some kind.
+  show({ items, token = "", query = null, filtered = false, indexed = null, text = "", total = null, newest, allowed = true }) {
+    this.#loading?.abort();
+    this.#query = query;
+    this.#words = wordsOf(text);
+    this.#total = total;
+    this.#set(items, Boolean(token), false);
+    this.#note.textContent = indexingText(indexed);
+    this.#note.hidden = !this.#note.textContent;
+    this.#empty.hidden = items.length > 0;
+    if (!items.length) this.#empty.replaceChildren(...this.#reasons(filtered, newest, allowed, text));
+    this.follow(this.#cursor);
+  }
+
+  // Mark the event at the cursor, or the last one before it, and scroll the list to it.
+  follow(cursor) {
+    this.#cursor = cursor;
+    const at = indexAt(this.#items, cursor);
+    this.#mark(at);
+    if (this.#isOutside(cursor)) this.#loadSoon();
+    else if (at >= 0) this.#reveal(this.#rows[at]);
+  }
+
+  #mark(at) {
+    this.#rows[this.#current]?.removeAttribute("aria-current");
+    this.#rows[at]?.setAttribute("aria-current", "true");
+    this.#current = at;
+    this.#tabTo(Math.max(at, 0));
+  }
+
+  // One stop for the Tab key; arrows lead on.
+  #tabTo(at) {
+    for (const one of this.#list.querySelectorAll("[tabindex='0']")) one.tabIndex = -1;
+    const stop = this.#rows[at]?.firstElementChild;
+    if (stop) stop.tabIndex = 0;
+  }
+
+  // Only the list scrolls, never the page.
+  #reveal(row) {
+    const list = this.#list, top = row.offsetTop - list.offsetTop;
+    if (top < list.scrollTop || top + row.offsetHeight > list.scrollTop + list.clientHeight) {
+      list.scrollTop = top - (list.clientHeight - row.offsetHeight) / 2;
+    }
+  }
+
+  // Rows.
+
+  #set(items, older, newer) {
+    const focused = this.#list.contains(document.activeElement) ? document.activeElement.parentElement.dataset.version : "";
+    this.#items = items;
+    this.#older = older;
+    this.#newer = newer;
+    this.#rows = items.map((event, at) => this.#row(event, items[at - 1]));
+    this.#current = -1;
+    this.#list.replaceChildren(...this.#rows);
+    this.#list.setAttribute("aria-busy", "false");
+    this.#list.hidden = !items.length;
+    this.#skeleton.hidden = true;
+    this.#more.hidden = !older;
+    this.#later.hidden = !newer;
+    const listed = `${items.length.toLocaleString("en")}${older || newer ? "+" : ""}`;
+    this.#count.textContent = this.#total > items.length ? `${items.length} of ${this.#total.toLocaleString("en")} in this range`
+      : `${listed} in this range`;
+    // Who moves through the list by keys stays where they were.
+    if (focused) this.#rows.find((row) => row.dataset.version === focused)?.firstElementChild.focus({ preventScroll: true });
+  }
+
+  #row(event, above) {
+    const { what, more, who } = sentence(event);
+    const time = rfc3339(event.micros), day = time.slice(0, 10);
+    const isNewDay = !above || rfc3339(above.micros).slice(0, 10) !== day;
+    const said = element("span", { class: "said" }, ...marked(what, this.#words));
+    if (more) said.append(element("small", { text: ` and ${more} more` }));
+    const author = who && element("span", { class: `who author author-${authorNumber(authorOf(event))}` }, ...marked(who, this.#words));
+    return element("li", { class: event.change, "data-version": event.version },
+      element("button", { type: "button", class: "event", tabindex: "-1", on: { click: () => this.#actions.choose(event) } },
+        said,
+        element("time", { datetime: time }, isNewDay ? element("span", { class: "day", text: `${day} ` }) : null, time.slice(11, 23)),
+        element("span", { class: "what" }, ...marked(objectText(event), this.#words)),
+        author || null));
+  }
+
+  // Where an event is relative to the cursor, for who points at it.
+  #explain({ target }) {
+    const at = this.#rows.indexOf(target.closest("li"));
+    if (at < 0) return;
+    const { micros } = this.#items[at], time = this.#cursor?.time ?? null;
+    const apart = time === null ? "" : `, ${micros === time ? "at" : `${duration(Math.abs(micros - time))} ${micros < time ? "before" : "after"}`} the cursor`;
+    this.#rows[at].title = `${readable(micros)} UTC${apart}, version ${this.#items[at].version}`;
+  }
+
+  #press(event) {
+    const at = this.#rows.indexOf(document.activeElement?.parentElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: this.#rows.length - 1 }[event.key];
+    if (to === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    if (!this.#rows[to]) return;
+    this.#rows[to].firstElementChild.focus({ preventScroll: true });
+    this.#actions.move(this.#items[to]);
+  }
+
+  // Why there is nothing, and what to do.
+  #reasons(filtered, newest, allowed, text) {
+    const { newest: showNewest, all, clear, filter } = this.#actions;
+    const say = (words) => element("p", { text: words });
+    if (!allowed) return [say("You may not list anything in all namespaces: name one."), button("Name a namespace", filter)];
+    if (newest === null && !filtered) return [say("The journal has no events yet. They appear here as soon as somebody writes an object.")];
+    if (filtered) {
+      const what = text ? `matches the filter and has “${text}”` : "matches the filter";
+      return [say(`No event in this range ${what}.`), button("Clear the filter", clear), button("Show everything", all)];
+    }
+    return [say("Nothing happened in this range."), button("Show the newest events", showNewest), button("Show everything", all)];
+  }
+
+  // Other events of the range.
+
+  #isOutside(cursor) {
+    if (!cursor || cursor.time === null || !this.#query || !this.#items.length || !this.#isInRange(cursor)) return false;
+    return (this.#older && cursor.time < this.#items.at(-1).micros) || (this.#newer && cursor.time > this.#items[0].micros);
+  }
+
+  #isInRange({ time }) {
+    const from = parseTime(this.#query.get("from")), to = parseTime(this.#query.get("to"));
+    return (from === null || time >= from) && (to === null || time <= to);
+  }
+
+  #loadSoon = debounced(() => this.#isOutside(this.#cursor) && this.#load((signal) => this.#loadAround(signal)), SETTLED);
+
+  async #loadAround(signal) {
+    const time = this.#cursor.time;
+    const [before, after] = await Promise.all([
+      this.#page({ to: rfc3339(time), limit: PAGE }, signal),
+      this.#page({ from: rfc3339(time + 1), limit: AFTER, order: "ascending" }, signal),
+    ]);
+    this.#set([...after.items.reverse(), ...before.items], Boolean(before.metadata.continue), Boolean(after.metadata.continue));
+    this.#reveal(this.#rows[Math.min(after.items.length, this.#rows.length - 1)]);
+  }
+
+  #loadOlder() {
+    return this.#load(async (signal) => {
+      const found = await this.#page({ to: String(BigInt(this.#items.at(-1).version) - 1n), limit: PAGE }, signal);
+      const items = [...this.#items, ...found.items];
+      this.#set(items.slice(-MOST), Boolean(found.metadata.continue), this.#newer || items.length > MOST);
+    });
+  }
+
+  #loadNewer() {
+    return this.#load(async (signal) => {
+      const found = await this.#page({ from: String(BigInt(this.#items[0].version) + 1n), limit: PAGE, order: "ascending" }, signal);
+      const items = [...found.items.reverse(), ...this.#items];
+      this.#set(items.slice(0, MOST), this.#older || items.length > MOST, Boolean(found.metadata.continue));
+    });
+  }
+
+  async #load(work) {
+    this.#loading?.abort();
+    const { signal } = (this.#loading = new AbortController());
+    this.#list.setAttribute("aria-busy", "true");
+    try {
+      await work(signal);
+      this.#mark(indexAt(this.#items, this.#cursor));
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#list.setAttribute("aria-busy", "false");
+      this.#note.textContent = error.message;
+      this.#note.hidden = false;
+    }
+  }
+
+  #page(changes, signal) {
+    const parameters = new URLSearchParams(this.#query);
+    for (const [name, value] of Object.entries(changes)) parameters.set(name, String(value));
+    return this.#session.events(parameters, signal);
+  }
+}
+
+// The position of the event at the cursor, or of the last one before it, among events with the newest first; -1 without one.
+export function indexAt(items, cursor) {
+  if (!cursor) return -1;
+  if (cursor.version) {
+    const at = items.findIndex((one) => one.version === cursor.version);
+    if (at >= 0) return at;
+  }
+  if (cursor.time === null) return -1;
+  let low = 0, high = items.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (items[middle].micros > cursor.time) low = middle + 1;
+    else high = middle;
+  }
+  return low < items.length ? low : -1;
+}
+
+export function indexingText(indexed) {
+  if (!indexed || !Number(indexed.newest)) return "";
+  return `Older events may be missing: ${Math.floor((100 * Number(indexed.upto)) / Number(indexed.newest))} % of the journal is indexed…`;
+}
+
+// What to look for in a text that was searched: words, and phrases in quotes.
+export function wordsOf(text) {
+  return [...text.matchAll(/"([^"]+)"?|(\S+)/g)].map(([, phrase, word]) => (phrase ?? word).toLowerCase()).filter((one) => one !== '"');
+}
+
+// Nodes with the text; where a word of it begins with one of `words`, it is marked.
+export function marked(text, words) {
+  const nodes = [], lower = text.toLowerCase();
+  if (!words.length || lower.length !== text.length) return [text];
+  let shown = 0;
+  for (let at = 0; at < text.length; at++) {
+    const found = words.find((one) => lower.startsWith(one, at));
+    if (!found || isWithinWord(text, at)) continue;
+    if (at > shown) nodes.push(text.slice(shown, at));
+    nodes.push(element("mark", { text: text.slice(at, at + found.length) }));
+    shown = at + found.length;
+    at = shown - 1;
+  }
+  if (shown < text.length) nodes.push(text.slice(shown));
+  return nodes;
+}
+
+const LETTER = /[\p{L}\p{N}]/u;
+const isWithinWord = (text, at) => at > 0 && LETTER.test(text[at - 1]) && LETTER.test(text[at]);
+
+export function skeleton(rows) {
+  const made = element("div", { class: "skeleton", "aria-hidden": "true", hidden: true });
+  for (let row = 0; row < rows; row++) made.append(element("div", {}, element("span"), element("span")));
+  return made;
+}

@@ -1,0 +1,81 @@
+"""The panes of the page: the list of changes, an object, a comparison, the state at the cursor."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.chromium import Page
+from tests.browser.journal_page import LOADS, journal_page, minutes, open_signed_in, tell_story
+from tests.gateway.api import config_map
+
+CURRENT = "document.querySelector('#events [aria-current]')?.dataset.version ?? ''"
+FOCUSED = "document.activeElement.parentElement.dataset.version"
+
+
+async def current_is(page: Page, version: str) -> None:
+    await page.wait(f"({CURRENT}) === {version!r}")
+
+
+async def test_the_list_of_changes_follows_the_cursor(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await open_signed_in(api, page, type="deployments.apps", **minutes(api, 15, 1))
+        await page.wait("document.querySelectorAll('#events li').length === 9")
+        versions = await page.run(
+            "[...document.querySelectorAll('#events li')].map((one) => one.dataset.version)"
+        )
+        assert versions == sorted(versions, key=int, reverse=True)
+        # Two managers, two colours.
+        authors = await page.run(
+            "[...document.querySelectorAll('#events .who')].slice(0, 4).map((one) => one.className)"
+        )
+        assert authors[0] == authors[2] != authors[1] == authors[3]
+        # The cursor moves the list, and the list the cursor.
+        await page.run("document.getElementById('timeline').focus()")
+        await page.press("[", "[")
+        await current_is(page, versions[0])
+        assert await page.run("document.activeElement.id") == "timeline"
+        await page.run("document.querySelector('#events [tabindex=\"0\"]').focus()")
+        await page.press("ArrowDown")
+        await current_is(page, versions[1])
+        await page.press("ArrowDown")
+        await current_is(page, versions[2])
+        assert await page.run(FOCUSED) == versions[2]
+        assert f"at={versions[2]}" in await page.run("location.hash")
+        # Nothing matches: the list says why, and offers to clear the filter.
+        await page.type("[name=name]", "nobody")
+        await page.run("document.getElementById('filters').requestSubmit()")
+        await page.wait("!document.getElementById('events-empty').hidden")
+        assert "matches the filter" in await page.text("#events-empty")
+        await page.click("#events-empty button")
+        await page.wait("document.querySelectorAll('#events li').length > 20")
+
+
+@pytest.mark.slow
+async def test_the_list_loads_the_events_around_the_cursor(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        api.clock.advance(3600)
+        for number in range(250):
+            api.clock.advance(1)
+            await api.create("configmaps", config_map(f"one-{number}"))
+        await open_signed_in(api, page, type="configmaps", name="one-*", **minutes(api, 5, 1))
+        shown = "document.querySelector('#events [aria-current]')?.innerText ?? ''"
+        for _ in range(2):
+            await page.click("#more:not([hidden])")
+            await page.wait("document.getElementById('events').getAttribute('aria-busy') === 'false'")
+        assert await page.run("document.querySelectorAll('#events li').length") == 250
+        loads = await page.run(LOADS)
+        await page.run("document.getElementById('filters').requestSubmit()")
+        await page.wait(f"{LOADS} > {loads}")
+        assert await page.run("document.querySelectorAll('#events li').length") == 100
+        await page.run("document.getElementById('timeline').focus()")
+        # The oldest event is far below the hundred that were loaded.
+        await page.press("]", "]")
+        await page.wait(f"({shown}).includes('one-0')")
+        await page.wait("!document.getElementById('newer').hidden")
+        for _ in range(3):
+            await page.run(
+                "document.getElementById('newer').hidden || document.getElementById('newer').click()"
+            )
+            await page.wait("document.getElementById('events').getAttribute('aria-busy') === 'false'")
+        assert "one-249" in await page.text("#events li")
