@@ -397,27 +397,60 @@ class Hit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """What events must have; empty fields match everything. A name may end with `*`."""
+class Patterns:
+    """Texts to look for, and texts to leave out; each may end with `*`. Without any, everything matches."""
 
-    name: str = ""
-    verb: str = ""
-    user: str = ""
+    wanted: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.wanted or self.excluded)
+
+    def matches(self, text: str) -> bool:
+        if any(_fits(pattern, text) for pattern in self.excluded):
+            return False
+        return not self.wanted or any(_fits(pattern, text) for pattern in self.wanted)
+
+
+def patterns(*texts: str) -> Patterns:
+    """A text that begins with `!` is one to leave out: `web-*`, `!kube-system`."""
+    wanted = dict.fromkeys(text for text in texts if text and not text.startswith("!"))
+    excluded = dict.fromkeys(text[1:] for text in texts if text.startswith("!") and text != "!")
+    return Patterns(tuple(wanted), tuple(excluded))
+
+
+def _fits(pattern: str, text: str) -> bool:
+    return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern
+
+
+_ANY: Final = Patterns()
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What events must have, and must not have."""
+
+    name: Patterns = _ANY
+    verb: Patterns = _ANY
+    user: Patterns = _ANY
+    manager: Patterns = _ANY
 
     @property
     def empty(self) -> bool:
-        return not (self.name or self.verb or self.user)
+        return not (self.name or self.needs_event)
 
-    def matches_name(self, name: str) -> bool:
-        if self.name.endswith("*"):
-            return name.startswith(self.name[:-1])
-        return not self.name or name == self.name
+    @property
+    def needs_event(self) -> bool:
+        return bool(self.verb or self.user or self.manager)
 
     def matches(self, event: Event, *, shows_user: bool) -> bool:
-        """A user that the caller must not see matches nothing: else it could be found by trying."""
-        if self.verb and event.verb != self.verb:
+        """A user that the caller must not see matches nothing, and excludes nothing: else it could be found by
+        trying."""
+        if not self.verb.matches(event.verb):
             return False
-        return not self.user or (shows_user and event.user == self.user)
+        if not shows_user:
+            return not (self.user.wanted or self.manager.wanted)
+        return self.user.matches(event.user) and self.manager.matches(event.manager)
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +495,7 @@ def scan(
     candidates = _merged(heap, tracks, wanted)
     hits: list[Hit] = []
     cost = size = 0
-    reader = _Reader(journal, sought, shows_user, events or bool(sought.verb or sought.user))
+    reader = _Reader(journal, sought, shows_user, events or sought.needs_event)
     while some := list(islice(candidates, _SCAN_SLICE)):
         while some:
             if len(hits) >= limit or cost >= MAX_COST or size >= max_bytes:
@@ -503,7 +536,7 @@ class _Reader:
         if self._sought.name:
             cost = _LINK_COST
             link = link_at(view, track.type_id, offset)
-            if link is None or not self._sought.matches_name(keys.names_of(link.key)[1]):
+            if link is None or not self._sought.name.matches(keys.names_of(link.key)[1]):
                 return None, cost
         if not self._events:
             return Hit(offset, track, change, None), cost

@@ -283,9 +283,12 @@ class ApiServer:
             return None
 
         async def make() -> JournalPage:
+            from rewound.gateway.page.about import About
             from rewound.gateway.page.handler import JournalPage
 
-            return JournalPage(self._store, self._stop, replays=extensions.add_controls is not None)
+            names = self._store.names
+            about = About(self._settings.data_dir, self._url(), names.dialect, extensions.replayed)
+            return JournalPage(self._store, self._stop, about, replays=extensions.add_controls is not None)
 
         page = OnDemand("rewound.gateway.page.handler", make)
 
@@ -333,6 +336,10 @@ class ApiServer:
         """The address in /api by which clients are to reach this server."""
         listening = self._addresses.secure or self._addresses.insecure
         return host_and_port(self._addresses.hosts[0], listening[1]) if listening else ""
+
+    def _url(self) -> str:
+        scheme = "https" if self._addresses.secure else "http"
+        return f"{scheme}://{self._advertised()}" if self._advertised() else ""
 
     async def serve(self, task_status: trio.TaskStatus[Addresses] = trio.TASK_STATUS_IGNORED) -> None:
         """Listen until `stop`; returns when every request has ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,7 @@ class Extensions:
     holder: Holder | None = None  # what this process has of the limits of all workers
     random: Random | None = None  # of uids and names; with it, how long work takes changes nothing either
     catalog: Catalog | None = None  # of `built_in`, already compiled by another server with the same settings
+    replayed: Path | None = None  # the folder or file of which this server is a replay
     isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
 
 

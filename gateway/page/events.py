@@ -20,6 +20,7 @@ import trio
 from rewound.actors.rewind.documents import event_document
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.moments import Moment
+from rewound.actors.rewind.summary import compacted, summarize
 from rewound.actors.rewind.timeline import CHANGES, Filter, Hit, Range, TimelineIndex, Track, scan
 from rewound.actors.rewind.versions import uid_of
 from rewound.actors.store.feed import Feed
@@ -33,6 +34,7 @@ from rewound.gateway.rewind.turns import run_in_turns
 from rewound.gateway.wire.json import dump_line
 from rewound.journal.keys import MAX_OFFSET
 from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 MAX_BYTES: Final = 4 << 20  # contents in one page, which ends early then
 MAX_WAITING: Final = 200  # requests
@@ -55,6 +57,7 @@ class Query:
     sought: Filter
     limit: int
     contents: bool
+    summary: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class EventReader:
             parameters.filter_of(context),
             parameters.limit_of(context),
             context.parameters.boolean("contents"),
+            context.parameters.boolean("summary"),
         )
         if token := context.parameters.first("continue"):
             start = offset_in(token)
@@ -125,14 +129,23 @@ class EventReader:
                 wanted.sought,
                 wanted.visible.shows_user,
                 limit=wanted.limit,
-                max_bytes=MAX_BYTES if wanted.contents else 1 << 62,
+                max_bytes=MAX_BYTES if wanted.contents or wanted.summary else 1 << 62,
                 events=True,
             )
         )
         items = await run_in_turns(_documents(found.hits, wanted.visible, contents=wanted.contents))
-        searched = found.following - 1 if found.following else max(after, last)
+        following = found.following
+        if wanted.summary:
+            summaries = await run_in_turns(_summaries(self._journal, found.hits, wanted.visible))
+            for item, summary in zip(items, summaries, strict=False):
+                if summary is not None:
+                    item["summary"] = summary
+            if len(summaries) < len(items):
+                following = found.hits[len(summaries)].offset
+                del items[len(summaries) :]
+        searched = following - 1 if following else max(after, last)
         size = found.size if wanted.contents else 0
-        return Page(items, found.following, searched, size)
+        return Page(items, following, searched, size)
 
     def waiting(
         self, user: str, wanted: Query, empty: Page, seconds: int, document: Callable[[Page], Document]
@@ -235,6 +248,40 @@ def _documents(hits: list[Hit], visible: VisibleTypes, *, contents: bool) -> Lon
     for at in range(0, len(hits), _TOGETHER):
         items += yield Piece(partial(_some_documents, hits[at : at + _TOGETHER], visible, contents=contents))
     return items
+
+
+def _summaries(journal: Journal, hits: list[Hit], visible: VisibleTypes) -> LongWork[list[Document | None]]:
+    """What each event changed; None for deletions. Of fewer events, if they are large."""
+    found: list[Document | None] = []
+    size = 0
+    for hit in hits:
+        event = hit.event
+        assert event is not None, "the scan reads events"
+        if size > MAX_BYTES:
+            break
+        if event.removed:
+            found.append(None)
+            continue
+        before = yield Piece(partial(_body_at, journal, event.previous))
+        read = len(event.body) + len(before or b"")
+        size += read
+        secret = visible.types[event.type_id].is_secret
+        found.append((yield Piece(partial(_summary, event, before, secret=secret), read)))
+    return found
+
+
+def _body_at(journal: Journal, offset: int) -> bytes | None:
+    if not offset:
+        return None
+    with journal.read() as view:
+        event = view.event(offset)
+    return None if event is None else event.body
+
+
+def _summary(event: Event, before: bytes | None, *, secret: bool) -> Document:
+    if before is None and event.previous:
+        return compacted()
+    return summarize(before, event.body, secret=secret)
 
 
 def _some_documents(hits: list[Hit], visible: VisibleTypes, *, contents: bool) -> list[Document]:

@@ -36,6 +36,7 @@ from rewound.actors.rewind.timeline import (
 from rewound.gateway.memory.budget import SMALL
 from rewound.gateway.message import Response
 from rewound.gateway.page import parameters
+from rewound.gateway.page.about import About
 from rewound.gateway.page.events import EventReader, Page
 from rewound.gateway.page.visibility import Visibility, VisibleTypes
 from rewound.gateway.pipeline import render
@@ -59,10 +60,11 @@ Document = dict[str, Any]
 
 
 class JournalPage:
-    def __init__(self, store: Store, stop: trio.Event, *, replays: bool) -> None:
+    def __init__(self, store: Store, stop: trio.Event, about: About, *, replays: bool) -> None:
         """`replays`: whether the server may have /debug/rewound/replay."""
         journal = store.journal
         self._replays = replays
+        self._about = about
         self._meta_group = store.names.group("meta")
         self._registry = store.registry
         self._journal = journal
@@ -107,6 +109,7 @@ class JournalPage:
             "user": context.user.name,
             "metaGroup": self._meta_group,
             "replays": self._replays,
+            "about": await trio.to_thread.run_sync(self._about.document),
             "items": items,
         }
         return await self._respond(context, document, 0)

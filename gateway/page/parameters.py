@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from rewound.actors.errors import BadRequest
+from rewound.actors.golang.quoting import quoted
 from rewound.actors.rewind.moments import Moment, parse_moment
-from rewound.actors.rewind.timeline import SECOND, Filter
+from rewound.actors.rewind.timeline import SECOND, Filter, Patterns, patterns
 from rewound.gateway.pipeline.context import RequestContext
 
 DEFAULT_BUCKETS: Final = 500
 MAX_BUCKETS: Final = 2000
 MAX_NAMESPACES: Final = 20
 MAX_TYPES: Final = 100
+MAX_PATTERNS: Final = 20  # of names, verbs, users and field managers each
 DEFAULT_LIMIT: Final = 100
 MAX_LIMIT: Final = 1000
 MAX_WAIT: Final = 30
@@ -100,27 +102,33 @@ def _choice(context: RequestContext, name: str, choices: tuple[str, ...]) -> str
     return value
 
 
-def types_of(context: RequestContext) -> list[str]:
-    return _several(context, "type", MAX_TYPES)
+def types_of(context: RequestContext) -> Patterns:
+    return _patterns(context, "type", MAX_TYPES)
 
 
-def namespaces_of(context: RequestContext) -> list[str]:
-    return _several(context, "namespace", MAX_NAMESPACES)
-
-
-def _several(context: RequestContext, name: str, most: int) -> list[str]:
-    values = [value for value in context.parameters.all(name) if value]
-    if len(values) > most:
-        raise BadRequest(f"{name}: at most {most} of them")
-    return list(dict.fromkeys(values))
+def namespaces_of(context: RequestContext) -> Patterns:
+    found = _patterns(context, "namespace", MAX_NAMESPACES)
+    for name in found.wanted:
+        if name.endswith("*"):
+            raise BadRequest(
+                f"namespace: Invalid value: {quoted(name)}: must be a whole name; "
+                "only those to leave out may end with *"
+            )
+    return found
 
 
 def filter_of(context: RequestContext) -> Filter:
-    return Filter(*(_text(context, name) for name in ("name", "verb", "user")))
+    return Filter(*(_patterns(context, name, MAX_PATTERNS) for name in ("name", "verb", "user", "manager")))
 
 
-def _text(context: RequestContext, name: str) -> str:
-    value = context.parameters.first(name) or ""
-    if len(value) > _MAX_LENGTH:
+def _patterns(context: RequestContext, name: str, most: int) -> Patterns:
+    """A value that begins with `!` excludes."""
+    values = [value for value in context.parameters.all(name) if value]
+    if any(len(value) > _MAX_LENGTH for value in values):
         raise BadRequest(f"{name}: must not have more than {_MAX_LENGTH} characters")
-    return value
+    if "!" in values:
+        raise BadRequest(f'{name}: Invalid value: "!": say what to leave out, like !kube-system')
+    found = patterns(*values)
+    if len(found.wanted) + len(found.excluded) > most:
+        raise BadRequest(f"{name}: at most {most} of them")
+    return found

@@ -10,21 +10,25 @@ for rights in each of thousands of namespaces would be thousands of decisions pe
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
+from rewound.actors.errors import BadRequest
+from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import User
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.rewind.rights import REWIND, SECRETS
-from rewound.actors.rewind.timeline import Track
+from rewound.actors.rewind.timeline import Patterns, Track
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.describe.discovery import rewindable
 from rewound.journal.log import Journal
 
 ALL: Final = None  # in the place of a namespace
+NOTHING: Final = Patterns()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +46,33 @@ class SeenType:
             "resource": definition.plural,
             "kind": definition.kind,
             "namespaced": definition.namespaced,
+            "singular": definition.names.singular or definition.kind.lower(),
+            "shortNames": list(definition.names.short_names),
         }
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether values are not shown, to nobody."""
+        return self.definition.type_name == SECRETS
+
+    @property
+    def accepted_names(self) -> set[str]:
+        """As users write it, like on the command line: `deploy`, `deployment`, `deployments.apps`."""
+        definition = self.definition
+        names = {definition.plural, definition.kind.lower(), definition.names.singular}
+        names |= {name.lower() for name in definition.names.short_names}
+        names.discard("")
+        group, version = definition.group, definition.version
+        with_group = {f"{name}{suffix}" for name in names for suffix in (f".{group}", f".{version}.{group}")}
+        return names | (with_group if group else set())
 
 
 class VisibleTypes:
     """What one caller sees with one request."""
 
-    def __init__(self) -> None:
+    def __init__(self, excluded: Patterns = NOTHING) -> None:
         self.types: dict[int, SeenType] = {}
+        self._excluded = excluded  # namespaces
         self._scopes: dict[tuple[int, str | None], bool] = {}  # whether users are shown too
 
     def add(self, type_id: int, seen: SeenType, namespace: str | None, *, users: bool) -> None:
@@ -58,38 +81,71 @@ class VisibleTypes:
 
     def sees(self, track: Track) -> bool:
         scopes = self._scopes
-        return (track.type_id, ALL) in scopes or (track.type_id, track.namespace) in scopes
+        if (track.type_id, ALL) not in scopes and (track.type_id, track.namespace) not in scopes:
+            return False
+        return not self._excluded or not track.namespace or self._excluded.matches(track.namespace)
 
     def shows_user(self, track: Track) -> bool:
         scopes = self._scopes
         return scopes.get((track.type_id, ALL)) or scopes.get((track.type_id, track.namespace), False)
 
 
+def _names(found: dict[str, list[SeenType]]) -> set[str]:
+    return {seen.name for some in found.values() for seen in some}
+
+
+class _Kinds:
+    """The stored types of a catalog, each once; one that several groups serve has its first name."""
+
+    def __init__(self, journal: Journal, catalog: Catalog) -> None:
+        self.all = [SeenType(name, definition) for name, definition in rewindable(catalog)]
+        self._by_name: dict[str, list[SeenType]] = {}
+        found: dict[int, SeenType] = {}
+        for seen in self.all:
+            found.setdefault(journal.type_id(seen.definition.type_name), seen)
+            for name in seen.accepted_names:
+                self._by_name.setdefault(name, []).append(seen)
+        found.pop(0, None)  # never written
+        self.written = sorted(found.items(), key=lambda one: one[1].name)
+        self._shown = {seen.definition.type_name: seen for _, seen in self.written}
+
+    def named(self, texts: Sequence[str]) -> dict[str, list[SeenType]]:
+        """The kinds that each text means; texts that no kind has are not in it. `events` is served by two groups,
+        and stored once: the name that is shown counts."""
+        return {
+            text: [self._shown.get(seen.definition.type_name, seen) for seen in self._by_name[text.lower()]]
+            for text in texts
+            if text.lower() in self._by_name
+        }
+
+
 class Visibility:
     def __init__(self, journal: Journal, authorizer: Authorizer) -> None:
         self._journal = journal
         self._authorizer = authorizer
-        self._listed: tuple[Catalog, list[tuple[int, SeenType]]] | None = None
+        self._listed: tuple[Catalog, _Kinds] | None = None
 
-    def _types(self, catalog: Catalog) -> list[tuple[int, SeenType]]:
-        """Every stored type once, by its number in the journal; one that several groups serve has its first name."""
+    def _kinds(self, catalog: Catalog) -> _Kinds:
         if self._listed is None or self._listed[0] is not catalog:
-            found: dict[int, SeenType] = {}
-            for name, definition in rewindable(catalog):
-                found.setdefault(self._journal.type_id(definition.type_name), SeenType(name, definition))
-            found.pop(0, None)  # never written
-            self._listed = catalog, sorted(found.items(), key=lambda one: one[1].name)
+            self._listed = catalog, _Kinds(self._journal, catalog)
         return self._listed[1]
 
     async def of(
-        self, user: User, catalog: Catalog, types: Sequence[str], namespaces: Sequence[str]
+        self, user: User, catalog: Catalog, types: Patterns = NOTHING, namespaces: Patterns = NOTHING
     ) -> VisibleTypes:
-        """What a user sees of these types and namespaces; empty: of all."""
-        visible, turn = VisibleTypes(), Turn()
-        for type_id, seen in self._types(catalog):
-            if types and seen.name not in types:
+        """What a user sees of these types and namespaces. BadRequest for a name that no kind has."""
+        kinds = self._kinds(catalog)
+        wanted, excluded = kinds.named(types.wanted), kinds.named(types.excluded)
+        if unknown := next(
+            (text for text in types.wanted + types.excluded if text not in wanted | excluded), ""
+        ):
+            raise await self._unknown(user, kinds, unknown)
+        chosen, left_out = _names(wanted), _names(excluded)
+        visible, turn = VisibleTypes(Patterns(excluded=namespaces.excluded)), Turn()
+        for type_id, seen in kinds.written:
+            if (chosen and seen.name not in chosen) or seen.name in left_out:
                 continue
-            for namespace in _asked(seen.definition, namespaces):
+            for namespace in _asked(seen.definition, namespaces.wanted):
                 where = namespace or ""
                 if await self._may_list(user, seen.definition, where):
                     users = await self._may(user, "get", seen.definition, where, "history")
@@ -98,6 +154,19 @@ class Visibility:
                     await next_turn()
                     turn = Turn()
         return visible
+
+    async def _unknown(self, user: User, kinds: _Kinds, text: str) -> BadRequest:
+        """The error about a name, with the nearest one among those that the user may list."""
+        known, turn = dict[str, str](), Turn()
+        for seen in kinds.all:
+            if await self._may_list(user, seen.definition, ""):
+                known |= dict.fromkeys(seen.accepted_names, seen.name)
+            if turn.over():
+                await next_turn()
+                turn = Turn()
+        near = difflib.get_close_matches(text.lower(), known, n=1)
+        hint = f": did you mean {quoted(known[near[0]])}?" if near else ""
+        return BadRequest(f"type: {quoted(text)} is no kind that you may list{hint}")
 
     async def _may_list(self, user: User, definition: Definition, namespace: str) -> bool:
         if not await self._may(user, "list", definition, namespace):

@@ -30,6 +30,7 @@ from rewound.gateway.cli.journal.query.moments import exact, parse_moment, rfc33
 from rewound.gateway.cli.progress import Progress
 from rewound.gateway.cli.replay.flags import plays
 from rewound.gateway.cli.rewind.printing import masked_object
+from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.replay.comparison import Comparison, report
 from rewound.gateway.replay.control import ReplayControl, moment_at, parse_speed
 from rewound.gateway.replay.player import Moment, Player
@@ -73,7 +74,7 @@ def _serve(options: Options, settings: Settings, recording: Recording) -> int:
                 if sys.stdin.isatty():
                     nursery.start_soon(Console(control, recording, stop).run)
 
-            await run_replay(settings, recording, plan, ready, stop)
+            await run_replay(settings, recording, plan, ready, stop, Extensions(replayed=options.source))
             nursery.cancel_scope.cancel()
 
     return run_process(run, settings)
@@ -148,7 +149,8 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
             def ready(addresses: Addresses) -> None:
                 print(_banner(options, settings, addresses, plan), file=sys.stderr, flush=True)
 
-            found.append(await run_writable(settings, recording, state, ready, stop))
+            extensions = Extensions(replayed=options.source)
+            found.append(await run_writable(settings, recording, state, ready, stop, extensions))
             nursery.cancel_scope.cancel()
 
     code = run_process(run, settings)

@@ -171,6 +171,17 @@ TIMELINE = Struct(
     Field("rowsLeftOut", INT64, 0),
     Field("searchedFrom", STRING, 0),
 )
+_FIELD_CHANGE = Struct(
+    "rewound.v1.FieldChange", Field("field", STRING, 0), Field("old", ANY_JSON, 0), Field("new", ANY_JSON, 0)
+)
+_SUMMARY = Struct(
+    "rewound.v1.TimelineSummary",
+    Field("changes", ListOf(_FIELD_CHANGE), 0),
+    Field("more", INT64, 0),
+    Field("statusOnly", BOOL, 0),
+    Field("text", STRING, 0),
+    Field("compacted", BOOL, 0),
+)
 _JOURNAL_EVENT = Struct(
     "rewound.v1.TimelineEvent",
     *_EVENT,
@@ -181,6 +192,7 @@ _JOURNAL_EVENT = Struct(
     Field("name", STRING, 0),
     Field("uid", STRING, 0),
     Field("object", ANY_JSON, 0),
+    Field("summary", _SUMMARY, 0),
 )
 TIMELINE_EVENTS = Struct(
     "rewound.v1.TimelineEvents",
@@ -196,12 +208,28 @@ _TYPE = Struct(
     Field("resource", STRING, 0),
     Field("kind", STRING, 0),
     Field("namespaced", BOOL, 0),
+    Field("singular", STRING, 0),
+    Field("shortNames", STRINGS, 0),
+)
+_ABOUT = Struct(
+    "rewound.v1.TimelineAbout",
+    Field("title", STRING, 0),
+    Field("server", STRING, 0),
+    Field("dialect", STRING, 0),
+    Field("release", STRING, 0),
+    Field("replay", Struct("rewound.v1.TimelineReplay", Field("of", STRING, 0)), 0),
+    Field(
+        "recorded",
+        Struct("rewound.v1.TimelineRecording", Field("server", STRING, 0), Field("exactFrom", STRING, 0)),
+        0,
+    ),
 )
 TIMELINE_TYPES = Struct(
     "rewound.v1.TimelineTypes",
     Field("user", STRING, 0),
     Field("metaGroup", STRING, 0),
     Field("replays", BOOL, 0),
+    Field("about", _ABOUT, 0),
     Field("items", ListOf(_TYPE), 0),
 )
 
@@ -340,15 +368,18 @@ _OF_THE_PAST: Final = {
 
 
 _SCOPE: Final = (
-    Parameter("type", "A resource with its group, deployments.apps; may be repeated. All unless given."),
-    Parameter("namespace", "A namespace; may be repeated. All unless given."),
+    Parameter(
+        "type", "A kind: deployments.apps, deployment, deploy; !leases leaves one out. May be repeated."
+    ),
+    Parameter("namespace", "A namespace; !kube-system leaves one out. May be repeated."),
 )
 _FROM: Final = Parameter("from", "Begin with this time, or this version of an event.")
 _TO: Final = Parameter("to", "End with this time, or this version of an event.")
 _FILTERS: Final = (
-    Parameter("name", "Name of the objects; web-* for a prefix."),
-    Parameter("verb", "Verb with which they were written."),
-    Parameter("user", "Who wrote them."),
+    Parameter("name", "Name of the objects; web-* for a prefix, !web-* leaves out. May be repeated."),
+    Parameter("verb", "Verb with which they were written. May be repeated."),
+    Parameter("user", "Who wrote them; system:* for a prefix, !system:* leaves out. May be repeated."),
+    Parameter("manager", "With which field manager. May be repeated."),
 )
 _OF_THE_TIMELINE: Final = {
     "": _past(
@@ -376,6 +407,7 @@ _OF_THE_TIMELINE: Final = {
         Parameter("continue", "The continue token of the previous page, to get the next one."),
         Parameter("order", "descending: newest first, or ascending."),
         Parameter("contents", "true: each event has its object.", "boolean"),
+        Parameter("summary", "true: each event says which fields it changed.", "boolean"),
         Parameter("wait", "With order=ascending, wait for events for up to so many seconds.", "integer"),
         sends=None,
         returns=TIMELINE_EVENTS,

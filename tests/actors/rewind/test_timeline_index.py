@@ -20,6 +20,7 @@ from rewound.actors.rewind.timeline import (
     bucket_width,
     count,
     object_number,
+    patterns,
     scan,
 )
 from rewound.journal import Journal, keys, retention
@@ -180,7 +181,8 @@ def test_a_scan_has_all_events_in_order(journal: Journal, model: Model, descendi
         expected.reverse()
     found = scanned(journal, index, Range(5, 50, descending), Filter(), limit=1000)
     assert found == expected
-    named = scanned(journal, index, Range(5, 50, descending), Filter(name="a", verb="update"), limit=3)
+    sought = Filter(name=patterns("a"), verb=patterns("update"))
+    named = scanned(journal, index, Range(5, 50, descending), sought, limit=3)
     assert named == [event for event in expected if (event.name, event.verb) == ("a", "update")][:3]
 
 
@@ -198,7 +200,7 @@ def test_a_scan_that_costs_too_much_says_where_to_go_on(
                 journal,
                 index.tracks(),
                 Range(0, following),
-                Filter(name="n0"),
+                Filter(name=patterns("n0")),
                 lambda track: True,
                 limit=10,
                 max_bytes=1000,

@@ -1,0 +1,209 @@
+"""What a write changed, in one line: the most telling fields with their old and new values.
+
+    {"changes": [{"field": "spec.replicas", "old": 2, "new": 5}], "more": 1, "statusOnly": false}
+
+A created object has no changes but a text, like `replicas 2, image web:1`. Fields that change with every write
+(resourceVersion, generation, managedFields) are left out. Objects may have any content: what is not of the expected
+type is not described.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+from rewound.actors.golang.json import unescaped
+from rewound.actors.rewind.difference import (
+    ABSENT,
+    MANAGED_FIELDS,
+    RESOURCE_VERSION,
+    Change,
+    difference,
+    escaped,
+)
+
+Document = dict[str, Any]
+
+SHOWN: Final = 3  # changes
+WIDTH: Final = 80  # characters of a value, and of the text about a created object
+FIELD_WIDTH: Final = 300  # of a path
+MASK: Final = "***"
+_LEFT_OUT: Final = RESOURCE_VERSION | {MANAGED_FIELDS, "metadata.generation"}
+# The last part of a path: of a telling field, and of one that changes along with another.
+_TELLING: Final = frozenset(
+    (
+        "replicas",
+        "image",
+        "phase",
+        "paused",
+        "suspend",
+        "nodeName",
+        "deletionTimestamp",
+        "readyReplicas",
+        "ready",
+    )
+)
+_ACCOMPANYING: Final = frozenset(
+    (
+        "observedGeneration",
+        "lastTransitionTime",
+        "lastUpdateTime",
+        "lastProbeTime",
+        "lastHeartbeatTime",
+        "renewTime",
+        "time",
+    )
+)
+_EXPLAINING: Final = frozenset(("reason", "message"))
+
+
+def summarize(before: bytes | None, after: bytes, *, secret: bool) -> Document:
+    """Of two contents of an object; `before` is None if it was created. `secret`: values are not shown."""
+    if before is None:
+        return {"changes": [], "more": 0, "statusOnly": False, "text": _description(orjson.loads(after))}
+    changes = difference(orjson.loads(before), orjson.loads(after), _LEFT_OUT)
+    return summary_of(changes, secret=secret)
+
+
+def summary_of(changes: list[Change], *, secret: bool) -> Document:
+    shown = heapq.nsmallest(SHOWN, enumerate(changes), key=lambda one: (_rank(one[1].path), one[0]))
+    return {
+        "changes": [_document(change, masked=secret and _has_secret(change.path)) for _, change in shown],
+        "more": len(changes) - len(shown),
+        "statusOnly": bool(changes) and all(_top(change.path) == "status" for change in changes),
+    }
+
+
+def compacted() -> Document:
+    """Where the content before is no longer in the journal."""
+    return {"changes": [], "more": 0, "statusOnly": False, "compacted": True}
+
+
+def line_of(found: Document) -> str:
+    """A summary for a person: `spec.replicas 2 → 5, and 1 more`."""
+    parts = [_change_text(change) for change in found["changes"]]
+    if found["more"]:
+        parts.append(f"and {found['more']} more")
+    return escaped(", ".join(parts) or found.get("text", ""))
+
+
+def _change_text(change: Document) -> str:
+    if "old" not in change:
+        return f"+ {change['field']} {_text(change['new'])}"
+    if "new" not in change:
+        return f"- {change['field']} {_text(change['old'])}"
+    return f"{change['field']} {_text(change['old'])} → {_text(change['new'])}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) and value else unescaped(value).decode()
+
+
+def _top(path: str) -> str:
+    return path.partition(".")[0].partition("[")[0]
+
+
+def _leaf(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _rank(path: str) -> tuple[int, int]:
+    """What somebody asked for comes before labels and the like, these before what was reported."""
+    top, leaf = _top(path), _leaf(path)
+    if leaf == "deletionTimestamp":
+        return 0, 0
+    part = {"metadata": 1, "status": 2}.get(top, 0)
+    if leaf in _ACCOMPANYING:
+        return 3 + part, 0
+    if leaf in _TELLING:
+        return part, 0
+    return part, 2 if leaf in _EXPLAINING else 1
+
+
+def _has_secret(path: str) -> bool:
+    """Annotations too: `kubectl apply` keeps the manifest in one."""
+    whole = path in ("", "metadata")
+    return whole or _top(path) in ("data", "stringData") or path.startswith("metadata.annotations")
+
+
+def _document(change: Change, *, masked: bool) -> Document:
+    document: Document = {"field": _cut(change.path, FIELD_WIDTH)}
+    if change.before is not ABSENT:
+        document["old"] = MASK if masked else _value(change.before)
+    if change.after is not ABSENT:
+        document["new"] = MASK if masked else _value(change.after)
+    return document
+
+
+def _value(value: Any) -> Any:
+    """Small values as they are; larger ones as text that is cut."""
+    if isinstance(value, (dict, list)):
+        text = unescaped(value).decode()
+        return value if len(text) <= WIDTH else _cut(text)
+    return _cut(value) if isinstance(value, str) else value
+
+
+def _cut(text: str, width: int = WIDTH) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _description(created: Any) -> str:
+    return _cut(", ".join(part for part in _described(created) if part))
+
+
+def _described(created: Any) -> Iterator[str]:
+    """The fields of a new object by which people know it, of whatever kind."""
+    spec = _map(created, "spec")
+    if _is_number(spec.get("replicas")):
+        yield f"replicas {spec['replicas']}"
+    if images := list(_images(spec)):
+        yield f"image{'s' if len(images) > 1 else ''} {', '.join(images)}"
+    for name in ("schedule", "completions", "nodeName", "type", "storageClassName"):
+        if isinstance(value := spec.get(name), (str, int)) and not isinstance(value, bool):
+            yield f"{name} {value}"
+    if ports := [str(port.get("port")) for port in _maps(spec.get("ports")) if _is_number(port.get("port"))]:
+        yield f"port{'s' if len(ports) > 1 else ''} {', '.join(ports[:SHOWN])}"
+    if isinstance(storage := _map(spec, "resources", "requests").get("storage"), str):
+        yield f"storage {storage}"
+    if isinstance(role := _map(created, "roleRef").get("name"), str):
+        yield f"role {role}"
+    for name in ("data", "stringData", "binaryData"):
+        if keys := len(_map(created, name)):
+            yield f"{keys} key{'s' if keys > 1 else ''}"
+    yield from _of_event(created)
+
+
+def _of_event(created: Any) -> Iterator[str]:
+    """An Event says what happened to another object."""
+    if isinstance(created, dict) and isinstance(reason := created.get("reason"), str):
+        text = created.get("message") or created.get("note")
+        yield f"{reason}: {text}" if isinstance(text, str) else reason
+
+
+def _images(spec: Document) -> Iterator[str]:
+    for place in (
+        spec,
+        _map(spec, "template", "spec"),
+        _map(spec, "jobTemplate", "spec", "template", "spec"),
+    ):
+        for container in _maps(place.get("containers"))[:SHOWN]:
+            if isinstance(image := container.get("image"), str):
+                yield image
+
+
+def _map(document: Any, *path: str) -> Document:
+    """The map at a path; an empty one if there is none."""
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
+def _maps(value: Any) -> list[Document]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
