@@ -99,6 +99,8 @@ class Pipeline:
                 context.running.now -= 1
             if context.seated is not None:
                 serve(None)
+                # Each refers to the other: a request of megabytes would stay until the next full collection.
+                context.seated = None
             if context.seats and context.flow is not None:
                 services.limits.end(context.flow.level, context.seats, context.waited)
         _count(context, services, response)

@@ -12,7 +12,7 @@ import pytest
 from rewound.actors.messages import Create
 from rewound.gateway.message import Request
 from tests.cases import cases
-from tests.gateway.api import served
+from tests.gateway.api import ALICE, served
 
 _TEXT = "a-." * 100_000  # enough for the worker thread
 
@@ -41,6 +41,16 @@ async def test_refused_request_is_freed(body: bytes, status: int) -> None:
         for _ in range(8):
             assert (await api.ask("POST", api.path("configmaps"), body)).status == status
         assert len(_held()) <= 2  # that idle threads have had last
+
+
+@pytest.mark.usefixtures("no_collection")
+async def test_large_review_of_a_user_whose_flow_is_limited_is_freed() -> None:
+    body = json.dumps({"spec": {"resourceAttributes": {"verb": _TEXT}}}).encode()
+    async with served() as api:
+        path = "/apis/authorization.cluster.io/v1/selfsubjectaccessreviews"
+        for _ in range(8):
+            assert (await api.ask("POST", path, body, token=ALICE)).status == 413
+        assert len(_held()) <= 2
 
 
 def _held() -> list[Any]:
