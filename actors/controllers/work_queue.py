@@ -14,11 +14,12 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import trio
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
+_FEW_OUTDATED: Final = 64  # entries of the schedule; more than these and those that are due are cleared away
 
 K = TypeVar("K", bound=Hashable)
 
@@ -62,6 +63,9 @@ class WorkQueue(Generic[K]):
         self._due[key] = due
         self._scheduled += 1
         heapq.heappush(self._schedule, (due, self._scheduled, key))
+        if len(self._schedule) > 2 * len(self._due) + _FEW_OUTDATED:
+            self._schedule = [one for one in self._schedule if self._due.get(one[2]) == one[0]]
+            heapq.heapify(self._schedule)
         self._changed.unpark_all()
 
     async def take(self) -> K:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -83,3 +85,19 @@ async def test_active_keys_are_ready_again_after_a_crash() -> None:
     await queue.take()
     queue.requeue_active()
     assert await queue.take() == "a"
+
+
+class Key:
+    """A key that says whether somebody still holds it."""
+
+
+async def test_keys_that_became_ready_before_they_were_due_are_forgotten() -> None:
+    queue: WorkQueue[Key] = WorkQueue()
+    held: WeakSet[Key] = WeakSet()
+    for _ in range(1000):
+        held.add(key := Key())
+        queue.add_after(key, 3600)
+        queue.add(key)
+        queue.done(await queue.take())
+        del key
+    assert len(held) < 100
