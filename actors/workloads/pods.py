@@ -68,7 +68,8 @@ def available_in(pod: Object, min_ready_seconds: int, now: int) -> float | None:
     since = ready.get("lastTransitionTime")
     if since is None:
         return None
-    return max(0.0, (micros_of(since) - now) / 1_000_000 + min_ready_seconds)
+    # v1.25 wants the time to have passed: the moment itself is too early.
+    return max(0, micros_of(since) + min_ready_seconds * 1_000_000 + 1 - now) / 1_000_000
 
 
 def owner_reference(definition: Definition, owner: Object) -> Object:

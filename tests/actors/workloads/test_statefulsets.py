@@ -9,6 +9,7 @@ from trio.testing import MockClock
 
 from rewound.actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
 from rewound.actors.messages import Object
+from rewound.actors.workloads.pods import available_in
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 
 LABELS = {"app": "db"}
@@ -259,6 +260,15 @@ async def test_pod_is_available_after_min_ready_seconds(tmp_path: Path, autojump
         written = len(bench.directory.commands)
         await bench.rest(1800)
         assert len(bench.directory.commands) == written
+
+
+def test_pod_becomes_available_right_after_its_min_ready_seconds() -> None:
+    """As in v1.25, not in the moment in which they end: a pod that waits for it is looked at a microsecond later."""
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:05Z"}
+    pod = {"status": {"conditions": [ready]}}
+    assert available_in(pod, 10, 15_000_000) == 0.000001
+    assert available_in(pod, 10, 15_000_001) == 0
+    assert available_in(pod, 0, 5_000_000) == 0
 
 
 CLAIM = {
