@@ -9,6 +9,7 @@ Objects are in the form in which they are stored, without managedFields. They ar
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -20,6 +21,8 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
+
+logger = logging.getLogger(__name__)
 
 Key = tuple[str, str]  # namespace and name
 # Called with an object before and after a change; None: it did not exist, or was removed.
@@ -122,7 +125,11 @@ class CachedType:
             return
         self._put((event.namespace, event.name), old, new)
         for listener in self._listeners:
-            listener(old, new)
+            try:
+                listener(old, new)
+            except Exception:  # the other controllers must not lose the change
+                where = f"{event.namespace}/{event.name}" if event.namespace else event.name
+                logger.exception("a controller broke on a change of %s %s", self.definition.plural, where)
 
     def put(self, position: Key, body: bytes) -> None:
         """Take over what the journal has."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -72,6 +73,24 @@ async def test_listeners_get_each_object_before_and_after(tmp_path: Path) -> Non
         await cluster.delete("configmaps", "one")
         assert seen == [(None, "1"), ("1", "2"), ("2", None)]
         nursery.cancel_scope.cancel()
+
+
+async def test_listener_that_raises_keeps_no_change_from_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(old: Object | None, new: Object | None) -> None:
+        raise KeyError("labels")
+
+    async with open_control_plane(tmp_path, controllers=False) as cluster, trio.open_nursery() as nursery:
+        seen: list[str | None] = []
+        maps = (await running(cluster, nursery)).collection("configmaps")
+        maps.listen(broken)
+        maps.listen(lambda _, new: seen.append(data(new)))
+        await cluster.create("configmaps", "one", content={"data": {"a": "1"}})
+        await cluster.create("configmaps", "two", content={"data": {"a": "2"}})
+        assert seen == ["1", "2"]
+        nursery.cancel_scope.cancel()
+    assert "a controller broke on a change of configmaps default/one" in caplog.text
 
 
 class Labeller(WorkloadController):
