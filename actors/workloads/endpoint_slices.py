@@ -391,6 +391,7 @@ class EndpointSlices(WorkloadController):
         self._times = TriggerTimes()
         self._sizes: dict[Key, int] = {}  # pods of each Service
         self._waiting: dict[str, set[Key]] = {}  # by node that does not exist: Services with pods there
+        self._missing: dict[Key, frozenset[str]] = {}  # the same by Service
         self._shares: Shares | None = None  # None: nodes have changed
         self._hints: dict[tuple[Key, str], dict[str, int]] = {}  # by Service and address type: by zone
 
@@ -416,7 +417,7 @@ class EndpointSlices(WorkloadController):
         one = new if new is not None else old
         assert one is not None
         name = one["metadata"]["name"]
-        for key in self._waiting.pop(name, ()) if new is not None else ():
+        for key in self._waiting.get(name, ()) if new is not None else ():
             self.queue.add(key)
         if before is None or after is None or before[0] != after[0]:
             for pod in self._pods_on.get(name) if old is not None else ():
@@ -446,6 +447,7 @@ class EndpointSlices(WorkloadController):
         self._sizes[key] = len(pods)
         slices = [one for one in self._by_service.get(key) if not is_terminating(one)]
         writes, missing = self._decide(service, pods, slices)
+        self._wait_for(key, frozenset(missing.values()))  # before the writes: a node may appear meanwhile
         self._add_times(writes, self._times.since_last(service, pods))
         refused: RequestError | None = None
         try:
@@ -456,7 +458,19 @@ class EndpointSlices(WorkloadController):
             refused = error
         self._report(service, missing, refused)
 
+    def _wait_for(self, key: Key, nodes: frozenset[str]) -> None:
+        """From now on the Service waits for these nodes, and for no others."""
+        for node in self._missing.pop(key, frozenset()) - nodes:
+            self._waiting[node].discard(key)
+            if not self._waiting[node]:
+                del self._waiting[node]
+        for node in nodes:
+            self._waiting.setdefault(node, set()).add(key)
+        if nodes:
+            self._missing[key] = nodes
+
     def _forget(self, key: Key) -> None:
+        self._wait_for(key, frozenset())
         self._times.forget(key)
         self._sizes.pop(key, None)
         for one in [one for one in self._hints if one[0] == key]:
@@ -509,8 +523,6 @@ class EndpointSlices(WorkloadController):
             f"skipping Pod {pod} for Service {namespace}/{name}: Node {node} Not Found"
             for pod, node in missing.items()
         ]
-        for node in missing.values():
-            self._waiting.setdefault(node, set()).add((namespace, name))
         if refused is not None:
             errors.append(str(refused))
         if not errors:

@@ -29,9 +29,10 @@ TRIGGER = "endpoints.cluster.io/last-change-trigger-time"
 class Net:
     """Services, nodes and pods, and what the controllers make of them."""
 
-    def __init__(self, cluster: ControlPlane) -> None:
+    def __init__(self, cluster: ControlPlane, workloads: Workloads | None = None) -> None:
         self.cluster = cluster
         self.client = cluster.client
+        self._loops = {loop.name: loop for loop in workloads.loops} if workloads is not None else {}
 
     async def node(self, name: str, zone: str = "", cpu: str = "4") -> None:
         labels = {ZONE: zone} if zone else {}
@@ -92,6 +93,10 @@ class Net:
         assert len(found) == len(every)
         return found
 
+    def reconciled(self) -> int:
+        """How many keys the controller of EndpointSlices has taken so far."""
+        return self._loops["endpointslice"].statistics()[1].taken
+
     def warnings(self) -> list[str]:
         names = self.cluster.names("events")
         found = [self.cluster.get("events", name) for name in names]
@@ -104,7 +109,7 @@ async def open_net(path: Path, **changed: Any) -> AsyncIterator[Net]:
         workloads = Workloads(controller_context(cluster, enabled=CONTROLLERS, **changed))
         for name, run in workloads.tasks:
             nursery.start_soon(cluster.supervisor.keep, name, run)
-        net = Net(cluster)
+        net = Net(cluster, workloads)
         if cluster.get("nodes", "n") is None:
             await net.node("n")
         await net.settled()
@@ -328,6 +333,23 @@ async def test_pod_on_a_missing_node_waits_for_it(tmp_path: Path, autojump_clock
         )
         await net.settled()
         assert net.served()["10.0.0.1"]["zone"] == "west"
+
+
+async def test_services_without_pods_on_a_missing_node_do_not_wait_for_it(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_net(tmp_path) as net:
+        for name in ("svc", "gone"):
+            await net.service(name)
+        await net.pod("a", "10.0.0.1", nodeName="later")
+        await net.settled()
+        await net.client.delete(net.cluster.catalog.storage("services"), "default", "gone", NOW)
+        await net.client.delete(net.cluster.catalog.storage("pods"), "default", "a", NOW)
+        await net.settled()
+        before = net.reconciled()
+        await net.node("later")
+        await net.settled()
+        assert net.reconciled() == before
 
 
 async def test_many_pods_fill_slices_of_a_hundred(tmp_path: Path, autojump_clock: MockClock) -> None:
