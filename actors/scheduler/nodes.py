@@ -59,12 +59,13 @@ class NodeState:
 
     def set_node(self, node: Object, shapes: Shapes) -> None:
         spec, status = node.get("spec", {}), node.get("status", {})
+        allocatable = shapes.amounts(status.get("allocatable", {}))  # first: it may raise
         self.node = node
         self.name: str = node["metadata"]["name"]
         self.labels: Labels = node["metadata"].get("labels", {})
         self.taints: list[Object] = spec.get("taints", [])
         self.unschedulable: bool = spec.get("unschedulable", False)
-        self.allocatable: Amounts = shapes.amounts(status.get("allocatable", {}))
+        self.allocatable: Amounts = allocatable
         self.pod_limit = self.allocatable.get(PODS, 0)
         self.cpu, self.memory = self.allocatable.get(CPU, 0), self.allocatable.get(MEMORY, 0)
         self.images: dict[str, int] = {

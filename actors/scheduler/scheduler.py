@@ -509,8 +509,14 @@ class Scheduler:
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         if not self._is_ready:
             return
+        try:
+            self._take_pod(old, new)
+        except Exception:  # one that nobody validated, as in a recording: the others go on
+            logger.exception("the scheduler left out pod %s", _name_of(new or old))
+
+    def _take_pod(self, old: Object | None, new: Object | None) -> None:
         if old is not None and new is not None and old["metadata"]["uid"] != new["metadata"]["uid"]:
-            self._pod_changed(old, None)
+            self._take_pod(old, None)
             old = None
         was, now = _placement(old), _placement(new)
         if was == "waits" or now == "waits":
@@ -567,7 +573,11 @@ class Scheduler:
             assert old is not None
             self._cluster.remove_node(old["metadata"]["name"])
             return
-        self._cluster.set_node(new)
+        try:
+            self._cluster.set_node(new)
+        except Exception:
+            logger.exception("the scheduler left out a change of node %s", new["metadata"]["name"])
+            return
         change = NODE_ADD if old is None else _node_change(old, new)
         if change:
             state = self._cluster.nodes[new["metadata"]["name"]]
@@ -642,8 +652,16 @@ def _might_fit(node: NodeState, pod: PodFacts) -> bool:
     """Whether the pod is worth another attempt because of this node."""
     if insufficient(pod.shape.requests, node):
         return False
-    if not NodeRequirement.of_pod(pod.spec).matches(node.name, node.labels):
-        return False
-    if any(node.has_conflict(port) for port in pod.shape.ports):
-        return False
-    return untolerated(node.taints, pod.spec.get("tolerations", ()), (NO_SCHEDULE,)) is None
+    try:
+        if not NodeRequirement.of_pod(pod.spec).matches(node.name, node.labels):
+            return False
+        if any(node.has_conflict(port) for port in pod.shape.ports):
+            return False
+        return untolerated(node.taints, pod.spec.get("tolerations", ()), (NO_SCHEDULE,)) is None
+    except Exception:
+        return True  # the decision meets it too, and reports it; the pods behind this one must not wait
+
+
+def _name_of(pod: Object | None) -> str:
+    assert pod is not None
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

@@ -8,9 +8,11 @@ import pytest
 
 from rewound.actors.errors import Conflict
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.messages import Command, Submit
+from rewound.actors.kinds.values.quantity import NotAQuantity
+from rewound.actors.messages import Command, Object, Submit
+from rewound.actors.scheduler.nodes import NodeState
 from rewound.actors.scheduler.plugins import NodePorts, Prepared, Surroundings
-from rewound.actors.scheduler.pods import PodFacts
+from rewound.actors.scheduler.pods import PodFacts, Shapes
 from rewound.actors.scheduler.scheduler import Scheduler
 from tests.actors.scheduler.scheduling import (
     add_nodes,
@@ -162,6 +164,35 @@ async def test_a_pod_that_breaks_a_plugin_does_not_stop_the_others(
         assert assigned(bench) == {"bad": "", "good": "a"}
         assert bench.get("pods", "bad")["status"]["conditions"][0]["message"] == "KeyError: 'ports'"
     assert "the scheduler broke on pod default/bad" in caplog.text
+
+
+async def test_a_pod_or_node_that_nobody_validated_is_left_out(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuses(kind: type, name: str) -> None:
+        """Objects of this name raise, as quantities of a recording may that no server of ours has checked."""
+        method = {Shapes: "facts", NodeState: "set_node"}[kind]
+        original = getattr(kind, method)
+
+        def broken(self: object, one: Object, *more: object) -> object:
+            if one["metadata"]["name"] == name:
+                raise NotAQuantity("many")
+            return original(self, one, *more)
+
+        monkeypatch.setattr(kind, method, broken)
+
+    refuses(Shapes, "bad")
+    refuses(NodeState, "bad")
+    for name in ("before", "after"):  # the second time the server finds all of them
+        async with open_scheduling(tmp_path) as bench:
+            if name == "before":
+                await add_nodes(bench, node("bad"), node("a"))
+                await bench.create("pods", pod("bad"))
+            await bench.create("pods", pod(name))
+            await bench.rest()
+            assert assigned(bench)[name] == "a"
+    assert "the scheduler left out pod default/bad" in caplog.text
+    assert "the scheduler left out a change of node bad" in caplog.text
 
 
 async def test_a_pod_that_is_being_deleted_is_skipped(tmp_path: Path, autojump_clock: object) -> None:
