@@ -11,6 +11,7 @@ before it is published, so that no read ever has to write.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from rewound.actors.kinds.catalog import Catalog
@@ -30,6 +31,8 @@ class Registry:
         self.version = 0  # of the current catalog
         self._register_types = register_types
         self._followers: list[Follower] = []
+        # Snapshots that followers have not got yet: more than one while one of them publishes another.
+        self._changes: deque[tuple[Catalog, Catalog]] = deque()
 
     def follow(self, follower: Follower) -> None:
         self._followers.append(follower)
@@ -60,10 +63,15 @@ class Registry:
         self._publish(self.current.without(type_name))
 
     def _publish(self, following: Catalog) -> None:
-        previous, self.current = self.current, following
+        self._changes.append((self.current, following))
+        self.current = following
         self.version += 1
-        for follower in tuple(self._followers):
-            try:
-                follower(previous, following)
-            except Exception:
-                logger.exception("a follower of the registry failed; the others go on")
+        if len(self._changes) > 1:
+            return  # by a follower: all get this one after the one that they are getting
+        while self._changes:
+            for follower in tuple(self._followers):
+                try:
+                    follower(*self._changes[0])
+                except Exception:
+                    logger.exception("a follower of the registry failed; the others go on")
+            self._changes.popleft()

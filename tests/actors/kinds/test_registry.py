@@ -50,6 +50,21 @@ async def test_a_follower_that_fails_holds_nobody_up(catalog: Catalog) -> None:
     assert len(recorder.seen) == 1
 
 
+async def test_what_a_follower_publishes_comes_after_what_it_follows(catalog: Catalog) -> None:
+    recorder = Recorder()
+    registry = Registry(catalog, recorder.number)
+
+    def take_back(previous: Catalog, _: Catalog) -> None:
+        if previous is catalog:
+            registry.remove(TYPE)
+
+    registry.follow(take_back)
+    registry.follow(recorder.follow)
+    await registry.register(crontabs())
+    first, second = recorder.seen
+    assert first[0] is catalog and first[1] is second[0] and second[1] is registry.current
+
+
 async def test_what_cannot_get_a_number_is_not_published(catalog: Catalog) -> None:
     async def full(_: Sequence[str]) -> None:
         raise OSError("no room")
