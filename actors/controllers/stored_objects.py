@@ -4,12 +4,13 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.document import decode
 from rewound.journal.log import Journal
 from rewound.journal.records import Row
@@ -43,6 +44,26 @@ def next_page(
         size += len(found[2].body)
         if count == PAGE_SIZE or size >= PAGE_BYTES:
             return
+
+
+async def each_stored(journal: Journal, type_id: int, namespace: str | None) -> AsyncIterator[Object]:
+    """All objects of a type, or of one namespace, in the order of lists; in turns on the event loop.
+
+    What the caller does with each object counts for the turn. Objects that change meanwhile may be in either version.
+    """
+    after: Position | None = None
+    turn = Turn()
+    while True:
+        with journal.read() as view:
+            page = [(row[0], row[1], row[2].body) for row in next_page(view, type_id, namespace, after)]
+        if not page:
+            return
+        for _, _, body in page:
+            yield decode(body)
+            if turn.over():
+                await next_turn()
+                turn = Turn()
+        after = page[-1][:2]
 
 
 class StoredTypes:

@@ -16,6 +16,7 @@ import orjson
 from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.aggregation.content import NoResponse
 from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.stored_objects import each_stored
 from rewound.actors.errors import NoSuchResource
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import User
@@ -23,8 +24,8 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.values.quantity import NotAQuantity
 from rewound.actors.kinds.values.times import duration_error, duration_seconds, micros_of
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.selectors.labels import LabelSelector
-from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import CachedType
 from rewound.actors.workloads.replica_counts import NoReplicaCount, PodMetric, milli_value
 from rewound.actors.workloads.simulated_metrics import pod_metrics
@@ -56,12 +57,20 @@ class MetricsApis:
         except NoReplicaCount as error:
             raise NoReplicaCount(f"unable to get metrics for resource {resource}: {error}") from None
         found: dict[str, PodMetric] = {}
-        for item in items:
-            used = _container_usage(item, resource, container) if container else _pod_usage(item, resource)
-            if used is not None:
-                window = item.get("window", "0s")
-                micros = 0 if duration_error(window) else round(duration_seconds(window) * 1_000_000)
-                found[item["metadata"]["name"]] = PodMetric(used, _time_of(item), micros)
+        turn = Turn()
+        try:
+            for item in items:
+                used = (
+                    _container_usage(item, resource, container) if container else _pod_usage(item, resource)
+                )
+                if used is not None:
+                    name = _text(_object(item, "metadata"), "name")
+                    found[name] = PodMetric(used, _time_of(item), _window(item))
+                if turn.over():
+                    await next_turn()
+                    turn = Turn()
+        except _Malformed as wrong:
+            raise NoReplicaCount(f"unable to get metrics for resource {resource}: {wrong}") from None
         return found
 
     async def pods(
@@ -73,10 +82,12 @@ class MetricsApis:
         if not items:
             raise NoReplicaCount("no metrics returned from custom metrics API")
         found: dict[str, PodMetric] = {}
-        for item in items:
-            seconds = item.get("windowSeconds", item.get("window"))
-            window = _DEFAULT_WINDOW if seconds is None else int(seconds) * 1_000_000
-            found[item["describedObject"]["name"]] = PodMetric(_value(item), _time_of(item), window)
+        try:
+            for item in items:
+                name = _text(_object(item, "describedObject"), "name")
+                found[name] = PodMetric(_quantity(item, "value"), _time_of(item), _window_seconds(item))
+        except _Malformed as wrong:
+            raise _custom_failed(str(wrong)) from None
         return found
 
     async def object(self, namespace: str, described: Object, metric: str, metric_selector: str) -> int:
@@ -92,14 +103,20 @@ class MetricsApis:
             raise _custom_failed(
                 f"the custom metrics API server returned {len(items)} results when we asked for exactly one"
             )
-        return _value(items[0])
+        try:
+            return _quantity(items[0], "value")
+        except _Malformed as wrong:
+            raise _custom_failed(str(wrong)) from None
 
     async def external(self, namespace: str, metric: str, selector: str) -> int:
         """The sum of all values of an external metric. NoReplicaCount."""
         items = await self._list(
             self._external_group, EXTERNAL_VERSION, namespace, metric, selector, "external"
         )
-        return sum(map(_value, items))
+        try:
+            return sum(_quantity(item, "value") for item in items)
+        except _Malformed as wrong:
+            raise NoReplicaCount(f"unable to fetch metrics from external metrics API: {wrong}") from None
 
     def _resource_of(self, group: str, kind: str) -> str:
         for definition in self._context.registry.current.definitions:
@@ -138,7 +155,7 @@ class MetricsApis:
                 path = f"namespaces/{quote(namespace)}/{quote(plural)}"
                 items = await self._get(remote, path, {"labelSelector": selector}, f"{plural}.{group}")
             elif definition is not None:
-                items = self._stored(definition, namespace, LabelSelector.parse(selector))
+                items = await self._stored(definition, namespace, LabelSelector.parse(selector))
             else:
                 raise NoResponse(f"{NoSuchResource.message} (get {plural}.{group})")
         except NoResponse as error:
@@ -147,15 +164,22 @@ class MetricsApis:
             raise NoReplicaCount(f"no metrics returned from {api} metrics API")
         return items
 
-    def _stored(self, definition: Definition, namespace: str, selector: LabelSelector) -> list[Object]:
+    async def _stored(self, definition: Definition, namespace: str, selector: LabelSelector) -> list[Object]:
         if definition.storage.computed:
-            now = self._context.clock.now()
-            pods = (pod for pod in self._pods.in_namespace(namespace) if _matches(selector, pod))
-            return [one for pod in pods if (one := pod_metrics(pod, now)) is not None]
-        type_id = self._context.journal.type_id(definition.type_name)
-        with self._context.journal.read() as view:
-            found = [decode(row.body) for _, _, row in view.rows(type_id, namespace)]
-        return [one for one in found if _matches(selector, one)]
+            return await self._computed(namespace, selector)
+        journal = self._context.journal
+        stored = each_stored(journal, journal.type_id(definition.type_name), namespace)
+        return [one async for one in stored if _matches(selector, one)]
+
+    async def _computed(self, namespace: str, selector: LabelSelector) -> list[Object]:
+        found, turn, now = [], Turn(), self._context.clock.now()
+        for pod in tuple(self._pods.in_namespace(namespace)):
+            if _matches(selector, pod) and (one := pod_metrics(pod, now)) is not None:
+                found.append(one)
+            if turn.over():
+                await next_turn()
+                turn = Turn()
+        return found
 
     def _remote_versions(self, group: str) -> dict[str, ApiService]:
         aggregation = self._context.aggregation
@@ -174,7 +198,11 @@ class MetricsApis:
             items = orjson.loads(body)["items"]
         except (ValueError, KeyError, TypeError):
             raise NoResponse("the metrics API server returned no list") from None
-        return items if isinstance(items, list) else []
+        if items is None:
+            return []
+        if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+            raise NoResponse("the metrics API server returned a list whose items are no objects")
+        return items
 
 
 def _matches(selector: LabelSelector, one: Object) -> bool:
@@ -185,36 +213,97 @@ def _custom_failed(why: str) -> NoReplicaCount:
     return NoReplicaCount(f"unable to fetch metrics from custom metrics API: {why}")
 
 
-def _value(item: Object) -> int:
+class _Malformed(Exception):
+    """An item that somebody else made is not as the metrics APIs declare it; the text names the field."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"the metrics API returned an item whose {field} is {why}")
+
+
+def _object(item: Object, field: str) -> Object:
+    found = item.get(field)
+    if not isinstance(found, dict):
+        raise _Malformed(field, "no object")
+    return found
+
+
+def _text(item: Object, field: str) -> str:
+    found = item.get(field)
+    if not isinstance(found, str):
+        raise _Malformed(field, "no text")
+    return found
+
+
+def _quantity(item: Object, field: str) -> int:
+    """In thousandths."""
+    found = item.get(field)
+    if not isinstance(found, str | int | float) or isinstance(found, bool):
+        raise _Malformed(field, "no quantity")
     try:
-        return milli_value(str(item["value"]))
+        return milli_value(str(found))
     except NotAQuantity as error:
-        raise NoReplicaCount(f"the value of a metric is no quantity: {error}") from None
+        raise _Malformed(field, f"no quantity: {error}") from None
 
 
 def _time_of(item: Object) -> int:
-    try:
-        return micros_of(item["timestamp"])
-    except (KeyError, ValueError):
+    """0 where it is not said."""
+    if item.get("timestamp") is None:
         return 0
+    try:
+        return micros_of(_text(item, "timestamp"))
+    except (ValueError, OverflowError) as error:
+        raise _Malformed("timestamp", f"no time: {error}") from None
+
+
+def _window(item: Object) -> int:
+    """Of a resource metric, in microseconds."""
+    text = _text(item, "window") if item.get("window") is not None else "0s"
+    if wrong := duration_error(text):
+        raise _Malformed("window", f"no duration: {wrong}")
+    return round(duration_seconds(text) * 1_000_000)
+
+
+def _window_seconds(item: Object) -> int:
+    """Of a custom metric, in microseconds; v1beta1 calls it so, and some servers `window`."""
+    field = "windowSeconds" if "windowSeconds" in item else "window"
+    seconds = item.get(field)
+    if seconds is None:
+        return _DEFAULT_WINDOW
+    if not isinstance(seconds, int) or isinstance(seconds, bool):
+        raise _Malformed(field, "no whole number of seconds")
+    return seconds * 1_000_000
+
+
+def _containers(item: Object) -> list[Object]:
+    found = item.get("containers") or []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise _Malformed("containers", "no list of objects")
+    return found
+
+
+def _usage(container: Object, resource: str) -> int | None:
+    usage = _object(container, "usage") if container.get("usage") is not None else {}
+    return _quantity(usage, resource) if usage.get(resource) is not None else None
 
 
 def _pod_usage(item: Object, resource: str) -> int | None:
     """None if a container lacks it."""
-    containers = item.get("containers") or []
-    usages = [one.get("usage", {}).get(resource) for one in containers]
-    if not usages or None in usages:
-        return None
-    return sum(milli_value(str(one)) for one in usages)
+    total, containers = 0, _containers(item)
+    for one in containers:
+        used = _usage(one, resource)
+        if used is None:
+            return None
+        total += used
+    return total if containers else None
 
 
 def _container_usage(item: Object, resource: str, container: str) -> int | None:
-    for one in item.get("containers") or ():
-        if one["name"] == container:
-            used = one.get("usage", {}).get(resource)
-            return None if used is None else milli_value(str(used))
-    metadata = item["metadata"]
-    missing = f"container {container} not present in metrics for pod {metadata.get('namespace', '')}/{metadata['name']}"
+    for one in _containers(item):
+        if one.get("name") == container:
+            return _usage(one, resource)
+    metadata = _object(item, "metadata")
+    where = f"{metadata.get('namespace', '')}/{_text(metadata, 'name')}"
+    missing = f"container {container} not present in metrics for pod {where}"
     raise NoReplicaCount(
         f"unable to get metrics for resource {resource}: failed to get container metrics: {missing}"
     )

@@ -329,6 +329,45 @@ async def test_usage_of_one_container(tmp_path: Path, autojump_clock: MockClock)
             await apis.resource("default", nobody, "cpu", "")
 
 
+@cases(
+    "item, wrong",
+    [
+        ({}, "containers|metadata"),
+        (7, "items are no objects"),
+        ({"metadata": {"name": 7}, "containers": [{"usage": {"cpu": "1"}}]}, "name is no text"),
+        ({"metadata": {"name": "a"}, "containers": {"usage": 1}}, "containers is no list"),
+        ({"metadata": {"name": "a"}, "containers": [{"usage": ["cpu"]}]}, "usage is no object"),
+        ({"metadata": {"name": "a"}, "containers": [{"usage": {"cpu": "much"}}]}, "cpu is no quantity"),
+        (
+            {"metadata": {"name": "a"}, "containers": [{"usage": {"cpu": "1"}}], "window": 5},
+            "window is no text",
+        ),
+        (
+            {"metadata": {"name": "a"}, "containers": [{"usage": {"cpu": "1"}}], "timestamp": "now"},
+            "timestamp is no time",
+        ),
+    ],
+)
+async def test_malformed_metrics_of_another_server_say_what_is_wrong(
+    tmp_path: Path, autojump_clock: MockClock, item: Any, wrong: str
+) -> None:
+    server = OtherServer(*(f"{part}metrics.k8s.io" for part in ("", "custom.", "external.")))
+    where = "v1beta1/namespaces/default"
+    server.responses[f"/apis/metrics.k8s.io/{where}/pods"] = {"items": [item]}
+    server.responses[f"/apis/custom.metrics.k8s.io/{where}/pods/*/rate"] = {"items": [item]}
+    server.responses[f"/apis/external.metrics.k8s.io/{where}/queue"] = {"items": [item]}
+    async with open_bench(tmp_path) as bench:
+        context: Any = replace(bench.context, aggregation=server)  # type: ignore[arg-type]
+        apis = MetricsApis(context, bench.workloads.parts.cache.collection("pods"), User("autoscaler"))
+        everything = LabelSelector.parse("")
+        with pytest.raises(NoReplicaCount, match=f"unable to .*{wrong}"):
+            await apis.resource("default", everything, "cpu", "" if item else "main")
+        with pytest.raises(NoReplicaCount, match="unable to fetch metrics from custom metrics API: the "):
+            await apis.pods("default", everything, "rate", "")
+        with pytest.raises(NoReplicaCount, match="unable to fetch metrics from external metrics API: the "):
+            await apis.external("default", "queue", "")
+
+
 async def test_custom_metrics_without_a_server(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with open_autoscaled(tmp_path) as bench:
         pods = {"type": "Pods", "pods": {"metric": {"name": "rate"}, "target": average("10")}}
