@@ -14,13 +14,12 @@ CustomResourceDefinition or an APIService of the group takes precedence.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-import trio
-
-from rewound.actors.controllers.stored_objects import Position, next_page
+from rewound.actors.controllers.stored_objects import Position, each_stored
 from rewound.actors.kinds import metrics
+from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.kinds.values.quantity import NotAQuantity, nanos_of, quantity_text
 from rewound.actors.kinds.values.times import seconds_text
@@ -54,19 +53,15 @@ def pod_metrics(pod: Object, now: int) -> Object | None:
     }
 
 
-def node_metrics(node: Object, pods: Iterable[Object], now: int) -> Object:
+def node_metrics(node: Object, usage: Usage, now: int) -> Object:
     metadata = node["metadata"]
-    total: Usage = dict.fromkeys(STYLES, 0)
-    for pod in pods:
-        for _, usage in _usage_of(pod):
-            total = {resource: amount + usage[resource] for resource, amount in total.items()}
     kept = {part: metadata[part] for part in ("name", "labels") if part in metadata}
     time = seconds_text(now)
     return {
         "metadata": {**kept, "creationTimestamp": time},
         "timestamp": time,
         "window": "0s",
-        "usage": _written(total),
+        "usage": _written(usage),
     }
 
 
@@ -107,12 +102,16 @@ class SimulatedMetrics:
                     self._annotated.add((namespace, name))
         self._update()
         feed.follow(self._committed, frozenset({self._pods}))
+        registry.follow(self._catalog_changed)
 
     @property
-    def sources(self) -> dict[str, Callable[[str], Awaitable[Sequence[Object]]]]:
-        """What computes the objects of a namespace, or of all, by type name."""
+    def sources(self) -> dict[str, UsageOfPods | UsageOfNodes]:
+        """What computes the objects, by type name."""
         pods, nodes = (one.type_name for one in self._definitions)
-        return {pods: self.pods, nodes: self.nodes}
+        return {
+            pods: UsageOfPods(self._journal, self._pods, self._clock),
+            nodes: UsageOfNodes(self._journal, self._pods, self._nodes, self._clock),
+        }
 
     def _committed(self, events: Sequence[Event]) -> None:
         before = bool(self._annotated)
@@ -137,34 +136,63 @@ class SimulatedMetrics:
         for one in filter(catalog.holds, self._definitions):
             self._registry.remove(one.type_name)
 
-    async def pods(self, namespace: str) -> list[Object]:
+    def _catalog_changed(self, _: Catalog, following: Catalog) -> None:
+        """Serve the kinds again when the kinds of others have gone."""
+        if self._annotated and any(following.stored_type(one.type_name) is None for one in self._definitions):
+            self._update()
+
+
+class UsageOfPods:
+    """PodMetrics of stored pods."""
+
+    def __init__(self, journal: Journal, pods: int, clock: Clock) -> None:
+        self._journal, self._pods, self._clock = journal, pods, clock
+
+    async def get(self, namespace: str, name: str) -> Object | None:
+        with self._journal.read() as view:
+            row = view.get(self._pods, namespace, name)
+        return None if row is None else pod_metrics(decode(row.body), self._clock.now())
+
+    async def each(self, namespace: str) -> AsyncIterator[Object]:
         """Of one namespace, or without it of all."""
         now = self._clock.now()
-        found = [pod_metrics(pod, now) async for pod in self._stored(self._pods, namespace or None)]
-        return [one for one in found if one is not None]
+        async for pod in each_stored(self._journal, self._pods, namespace or None):
+            if (found := pod_metrics(pod, now)) is not None:
+                yield found
 
-    async def nodes(self, _: str = "") -> list[Object]:
-        by_node: dict[str, list[Object]] = defaultdict(list)
-        async for pod in self._stored(self._pods, None):
-            if pod["status"].get("phase") == "Running":
-                by_node[pod["spec"].get("nodeName", "")].append(pod)
+
+class UsageOfNodes:
+    """NodeMetrics of stored nodes."""
+
+    def __init__(self, journal: Journal, pods: int, nodes: int, clock: Clock) -> None:
+        self._journal, self._pods, self._nodes, self._clock = journal, pods, nodes, clock
+
+    async def get(self, _: str, name: str) -> Object | None:
+        usage = (await self._usage()).get(name) or _nothing()
+        with self._journal.read() as view:
+            row = view.get(self._nodes, "", name)
+        return None if row is None else node_metrics(decode(row.body), usage, self._clock.now())
+
+    async def each(self, _: str) -> AsyncIterator[Object]:
+        usage = await self._usage()
         now = self._clock.now()
-        return [
-            node_metrics(node, by_node[node["metadata"]["name"]], now)
-            async for node in self._stored(self._nodes, "")
-        ]
+        async for node in each_stored(self._journal, self._nodes, ""):
+            yield node_metrics(node, usage.get(node["metadata"]["name"]) or _nothing(), now)
 
-    async def _stored(self, type_id: int, namespace: str | None) -> AsyncIterator[Object]:
-        after: Position | None = None
-        while True:
-            with self._journal.read() as view:
-                page = [(row[0], row[1], row[2].body) for row in next_page(view, type_id, namespace, after)]
-            if not page:
-                return
-            for _, _, body in page:
-                yield decode(body)
-            after = page[-1][:2]
-            await trio.lowlevel.checkpoint()
+    async def _usage(self) -> dict[str, Usage]:
+        """What the running pods of each node use."""
+        found: dict[str, Usage] = defaultdict(_nothing)
+        async for pod in each_stored(self._journal, self._pods, None):
+            if pod["status"].get("phase") == "Running":
+                total = found[pod["spec"].get("nodeName", "")]
+                for _, usage in _usage_of(pod):
+                    for resource, amount in usage.items():
+                        total[resource] += amount
+        return found
+
+
+def _nothing() -> Usage:
+    return dict.fromkeys(STYLES, 0)
 
 
 def _is_annotated(body: bytes) -> bool:

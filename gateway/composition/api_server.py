@@ -32,7 +32,7 @@ from rewound.gateway.connections.server_state import AnyServer, MakeServer
 from rewound.gateway.describe.discovery import Discovery
 from rewound.gateway.describe.openapi.handler import OpenApi
 from rewound.gateway.exchange import ExchangeObserver, both
-from rewound.gateway.handlers.computed_kinds import Source
+from rewound.gateway.handlers.computed_kinds import FewObjects, Source
 from rewound.gateway.handlers.dispatch import Dispatch
 from rewound.gateway.handlers.encoders import Encoders
 from rewound.gateway.handlers.lists import ListHandler
@@ -151,7 +151,7 @@ class ApiServer:
         past_reads = PastReads(store, lists)
         faults = self._fault_switch(past_reads)
         rewind = RewindHandler(store, past_reads, encoders, enabled=settings.serves_past)
-        computed: dict[str, Source] = {"componentstatuses": self._checks.component_statuses}
+        computed: dict[str, Source] = {"componentstatuses": FewObjects(self._checks.component_statuses)}
         if (simulated := store.simulated_metrics) is not None:
             computed |= simulated.sources
         watches = WatchOpener(

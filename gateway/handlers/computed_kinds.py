@@ -5,7 +5,8 @@ Their definitions have `Storage(computed=True)`; `gateway.composition` provides 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
 
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
@@ -14,32 +15,63 @@ from rewound.actors.selectors import matcher
 from rewound.actors.store.addressing import not_found
 from rewound.actors.store.document import facts_of
 from rewound.actors.store.reads import Listing, ListOptions
+from rewound.gateway.memory.budget import SMALL, MemoryBudget
+from rewound.gateway.message import Request
 
-# The current objects of a namespace, in their storage version; "" for all, and where there are no namespaces.
-Source = Callable[[str], Awaitable[Sequence[Object]]]
+
+class Source(Protocol):
+    """Computes objects as they are now, in their storage version; "" is the namespace where there are none."""
+
+    async def get(self, namespace: str, name: str) -> Object | None: ...
+
+    def each(self, namespace: str) -> AsyncIterator[Object]:
+        """Those of a namespace, or of all for "", in the order of lists. It takes turns on the event loop; what is
+        done with each object counts for them."""
+
+
+class FewObjects:
+    """The source of a kind without namespaces that has few objects: a function that computes all of them."""
+
+    def __init__(self, compute: Callable[[], Awaitable[Sequence[Object]]]) -> None:
+        self._compute = compute
+
+    async def get(self, _: str, name: str) -> Object | None:
+        return next((one for one in await self._compute() if one["metadata"]["name"] == name), None)
+
+    async def each(self, _: str) -> AsyncIterator[Object]:
+        for one in sorted(await self._compute(), key=lambda one: str(one["metadata"]["name"])):
+            yield one
 
 
 class ComputedObjects:
-    def __init__(self, sources: Mapping[str, Source]) -> None:
+    def __init__(self, sources: Mapping[str, Source], memory: MemoryBudget) -> None:
         self._sources = sources  # by type name
+        self._memory = memory
 
     async def get(self, definition: Definition, namespace: str, name: str) -> bytes:
-        for one in await self._sources[definition.type_name](namespace):
-            if one["metadata"]["name"] == name:
-                return dumps(one)
-        raise not_found(definition, name)
+        found = await self._sources[definition.type_name].get(namespace, name)
+        if found is None:
+            raise not_found(definition, name)
+        return dumps(found)
 
-    async def listing(self, definition: Definition, namespace: str, options: ListOptions) -> Listing:
-        """All matching objects by name. There are no pages: objects are few, and have no resourceVersion to page at."""
+    async def listing(
+        self, request: Request, definition: Definition, namespace: str, options: ListOptions
+    ) -> Listing:
+        """All matching objects, which the request holds from then on. TooManyRequests.
+
+        There are no pages: objects are small, and have no resourceVersion to page at.
+        """
         match = matcher(options.labels, options.fields)
-        objects = await self._sources[definition.type_name](namespace)
-        found = sorted(objects, key=_place)
-        bodies = [dumps(one) for one in found if match is None or match(_facts(definition, one))]
+        bodies: list[bytes] = []
+        uncounted = 0
+        async for one in self._sources[definition.type_name].each(namespace):
+            if match is None or match(_facts(definition, one)):
+                bodies.append(dumps(one))
+                uncounted += len(bodies[-1])
+                if uncounted > SMALL:
+                    self._memory.take(request, uncounted)
+                    uncounted = 0
         return Listing(bodies, 0)
-
-
-def _place(one: Object) -> tuple[str, str]:
-    return one["metadata"].get("namespace", ""), one["metadata"]["name"]
 
 
 def _facts(definition: Definition, one: Object) -> bytes:

@@ -63,7 +63,7 @@ class Dispatch:
         self._patches = PatchDecoder(store, bodies, self._may_create)
         self._watches = watches
         self._connect = connect
-        self._computed = ComputedObjects(computed)
+        self._computed = ComputedObjects(computed, store.memory)
         self._encoders = lists.encoders
         self._lists = lists
         self._rewind = rewind
@@ -206,12 +206,11 @@ class Dispatch:
         encoder, namespace = self._encoders.of(context, definition), context.route.namespace
         if context.route.verb == "get":
             document = encoder.document(await self._computed.get(definition, namespace, context.route.name))
-        else:
-            with Deadline(context):  # refuses a wrong timeoutSeconds; nothing here takes long
-                options = await self._list_options(context, definition)
-                listing = await self._computed.listing(definition, namespace, options)
-            document = encoder.listing(listing)
-        return await render.respond(context, document)
+            return await render.respond(context, document)
+        with Deadline(context):
+            options = await self._list_options(context, definition)
+            listing = await self._computed.listing(context.request, definition, namespace, options)
+        return await self._lists.respond_whole(context, definition, listing)
 
     async def _list(self, context: RequestContext, definition: Definition) -> Response:
         list_options = await self._list_options(context, definition)

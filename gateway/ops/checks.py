@@ -206,7 +206,7 @@ class Checks:
                 health.add(hook, probe, starting=True)
         health.add("actors", self._task_problem)
 
-    async def component_statuses(self, _: str = "") -> list[Object]:
+    async def component_statuses(self) -> list[Object]:
         """ComponentStatus objects as they are now."""
         await self.refresh()
         names = self._names

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+import trio
+
+from rewound.actors.runtime import turns
 from rewound.gateway.settings.settings import ControllerSettings
 from tests.gateway.account_tokens import eventually
 from tests.gateway.api import Api, ApiResponse, served
@@ -12,6 +16,28 @@ SIMULATED = ControllerSettings(controllers=("default,simulated-nodes",))
 GROUP = "/apis/metrics.cluster.io"
 METRICS = f"{GROUP}/v1beta1"
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
+
+
+DEFINITIONS = "/apis/apiextensions.cluster.io/v1/customresourcedefinitions"
+DEFINITION = {
+    "metadata": {
+        "name": "pods.metrics.cluster.io",
+        "annotations": {"api-approved.cluster.io": "unapproved, stands in for metrics"},
+    },
+    "spec": {
+        "group": "metrics.cluster.io",
+        "scope": "Namespaced",
+        "names": {"kind": "PodMetrics", "listKind": "PodMetricsList", "plural": "pods"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }
+        ],
+    },
+}
 
 
 async def run_pod(api: Api, name: str, phase: str = "Running", **annotations: str) -> None:
@@ -63,33 +89,48 @@ async def test_custom_kind_takes_precedence() -> None:
         (await api.ask("POST", NODES, {"metadata": {"name": "n"}})).expect(201)
         await run_pod(api, "busy", **{"sim/cpu": "1"})
         assert (await api.ask("GET", f"{METRICS}/pods")).expect(200)["items"]
-        await api.ask(
-            "POST",
-            "/apis/apiextensions.cluster.io/v1/customresourcedefinitions",
-            {
-                "metadata": {
-                    "name": "pods.metrics.cluster.io",
-                    "annotations": {"api-approved.cluster.io": "unapproved, stands in for metrics"},
-                },
-                "spec": {
-                    "group": "metrics.cluster.io",
-                    "scope": "Namespaced",
-                    "names": {"kind": "PodMetrics", "listKind": "PodMetricsList", "plural": "pods"},
-                    "versions": [
-                        {
-                            "name": "v1beta1",
-                            "served": True,
-                            "storage": True,
-                            "schema": {"openAPIV3Schema": {"type": "object"}},
-                        }
-                    ],
-                },
-            },
-        )
+        (await api.ask("POST", DEFINITIONS, DEFINITION)).expect(201)
         await eventually(api, METRICS, serves_stored)
         assert (await api.ask("GET", f"{METRICS}/pods")).expect(200)["items"] == []
         (await api.ask("DELETE", f"{PODS}/busy?gracePeriodSeconds=0")).expect(200)
         assert (await api.ask("GET", f"{METRICS}/pods")).status == 200
+
+
+async def test_kinds_come_back_when_a_custom_kind_of_their_name_goes() -> None:
+    async with served(controllers=SIMULATED) as api:
+        await run_pod(api, "busy", **{"sim/cpu": "1"})
+        (await api.ask("POST", DEFINITIONS, DEFINITION)).expect(201)
+        await eventually(api, METRICS, serves_stored)
+        (await api.ask("DELETE", f"{DEFINITIONS}/pods.metrics.cluster.io")).expect(200)
+        await eventually(
+            api, f"{METRICS}/pods", lambda response: response.status == 200 and has_items(response)
+        )
+        assert not serves_stored(await api.ask("GET", METRICS))
+
+
+async def test_metrics_of_many_pods_are_computed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods, passes = 30, 0
+
+    async def count_passes() -> None:
+        nonlocal passes
+        while True:
+            await trio.lowlevel.checkpoint()
+            passes += 1
+
+    async with served(controllers=SIMULATED) as api, trio.open_nursery() as nursery:
+        for number in range(pods):
+            await run_pod(api, f"p{number}", **{"sim/cpu": "1"})
+        monkeypatch.setattr(turns, "TURN", 0.0)
+        nursery.start_soon(count_passes)
+        for kind in ("pods", "nodes"):
+            passes = 0
+            (await api.ask("GET", f"{METRICS}/{kind}")).expect(200)
+            assert passes > pods
+        nursery.cancel_scope.cancel()
+
+
+def has_items(response: ApiResponse) -> bool:
+    return bool(response.document["items"])
 
 
 def serves_stored(response: ApiResponse) -> bool:
