@@ -74,10 +74,19 @@ class Comparison:
     end: int  # of the recording, as far as it was compared
     objects: tuple[ObjectComparison, ...]
     skipped: tuple[Skipped, ...] = ()
+    unfinished: tuple[str, ...] = ()  # why it ended before what it was to do, sentence by sentence
 
     @property
     def same(self) -> bool:
         return all(one.same for one in self.objects)
+
+    @property
+    def failures(self) -> list[str]:
+        """Why a job that expects the same as in the recording fails; none if it succeeds."""
+        found = [] if self.same else [_sum(self)]
+        if count := len(self.skipped):
+            found.append(f"{count} recorded write{'s were' if count > 1 else ' was'} not applied")
+        return [*found, *self.unfinished]
 
     def document(self) -> dict[str, Any]:
         return {
@@ -85,6 +94,7 @@ class Comparison:
             "fork": str(self.fork),
             "end": str(self.end),
             "same": self.same,
+            "failures": self.failures,
             "objects": [one.document() for one in self.objects],
             "notApplied": [{**event_document(one.event), "why": one.why} for one in self.skipped],
         }

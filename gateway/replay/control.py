@@ -20,8 +20,9 @@ from rewound.actors.rewind.moments import parse_moment, rfc3339
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
-from rewound.gateway.replay.player import FULL_SPEED, Moment, Player
+from rewound.gateway.replay.player import FULL_SPEED, Moment, Player, time_at
 from rewound.gateway.testing.controls import json_body
+from rewound.journal import history
 from rewound.journal.recording import Recording
 
 MAX_STEPS = 1_000_000
@@ -86,10 +87,31 @@ def find_moment(recording: Recording, text: str) -> Moment:
 
 
 def moment_at(recording: Recording, time: int) -> Moment:
-    """A time as a moment of the recording: within it."""
+    """A time as a moment of the recording; after its end, the end. BadRequest before its first event."""
+    first, last = extent_of(recording)
+    if time < first.time:
+        raise BadRequest(
+            f"{rfc3339(time)} is before the first event: the recording has {written_moment(first)} "
+            f"to {written_moment(last)}"
+        )
     with recording.read_all() as view:
         version = min(view.offset_at(time), recording.end)
         return Moment(max(version, view.floor), time)
+
+
+def extent_of(recording: Recording) -> tuple[Moment, Moment]:
+    """The first moment that a recording can show, and the last. A recording without events has both at time 0."""
+    with recording.read_all() as view:
+        first = view.floor or next(history.ascending(view, history.whole_log(view), 1), 0)
+    first = min(first, recording.end)
+    return (
+        Moment(first, time_at(recording, first)),
+        Moment(recording.end, time_at(recording, recording.end)),
+    )
+
+
+def written_moment(moment: Moment) -> str:
+    return f"version {moment.version} of {rfc3339(moment.time)}"
 
 
 def parse_speed(text: str) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -18,6 +17,7 @@ import trio
 from rewound.actors.errors import BadRequest
 from rewound.actors.runtime.turns import Turn
 from rewound.gateway.replay.server import ReplayServer
+from rewound.gateway.replay.until import Until
 from rewound.journal import history
 from rewound.journal.errors import JournalError
 from rewound.journal.recording import Recording
@@ -32,8 +32,6 @@ PATIENCE = 1.0
 FULL_SPEED = math.inf
 # Keys of events that going back reads between two looks at the clock: less than half a millisecond.
 STEP_KEYS = 1000
-
-Until = Callable[[Event], bool]  # whether the replay is to stop after an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +50,7 @@ class PlayerState:
     playing: bool
     speed: float
     stopped: str  # why it does not play any more; empty if it was never played
+    held: bool | None = None  # whether the expression at which it stops has held; None without one
 
 
 class Player:
@@ -78,14 +77,15 @@ class Player:
         self.playing = False
         self.stopped = ""
         with recording.read_all() as view:
-            self._start = Moment(view.floor, _time_at(recording, view.floor))
-        self._end = Moment(recording.end, _time_at(recording, recording.end))
+            self._start = Moment(view.floor, time_at(recording, view.floor))
+        self._end = Moment(recording.end, time_at(recording, recording.end))
 
     # What people ask for.
 
     def state(self) -> PlayerState:
         now = Moment(self._recording.position, self._clock.time)
-        return PlayerState(now, self._start, self._end, self.playing, self.speed, self.stopped)
+        held = None if self._until is None else self._until.held
+        return PlayerState(now, self._start, self._end, self.playing, self.speed, self.stopped, held)
 
     def play(self, speed: float | None = None) -> None:
         if speed is not None:
@@ -141,7 +141,7 @@ class Player:
         async with self._lock:
             if moment.version < self._recording.position:
                 self._ahead = []
-                self._clock.time = moment.time or _time_at(self._recording, moment.version)
+                self._clock.time = moment.time or time_at(self._recording, moment.version)
                 await self._server.go_back(moment.version)
             while batch := self._next(moment.version):
                 self._publish(batch)
@@ -184,7 +184,7 @@ class Player:
             async with self._lock:
                 batch = self._next(self._to)
                 if not batch:
-                    self.pause("the end")
+                    self.pause(self._end_reached())
                     return
                 full = speed == FULL_SPEED
                 due = batch[-1].time if full else time + round((trio.current_time() - began) * speed * 1e6)
@@ -199,6 +199,11 @@ class Player:
                 with trio.move_on_after(min((batch[0].time - due) / 1e6 / speed, TICK)):
                     await changed.wait()
                     return  # the move may have moved the clock: begin anew
+
+    def _end_reached(self) -> str:
+        return (
+            "the end" if self._until is None or self._until.held else f"the end: {self._until.never_held()}"
+        )
 
     def _ready(self, batch: list[Event], due: int) -> list[Event]:
         """The events whose time has come, up to the one at which playing stops."""
@@ -244,7 +249,7 @@ class Player:
         self._changed = trio.Event()
 
 
-def _time_at(recording: Recording, version: int) -> int:
+def time_at(recording: Recording, version: int) -> int:
     with recording.read_all() as view:
         offset = next(history.descending(view, history.whole_log(view), version), 0)
         event = view.event(offset)

@@ -74,6 +74,7 @@ class Applied:
     offsets: set[int] = field(default_factory=set)  # of the events in the copy
     skipped: list[Skipped] = field(default_factory=list)
     reached: int = 0  # the recorded version up to which events were applied or left out
+    complete: bool = False  # none is left
 
 
 class RecordedWrites:
@@ -103,7 +104,9 @@ class RecordedWrites:
                 await self._apply(event)
             self._applied.reached = event.offset
             if self._until is not None and self._until(event):
+                self._applied.complete = True
                 return
+        self._applied.complete = True
 
     def _events(self) -> Iterator[Event]:
         recording = self._recording

@@ -9,12 +9,13 @@ from typing import Any
 
 import trio
 
+from rewound.actors.cel.program import Program
 from rewound.actors.names import NAMES
 from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from rewound.gateway.replay.control import ReplayControl
 from rewound.gateway.replay.player import Moment, Player, ReplayClock
 from rewound.gateway.replay.server import ReplayServer
-from rewound.gateway.replay.until import Until, compile_expression
+from rewound.gateway.replay.until import TypeNames, Until, check_fields, compile_expression
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.gateway.store import Store
 from rewound.journal.recording import Recording
@@ -62,7 +63,7 @@ async def run_replay(
     extensions: Extensions = NO_EXTENSIONS,
 ) -> None:
     """Serve a recording until `stop` is set. BadExpression."""
-    program = compile_expression(plan.until, NAMES[recording.dialect]) if plan.until else None
+    program = compile_until(plan.until, recording)
     clock = ReplayClock()
     control: ReplayControl
     server = ReplayServer(
@@ -96,17 +97,26 @@ def _start_at(recording: Recording, clock: ReplayClock, moment: Moment) -> None:
     clock.time = moment.time or recording.time
 
 
-def described(store: Store, type_id: int) -> tuple[str, str, str]:
-    """Resource, group and kind of a type, as the server serves it at present."""
+def compile_until(text: str, recording: Recording) -> Program | None:
+    """None without an expression. BadExpression, also for one that never holds."""
+    if not text:
+        return None
+    program = compile_expression(text, NAMES[recording.dialect])
+    check_fields(text, recording)
+    return program
+
+
+def described(store: Store, type_id: int) -> TypeNames:
+    """Names of a type, as the server serves it at present."""
     for name, number in store.journal.types().items():
         if number == type_id:
             found = store.registry.current.stored_type(name)
             if found is not None and found.served:
                 one = found.served[0]
-                return one.plural, one.group, one.kind
+                return TypeNames(one.plural, one.group, one.kind, one.api_version)
             resource, _, group = name.partition(".")
-            return resource, group, ""
-    return "", "", ""
+            return TypeNames(resource, group)
+    return TypeNames("", "")
 
 
 def before(recording: Recording, event: Event) -> bytes | None:

@@ -6,7 +6,7 @@ Controllers, clients and the server write to the copy; recorded events of others
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import trio
 
 from rewound.actors.errors import BadRequest
-from rewound.actors.names import NAMES
 from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from rewound.gateway.composition.run import run
 from rewound.gateway.message import Response
@@ -22,10 +21,10 @@ from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.replay.comparison import Comparison, compare
 from rewound.gateway.replay.player import FULL_SPEED, ForkClock, Moment
-from rewound.gateway.replay.recorded_writes import Applied, RecordedWrites, Writers
-from rewound.gateway.replay.replay import FOR_EVER, WEBHOOKS, before, described
+from rewound.gateway.replay.recorded_writes import Applied, RecordedWrites, Writers, is_of_server
+from rewound.gateway.replay.replay import FOR_EVER, WEBHOOKS, before, compile_until, described
 from rewound.gateway.replay.server import NotRunningAuthorizer
-from rewound.gateway.replay.until import Until, compile_expression
+from rewound.gateway.replay.until import Until
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.gateway.store import Store
 from rewound.gateway.testing.controls import json_body
@@ -48,6 +47,8 @@ class WritablePlan:
     without: tuple[str, ...] = ()
     paused: bool = False  # begin to play when a client says so
     ends: bool = False  # when the recorded writes are applied
+    settle: float | None = None  # ends when no client has written for so many seconds
+    timeout: float | None = None  # ends after so many seconds
 
 
 def fork_settings(recording: Recording, data_dir: Path, settings: type[Settings], **given: Any) -> Settings:
@@ -121,8 +122,8 @@ async def run_writable(
 ) -> Comparison:
     """Serve the copy, which `make_copy` has made, until `stop` is set; returns how it differs. BadExpression."""
     plan, applied = progress.plan, progress.applied
-    program = compile_expression(plan.until, NAMES[recording.dialect]) if plan.until else None
-    clock = ForkClock(plan.at.time or recording.time)
+    program = compile_until(plan.until, recording)
+    clock, ending = ForkClock(plan.at.time or recording.time), _Ending()
     if not plan.play:
         clock.start(1.0)
     writers = Writers(plan.without, settings.controllers.enabled_controllers(settings.rules) != frozenset())
@@ -130,30 +131,97 @@ async def run_writable(
     extensions = replace(extensions, authorizers=authorizers, add_controls=progress.add_to, isolated=True)
     async with trio.open_nursery() as nursery:
 
-        def play(store: Store) -> None:
+        def begin(store: Store) -> None:
+            if plan.timeout is not None:
+                nursery.start_soon(_time_out, plan.timeout, ending, stop)
             if not plan.play:
+                if plan.settle is not None:
+                    nursery.start_soon(_settle, store, plan, applied, ending, stop)
                 return
-            until = None
             if program is not None:
-                until = Until(
+                ending.until = Until(
                     program, lambda number: described(store, number), lambda one: before(recording, one)
                 )
             writes = RecordedWrites(
-                recording, store, clock, writers, applied, to=plan.to, speed=plan.speed, until=until
+                recording, store, clock, writers, applied, to=plan.to, speed=plan.speed, until=ending.until
             )
-            nursery.start_soon(_play, writes, clock, progress, stop)
+            nursery.start_soon(_play, writes, store, clock, progress, ending, stop)
 
-        await run(settings, ready, stop, clock, extensions, play)
+        await run(settings, ready, stop, clock, extensions, begin)
         nursery.cancel_scope.cancel()
-    return _compared(settings, recording, plan, applied, writers)
+    return replace(
+        _compared(settings, recording, plan, applied, writers), unfinished=tuple(ending.unfinished(progress))
+    )
 
 
-async def _play(writes: RecordedWrites, clock: ForkClock, progress: Progress, stop: trio.Event) -> None:
+@dataclass(slots=True)
+class _Ending:
+    """How a replay ended."""
+
+    until: Until | None = None
+    timed_out: float | None = None  # after so many seconds
+    settled: bool = False
+
+    def unfinished(self, progress: Progress) -> Iterator[str]:
+        plan, applied = progress.plan, progress.applied
+        if self.timed_out is not None:
+            yield f"it did not end within {self.timed_out:g} s"
+        if plan.play and not applied.complete:
+            yield f"recorded writes were applied up to version {applied.reached} of {plan.to}"
+        elif self.until is not None and not self.until.held:
+            yield self.until.never_held()
+        if plan.settle is not None and not self.settled:
+            yield f"clients were never without a write for {plan.settle:g} s"
+
+
+async def _play(
+    writes: RecordedWrites,
+    store: Store,
+    clock: ForkClock,
+    progress: Progress,
+    ending: _Ending,
+    stop: trio.Event,
+) -> None:
+    plan = progress.plan
     await progress.begun.wait()
-    clock.start(1.0 if progress.plan.speed == FULL_SPEED else progress.plan.speed)
+    clock.start(1.0 if plan.speed == FULL_SPEED else plan.speed)
     await writes.run()
     progress.played.set()
-    if progress.plan.ends:
+    if plan.settle is not None:
+        await _settle(store, plan, progress.applied, ending, stop)
+    elif plan.ends:
+        stop.set()
+
+
+async def _settle(
+    store: Store, plan: WritablePlan, applied: Applied, ending: _Ending, stop: trio.Event
+) -> None:
+    """Stop when no client has written for a while; without recorded writes, the first one is waited for."""
+    assert plan.settle is not None
+    written = trio.Event()
+
+    def notice(events: Sequence[Event]) -> None:
+        if any(event.offset not in applied.offsets and not is_of_server(event) for event in events):
+            written.set()
+
+    store.feed.follow(notice)
+    if not plan.play:
+        await written.wait()
+    while True:
+        written = trio.Event()
+        with trio.move_on_after(plan.settle) as quiet:
+            await written.wait()
+        if quiet.cancelled_caught:
+            break
+    store.feed.unfollow(notice)
+    ending.settled = True
+    stop.set()
+
+
+async def _time_out(seconds: float, ending: _Ending, stop: trio.Event) -> None:
+    await trio.sleep(seconds)
+    if not stop.is_set():
+        ending.timed_out = seconds
         stop.set()
 
 

@@ -11,6 +11,9 @@ export` or `rewound record` wrote. It is never changed. The server shows one mom
   rewound replay rewound-data --at 1042 --writable       a copy, to which a controller can write
   rewound replay rewound-data --from 1042 --writable --paused --without my-controller --speed max --exit
 
+Exit codes: 1 if SOURCE cannot be read, 2 for wrong flags, and with --exit-code 3 if --until never held, or if the copy
+ends otherwise than the recording.
+
 On a terminal it takes commands: play [SPEED], pause, step [N], back [N], goto MOMENT, status, quit. Programs send the
 same to /debug/rewound/replay: kubectl create --raw /debug/rewound/replay -f - <<< '{"action": "step", "count": 2}'
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rewound.gateway.cli.access.flags import Options, Parser, UsageError
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError, duration
 from rewound.gateway.cli.flags.adding import port
 from rewound.gateway.cli.journal.query.moments import Moment as Given
 from rewound.gateway.cli.journal.query.moments import parse_moment
 
 SECURE_PORT = 6444
+DIFFERENT = 3  # the exit code of --exit-code
 
 
 def add_flags(parser: Parser) -> None:
@@ -35,6 +36,11 @@ def add_flags(parser: Parser) -> None:
     )
     where.add_argument("--paused", action="store_true", help="do not play until a command or request says so")
     where.add_argument("--exit", action="store_true", help="end when it has played to the end")
+    where.add_argument(
+        "--exit-code",
+        action="store_true",
+        help=f"return {DIFFERENT} if --until never held, or if the copy differs from what happened",
+    )
     copy = parser.add_argument_group("a copy that is written to")
     copy.add_argument(
         "--writable",
@@ -60,7 +66,21 @@ def add_flags(parser: Parser) -> None:
         help="of the server, as for rewound serve, or none",
     )
     copy.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the copy as this data folder")
-    copy.add_argument("-o", "--output", choices=("text", "json"), help="of the difference (default text)")
+    copy.add_argument(
+        "--settle",
+        type=duration,
+        metavar="TIME",
+        help="end when no client has written for this long (5s), after the recorded writes, if they are played",
+    )
+    copy.add_argument(
+        "--timeout", type=duration, metavar="TIME", help="end after this long, whatever happens (5m)"
+    )
+    copy.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        help="of the difference, or with --exit of where it stopped (default text)",
+    )
     copy.add_argument(
         "--show-secrets", action="store_true", help="print the values of Secrets in it (default ***)"
     )
@@ -121,8 +141,12 @@ def plays(options: Options) -> bool:
     if options.exit and options.paused and not options.writable:
         raise UsageError("--exit and --paused: it would never end")
     if not options.writable:
-        for flag in ("play", "without", "controllers", "keep", "output", "show_secrets"):
+        for flag in ("play", "without", "controllers", "keep", "show_secrets", "settle", "timeout"):
             if getattr(options, flag):
                 raise UsageError(f"--{flag.replace('_', '-')}: only with --writable")
+        if options.output and not options.exit:
+            raise UsageError("--output: only with --writable or --exit, which end with a report")
+        if options.exit_code and not (options.until and options.exit):
+            raise UsageError("--exit-code: only with --writable, or with --until and --exit")
     asked = asked or options.play
     return bool(asked) and not (options.paused and not options.writable)

@@ -21,19 +21,20 @@ import trio
 from rewound.actors.certificates.issuing_process import begin_early
 from rewound.actors.certificates.pki import write_atomically
 from rewound.actors.errors import BadRequest, RequestError
+from rewound.actors.rewind.difference import escaped
 from rewound.gateway.cli.access.flags import Options
 from rewound.gateway.cli.command import exit_on_sigterm
 from rewound.gateway.cli.failures import explain
 from rewound.gateway.cli.journal.query.folder import masked_pair
 from rewound.gateway.cli.journal.query.moments import Moment as Given
 from rewound.gateway.cli.journal.query.moments import exact, parse_moment, rfc3339
-from rewound.gateway.cli.progress import Progress
-from rewound.gateway.cli.replay.flags import plays
+from rewound.gateway.cli.progress import INTERVAL, Progress
+from rewound.gateway.cli.replay.flags import DIFFERENT, plays
 from rewound.gateway.cli.rewind.printing import masked_object
 from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.replay.comparison import Comparison, report
-from rewound.gateway.replay.control import ReplayControl, moment_at, parse_speed
-from rewound.gateway.replay.player import Moment, Player
+from rewound.gateway.replay.control import ReplayControl, extent_of, moment_at, parse_speed, written_moment
+from rewound.gateway.replay.player import FULL_SPEED, Moment, Player
 from rewound.gateway.replay.replay import Plan, replay_settings, run_replay
 from rewound.gateway.replay.source import open_source
 from rewound.gateway.replay.writable import Progress as CopyProgress
@@ -62,22 +63,35 @@ def serve(options: Options) -> int:
 
 def _serve(options: Options, settings: Settings, recording: Recording) -> int:
     plan = _plan(options, recording)
+    as_json = options.output == "json"
+    held: bool | None = None
 
     async def run() -> None:
+        nonlocal held
         stop = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stop_on_signal, stop)
 
             def ready(addresses: Addresses, control: ReplayControl, player: Player) -> None:
-                print(banner(options, settings, addresses, control), flush=True)
-                nursery.start_soon(_report, player, stop, options.exit)
+                text = banner(options, settings, addresses, control)
+                print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
+                nursery.start_soon(_report, player, stop, options.exit, None if as_json else print)
                 if sys.stdin.isatty():
                     nursery.start_soon(Console(control, recording, stop).run)
+                served.append((control, player))
 
+            served: list[tuple[ReplayControl, Player]] = []
             await run_replay(settings, recording, plan, ready, stop, Extensions(replayed=options.source))
             nursery.cancel_scope.cancel()
+            for control, player in served:
+                held = player.state().held
+                if as_json:
+                    print(json.dumps({**control.state(), "held": held}, indent=2), flush=True)
 
-    return run_process(run, settings)
+    code = run_process(run, settings)
+    if code == 0 and options.exit_code and not held:
+        return DIFFERENT
+    return code
 
 
 def _plan(options: Options, recording: Recording) -> Plan:
@@ -115,18 +129,31 @@ def shown(state: dict[str, Any]) -> str:
     return f"version {state['version']} of {time}{playing}"
 
 
-async def _report(player: Player, stop: trio.Event, ends: bool) -> None:
-    """Print when and why it stops playing."""
+async def _report(player: Player, stop: trio.Event, ends: bool, output: Callable[[str], None] | None) -> None:
+    """Print when and why it stops playing, and meanwhile how far it is, if it plays as fast as it can."""
     while True:
         await player.wait_playing()
-        await player.wait_stopped()
+        await _wait_stopped(player)
         state = player.state()
-        print(
-            f"stopped at version {state.now.version} ({exact(state.now.time)}): {state.stopped}", flush=True
-        )
+        if output is not None:
+            output(f"stopped at version {state.now.version} ({exact(state.now.time)}): {state.stopped}")
+            sys.stdout.flush()
         if ends:
             stop.set()
             return
+
+
+async def _wait_stopped(player: Player) -> None:
+    if player.speed != FULL_SPEED:
+        await player.wait_stopped()
+        return
+    state = player.state()
+    begun, total = state.now.version, state.end.version - state.now.version
+    with Progress("replay", total) as progress:
+        while player.playing:
+            with trio.move_on_after(INTERVAL):
+                await player.wait_stopped()
+            progress(player.state().now.version - begun)
 
 
 def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
@@ -158,6 +185,10 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
         if not options.show_secrets:
             _mask(comparison)
         _print(options, comparison)
+        if code == 0 and options.exit_code and comparison.failures:
+            for failure in comparison.failures:
+                print(f"rewound: {escaped(failure)}", file=sys.stderr, flush=True)
+            code = DIFFERENT
     return code
 
 
@@ -180,7 +211,16 @@ def _plan_copy(options: Options, recording: Recording) -> WritablePlan:
                 at = Moment(view.floor, 0)
     end = recording.end if span.to is None else span.to.version
     return WritablePlan(
-        at, end, play, span.speed, options.until, tuple(options.without), options.paused, options.exit
+        at,
+        end,
+        play,
+        span.speed,
+        options.until,
+        tuple(options.without),
+        options.paused,
+        options.exit,
+        options.settle,
+        options.timeout,
     )
 
 
@@ -249,6 +289,7 @@ def span_of(recording: Recording, options: Options) -> Span:
     first = "--at" if options.at else "--from"
     start = _resolve(recording, options.at or options.start, first)
     to = _resolve(recording, options.to, "--to")
+    _check_end(recording, start, first)
     if start is not None and to is not None and to.version < start.version:
         raise SettingsError("--to", f"version {to.version} is before {first}, version {start.version}")
     try:
@@ -263,7 +304,10 @@ def _resolve(recording: Recording, given: Given | None, flag: str) -> Moment | N
     if given is None or given == Given():
         return None
     if given.time is not None:
-        return moment_at(recording, given.time)
+        try:
+            return moment_at(recording, given.time)
+        except BadRequest as error:
+            raise SettingsError(flag, str(error)) from error
     assert given.offset is not None
     with recording.read_all() as view:
         first = view.floor
@@ -272,6 +316,17 @@ def _resolve(recording: Recording, given: Given | None, flag: str) -> Moment | N
             flag, f"{given.offset} is not in the journal, which has {first} to {recording.end}"
         )
     return Moment(given.offset, 0)
+
+
+def _check_end(recording: Recording, start: Moment | None, flag: str) -> None:
+    """Warn of a moment after the last event, where nothing is known; refuse to play from there. SettingsError."""
+    _, last = extent_of(recording)
+    if start is None or start.time <= last.time:
+        return
+    text = f"{rfc3339(start.time)} is after the last event, {written_moment(last)}"
+    if flag == "--from":
+        raise SettingsError(flag, f"{text}: there is nothing to play")
+    print(f"rewound: {flag}: {text}, which it shows", file=sys.stderr, flush=True)
 
 
 def written_kubeconfig(wanted: Path | None, settings: Settings) -> Path:

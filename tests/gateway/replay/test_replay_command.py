@@ -47,7 +47,22 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["{data}", "--speed", "fast"], 2, "--speed: 'fast' is not a speed"),
         (["{data}", "--to", "77"], 2, "--to: 77 is not in the journal, which has 0 to 3"),
         (["{data}", "--from", "3", "--to", "2"], 2, "--to: version 2 is before --from, version 3"),
-        (["{data}", "--output", "json"], 2, "--output: only with --writable"),
+        (
+            ["{data}", "--at", "2020-01-01T00:00:00Z"],
+            2,
+            "--at: 2020-01-01T00:00:00.000000Z is before the first event: the recording has version 1 of "
+            "2024-05-01T12:00:01.000000Z to version 3 of 2024-05-01T12:00:03.000000Z",
+        ),
+        (["{data}", "--to", "2020-01-01T00:00:00Z"], 2, "--to: 2020-01-01T00:00:00.000000Z is before"),
+        (["{data}", "--from", "2024-05-02T12:00:00Z"], 2, "after the last event, version 3 of"),
+        (["{data}", "--output", "json"], 2, "--output: only with --writable or --exit"),
+        (["{data}", "--exit-code"], 2, "--exit-code: only with --writable, or with --until and --exit"),
+        (["{data}", "--settle", "1s"], 2, "--settle: only with --writable"),
+        (
+            ["{data}", "--until", "event.kind == 'ConfigMap' && object.dta.n == '1'"],
+            2,
+            "never holds: object has no field 'dta'; did you mean data?",
+        ),
         (["{data}", "--show-secrets"], 2, "--show-secrets: only with --writable"),
         (["{data}", "--writable", "--keep", "{data}"], 2, "already has a journal; name a new folder"),
         (["{data}", "--profile", "v1"], 2, "--profile: 'v1' is not known; choose one of documents | v1.25"),
@@ -143,6 +158,44 @@ def test_writable_prints_how_it_differs(
         assert '    here      nothing\n    ~ data.n: "4" -> "1"' in out
         assert "1 of 1 object differs from version 2 to 5" in out
     assert (tmp_path / "kept" / "journal" / "data.mdb").exists()
+
+
+@pytest.mark.parametrize(("written", "code"), [("4", 0), ("9", 3)])
+def test_exit_code_says_whether_until_held(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], written: str, code: int
+) -> None:
+    write_history(tmp_path / "data", [put("a", {"n": str(number)}) for number in range(8)])
+    arguments = [
+        *("replay", str(tmp_path / "data"), "--speed", "max", "--until", f"object.data.n == '{written}'"),
+        *("--exit", "--exit-code", "-o", "json", "--secure-port", "0"),
+        *("--insecure-port", str(reserve_port()), "--token-auth-file", str(_tokens(tmp_path))),
+    ]
+    assert main(arguments) == code
+    document = json.loads(capsys.readouterr().out)
+    assert (document["held"], document["version"]) == (code == 0, "5" if code == 0 else "8")
+
+
+def test_exit_code_says_whether_the_copy_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody makes the writes that are left out, so the copy differs; it is the same if all of them are applied."""
+    write_history(tmp_path / "data", [put("a", {"n": str(number)}) for number in range(5)])
+    for without, code in (("alice", 3), ("bob", 0)):
+        arguments = [
+            *("replay", str(tmp_path / "data"), "--writable", "--from", "2", "--speed", "max", "--exit"),
+            *("--without", without, "--controllers", "none", "--exit-code", "-o", "json"),
+            *("--secure-port", "0", "--insecure-port", str(reserve_port())),
+            *("--token-auth-file", str(_tokens(tmp_path))),
+        ]
+        assert main(arguments) == code
+        out, err = capsys.readouterr()
+        failures = json.loads(out)["failures"]
+        assert failures == (["1 of 1 object differs from version 2 to 5"] if code else [])
+        assert all(f"rewound: {failure}" in err for failure in failures)
+
+
+def _tokens(folder: Path) -> Path:
+    file = folder / "tokens"
+    file.write_text(TOKENS)
+    return file
 
 
 @pytest.mark.parametrize("flag", ["--play", "--without=x", "--controllers=none", "--keep=x"])

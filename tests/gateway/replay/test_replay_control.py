@@ -37,8 +37,9 @@ def record(folder: Path) -> int:
             1,
         ),
         ("int(object.data.n) > 6", 8),
-        ("object.spec.missing", 10),
-        ("event.resource == 'pods'", 10),
+        ("object.kind == 'ConfigMap' && object.apiVersion == 'v1'", 1),
+        ("object.data.missing == ''", 10),
+        ("event.user == 'bob'", 10),
     ],
 )
 async def test_until(tmp_path: Path, expression: str, after: int) -> None:
@@ -47,9 +48,13 @@ async def test_until(tmp_path: Path, expression: str, after: int) -> None:
     async with replayed(tmp_path, plan) as replay:
         state = await replay.stopped()
         assert int(state["version"]) == start + after
-        assert state["stopped"] == (
-            f"the expression holds at version {start + after}" if after < 10 else "the end"
-        )
+        if after < 10:
+            assert state["stopped"] == f"the expression holds at version {start + after}"
+        else:
+            assert state["stopped"].startswith("the end: the expression held for none of 10 events")
+            assert ("could not be evaluated: no such key: missing" in state["stopped"]) == (
+                "missing" in expression
+            )
 
 
 @pytest.mark.parametrize("expression", ["object.", "unknown == 1", "'text'", "1 + 'a' == 2"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import trio
@@ -161,3 +162,38 @@ async def test_only_play_is_accepted(tmp_path: Path) -> None:
     async with forked(tmp_path, WritablePlan(Moment(1, 0), 1)) as api:
         for action in ("play", "step"):
             assert (await api.ask("POST", CONTROL, {"action": action})).status == 400
+
+
+async def test_ends_when_clients_have_not_written_for_a_while(tmp_path: Path) -> None:
+    """The controller reacts to the last recorded write; its write is waited for, and then some time without one."""
+    start, end = await record(tmp_path)
+    plan = replace(playing(start, end, "robot"), settle=0.2, timeout=60.0)
+    async with forked(tmp_path, plan) as api:
+        await api.play()
+        await follow(api)
+        await api.stop.wait()
+    assert api.compared.failures == [], report(api.compared)
+
+
+async def test_end_without_success_says_why(tmp_path: Path) -> None:
+    start, end = await record(tmp_path)
+    plan = replace(playing(start, end), until="event.user == 'nobody'", settle=60.0, timeout=0.2)
+    async with forked(tmp_path, plan) as api:
+        await api.play()
+        await api.stop.wait()
+    assert api.compared.failures == [
+        "it did not end within 0.2 s",
+        "the expression held for none of 5 events",
+        "clients were never without a write for 60 s",
+    ]
+    async with forked(tmp_path, playing(start, end)) as api:
+        pass  # stopped before anybody began to play
+    assert f"recorded writes were applied up to version {start} of {end}" in api.compared.failures
+
+
+async def test_writes_that_were_not_applied_are_failures(tmp_path: Path) -> None:
+    start, end = await record(tmp_path)
+    async with forked(tmp_path, playing(start, end)) as api:
+        await api.delete("configmaps", "web")
+        await api.play()
+    assert "4 recorded writes were not applied" in api.compared.failures
