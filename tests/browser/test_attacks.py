@@ -42,10 +42,11 @@ async def test_stored_script_is_shown_as_text(chromium: str) -> None:
         assert NAME in shown and SCRIPT in shown
         await page.click("[data-part=blame]")
         await page.wait("document.getElementById('part').innerText.includes('svg onload')")
-        await page.click("[data-part=about]")
-        await page.wait("document.getElementById('part').innerText.includes('onerror')")
-        await page.click("[data-part=owners]")
-        await page.wait("document.querySelector('.tree')")
+        await page.click("[data-part=links]")
+        await page.wait("document.querySelectorAll('#part section').length === 3")
+        assert "onerror" in await page.text("#part")
+        await page.click("[data-part=yaml]")
+        await page.wait("document.getElementById('yaml')?.innerText.includes('onerror')")
         assert await page.run("typeof window.attacked") == "undefined"
         assert (
             await page.run("document.querySelectorAll('main img, main script, main svg, iframe').length") == 0

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.browser.chromium import Page
 from tests.browser.journal_page import address, journal_page
@@ -31,6 +32,8 @@ async def test_modules(chromium: str) -> None:
         await counts(page)
         await addresses(page)
         await differences(page)
+        await yaml_texts(page)
+        await fields(page)
         await sentences(page)
         await authors(page)
         await lists(page)
@@ -164,6 +167,114 @@ async def differences(page: Page) -> None:
         "new",
         *left[20:23],
         17,
+    ]
+
+
+async def yaml_texts(page: Page) -> None:
+    """What is shown, copied and downloaded means the same document."""
+    texts = [
+        "",
+        "a",
+        "- a",
+        "a: b",
+        "yes",
+        "1e3",
+        "0x1",
+        "a #b",
+        "é\u202e\u2028\u0007",
+        "'",
+        '"',
+        "\\",
+        "x ",
+        " x",
+        "~",
+    ]
+    blocks = [
+        "a\nb",
+        "a\nb\n",
+        "a\n\n",
+        "\na",
+        " a\nb",
+        "a\n  b\n\nc\n",
+        "a\n   \nb",
+        "a\r\nb",
+        "#\n",
+        "a\tb\n\tc",
+    ]
+    document = {
+        "texts": texts,
+        "blocks": {f"a b/{number}": text for number, text in enumerate(blocks)},
+        "nested": [[1, [2.5, None]], {"a": [{"b": blocks}]}, [], {}, True],
+        "-": {"": 1, "yes": "no"},
+    }
+    written = await call(page, "diff.js", "m.lines(value).join('\\n') + '\\n'", value=document)
+    assert yaml.safe_load(written) == document
+    assert "  a b/1: |" in written.replace('"', "")
+    deep: Any = 1
+    for _ in range(300):
+        deep = {"a": [deep]}
+    assert await call(page, "diff.js", "m.lines(value).length", value=deep) < 200
+
+
+async def fields(page: Page) -> None:
+    """Items of lists are matched by their keys, never by their places."""
+    web = {"name": "web", "image": "web:1", "ports": [{"containerPort": 80}, {"containerPort": 443}]}
+    other = {"name": "side", "image": "side:1"}
+    left = {
+        "metadata": {"generation": 1, "resourceVersion": "1", "labels": {"a/b": "1", "c": "2"}},
+        "status": {"conditions": [{"type": "Ready", "status": "False"}]},
+        "spec": {"replicas": 2, "containers": [web, other], "args": ["a", "b"]},
+    }
+    changed = {
+        **web,
+        "image": "web:2",
+        "ports": [{"containerPort": 443, "name": "tls"}, {"containerPort": 80}],
+    }
+    right = {
+        "metadata": {"generation": 2, "resourceVersion": "2", "labels": {"a/b": "3"}},
+        "status": {"conditions": [{"type": "Extra", "status": "True"}, {"type": "Ready", "status": "True"}]},
+        "spec": {"replicas": 5, "containers": [{"name": "new"}, changed, other], "args": ["b", "c"]},
+    }
+    found = await call(page, "diff.js", "m.fieldChanges(left, right)", left=left, right=right)
+    port = "spec.containers[name=web].ports"
+    assert found == [
+        {"field": "spec.replicas", "old": 2, "new": 5},
+        {"field": "spec.containers[name=new]", "new": {"name": "new"}},
+        {"field": "spec.containers[name=web].image", "old": "web:1", "new": "web:2"},
+        {"field": f"{port}[containerPort=443].name", "new": "tls"},
+        {"field": f"{port}[order]", "old": [80, 443], "new": [443, 80]},
+        {"field": "spec.args[]", "old": "a"},
+        {"field": "spec.args[]", "new": "c"},
+        {"field": 'metadata.labels["a/b"]', "old": "1", "new": "3"},
+        {"field": "metadata.labels.c", "old": "2"},
+        {"field": "status.conditions[type=Extra]", "new": {"type": "Extra", "status": "True"}},
+        {"field": "status.conditions[type=Ready].status", "old": "False", "new": "True"},
+        {"field": "metadata.generation", "old": 1, "new": 2},
+    ]
+    rows = await call(page, "diff.js", "m.compared(left, right)", left=left, right=right)
+    without = {"spec": {**left["spec"], "containers": "x"}}
+    assert await call(page, "diff.js", "m.fieldChanges(one, one)", one=without) == []
+    # Each side is that object; what is beside each other belongs together.
+    for side, document in (("left", left), ("right", right)):
+        text = "\n".join(row[side] for row in rows if row[side] is not None)
+        shown = yaml.safe_load(text)
+        assert sorted(one["name"] for one in shown["spec"]["containers"]) == sorted(
+            one["name"] for one in document["spec"]["containers"]
+        )
+        assert shown["status"] == document["status"]
+    assert {"kind": "changed", "left": '      image: "web:1"', "right": '      image: "web:2"'} in rows
+    assert {"kind": "same", "left": "    - name: side", "right": "    - name: side"} in rows
+    # Values of Secrets differ, and nobody sees how.
+    one, two = ({"metadata": {}, "data": {"a": text, "b": "x"}} for text in ("c2VjcmV0", "aHVudGVy"))
+    hidden = await call(page, "secrets.js", "m.maskedPair('secrets', one, two)", one=one, two=two)
+    assert [side["data"] for side in hidden] == [
+        {"a": "*** (8 characters)", "b": "*** (1 characters)"},
+        {"a": "*** (8 characters), another value", "b": "*** (1 characters)"},
+    ]
+    changes = [{"field": "data.a", "old": "c2VjcmV0", "new": "aHVudGVy"}, {"field": "type", "new": "x"}]
+    assert await call(page, "secrets.js", "m.maskedChanges('secrets', changes)", changes=changes) == [
+        {"field": "data.a", "old": "***", "new": "***"},
+        {"field": "type", "new": "x"},
     ]
 
 

@@ -55,15 +55,13 @@ async def test_the_page_shows_the_story(chromium: str) -> None:
         shown = await page.run("document.getElementById('difference').dataset.shown")
         await page.press("[", "[")
         await page.wait(f"(document.getElementById('difference')?.dataset.shown ?? {shown!r}) !== {shown!r}")
-        # Blame, owners and Events.
+        # Blame, owners, dependents and Events.
         await page.click("[data-part=blame]")
         await page.wait("document.getElementById('part').innerText.includes('deployer')")
-        await page.click("[data-part=owners]")
-        await page.wait(
-            "document.getElementById('part').innerText.includes('replicasets.apps default/web-1')"
-        )
-        await page.click("[data-part=about]")
+        await page.click("[data-part=links]")
         await page.wait("document.getElementById('part').innerText.includes('Scaled up to 5')")
+        links = await page.text("#part")
+        assert "replicasets.apps default/web-1" in links
         # The state at the cursor: the ConfigMaps came later.
         await page.click("#tab-state")
         await page.wait("document.getElementById('state').innerText.includes('deployments.apps 1')")

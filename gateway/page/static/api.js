@@ -64,6 +64,16 @@ export class Session {
     return this.get(`${GROUP}/timeline/events`, { parameters, signal });
   }
 
+  // Objects with their lives: from when to when they existed, and in which phases.
+  lifelines(parameters, signal = null) {
+    return this.get(`${GROUP}/timeline/objects`, { parameters, signal });
+  }
+
+  // What differs between two moments.
+  comparison(parameters, signal = null) {
+    return this.get(`${GROUP}/timeline/comparison`, { parameters, signal });
+  }
+
   // An object, or a list, of a type; as it was, if the parameters say so.
   objects(type, namespace, name = "", { parameters = null, metadata = false, signal = null } = {}) {
     const one = this.types.get(type);

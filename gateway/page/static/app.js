@@ -30,6 +30,7 @@ const objectPane = new ObjectPane(session, {
   open: (target) => openObject(target),
   choose: (left, right) => { Object.assign(state, { left, right }); remember(); },
   jump: (version) => jumpTo(version),
+  cursor: () => state.cursor,
 });
 const replayBar = new ReplayBar(session, () => { reload(); showState(); }, (error) => fail(error));
 let state = parse(location.hash, Date.now() * 1000);

@@ -25,7 +25,7 @@ function line(one) {
   return JSON.stringify(one.object ? { ...one, object: masked(one.type, one.object) } : one);
 }
 
-function download(blob, name) {
+export function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name;

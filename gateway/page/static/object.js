@@ -1,21 +1,30 @@
-// One object: its versions side by side, blame, owners, and the Events about it.
+// One object: its versions and what each changed, YAML, blame, and what it is linked to.
 
-import { button, element, find, managerText, table } from "./dom.js";
-import { collapsed, lines, sideBySide } from "./diff.js";
+import { authorNumber, authorOf } from "./authors.js";
+import { lines } from "./diff.js";
+import { differenceOf } from "./differences.js";
+import { button, element, find, table } from "./dom.js";
+import { download } from "./export.js";
+import { SECOND, parseTime, readable, rfc3339 } from "./scale.js";
 import { isMasked, masked } from "./secrets.js";
+import { objectText, sentence, valueText, whoText } from "./summary.js";
 
-const PARTS = [["versions", "Versions"], ["blame", "Blame"], ["owners", "Owners"], ["about", "Events about it"]];
-const MOST_OWNED = 500, DEEPEST = 5;
+const PARTS = [["versions", "Versions"], ["yaml", "YAML"], ["blame", "Blame"], ["links", "Links"]];
+const PAGE = 100;                // versions
+const AROUND = 30 * SECOND, LISTED = 50;   // what else the author did
+const DEEPEST = 10, MOST_RELATED = 1000;
 
 export class ObjectPane {
   #session;
   #actions;
   #target = null;
   #versions = [];
+  #older = "";          // the token of the next page of versions
   #part = "versions";
   #chosen = { left: "", right: "" };
+  #withManaged = false;
 
-  // `actions` has open(target), choose(left, right) and jump(version).
+  // `actions` has open(target), choose(left, right), jump(version), and cursor(), the present one or null.
   constructor(session, actions) {
     this.#session = session;
     this.#actions = actions;
@@ -24,16 +33,17 @@ export class ObjectPane {
   async show(target, left = "", right = "") {
     this.#target = target;
     this.#chosen = { left, right };
+    this.#versions = [];
     const pane = find("object");
     if (!target) {
-      pane.replaceChildren(element("p", { class: "hint", text: "Choose an event or an object." }));
+      pane.replaceChildren(element("div", { class: "empty" },
+        element("p", { text: "Choose a change in the list, a bar of the timeline, or an object of the state." })));
       return;
     }
-    const where = target.namespace ? `${target.namespace}/${target.name}` : target.name;
     const tabs = PARTS.map(([part, text]) =>
       button(text, () => this.#choosePart(part), { "aria-pressed": String(part === this.#part), "data-part": part }));
     pane.replaceChildren(
-      element("h2", { text: `${target.type} ${where}` }),
+      element("h2", { text: objectText(target) }),
       element("div", { class: "parts", role: "group", "aria-label": "What to show" }, ...tabs),
       element("div", { id: "part", "aria-live": "polite" }),
     );
@@ -49,15 +59,16 @@ export class ObjectPane {
   }
 
   async #load() {
-    const target = this.#target, part = find("part");
+    const target = this.#target, part = find("part"), name = this.#part;
     part.setAttribute("aria-busy", "true");
+    if (!part.children.length) part.replaceChildren(element("p", { class: "hint", text: "Loading…" }));
     let shown;
     try {
-      shown = await this[`_${this.#part}`](target);
+      shown = await this[`_${name}`](target);
     } catch (error) {
       shown = [element("p", { class: "problem", text: error.message })];
     }
-    if (this.#target !== target || find("part") !== part) return;  // another object was opened meanwhile
+    if (this.#target !== target || find("part") !== part || this.#part !== name) return;  // something else was opened meanwhile
     part.replaceChildren(...shown);
     part.setAttribute("aria-busy", "false");
   }
@@ -65,21 +76,73 @@ export class ObjectPane {
   // Versions and differences.
 
   async _versions(target) {
-    const page = await this.#session.past(target, "history", new URLSearchParams({ limit: "100", managedFields: "false" }));
-    this.#versions = page.items;
+    await this.#loadVersions(target);
     const known = this.#versions.map((one) => one.version);
     const at = Math.max(0, known.indexOf(this.#chosen.right));
     const right = known[at], left = known.includes(this.#chosen.left) ? this.#chosen.left : known[at + 1] ?? "";
     this.#chosen = { left, right };
+    const list = element("div", { class: "versions" }), difference = element("div", { id: "difference" });
+    this.#listVersions(target, list);
+    this.#compare(target, difference);
+    return [list, difference];
+  }
+
+  async #loadVersions(target) {
+    if (this.#versions.length) return;
+    const { items, token } = await this.#versionPage(target, "");
+    this.#versions = items;
+    this.#older = token;
+  }
+
+  // History says who wrote which versions, the timeline in which words.
+  async #versionPage(target, token) {
+    const parameters = new URLSearchParams({ limit: String(PAGE), managedFields: "false" });
+    if (token) parameters.set("continue", token);
+    const { items, metadata } = await this.#session.past(target, "history", parameters);
+    const said = await this.#summaries(target, items);
+    const texts = items.map((one) => ({ ...one, type: target.type, change: changeOf(one), summary: said.get(one.version) ?? pathSummary(target.type, one) }));
+    return { items: texts, token: metadata?.continue ?? "" };
+  }
+
+  // Nobody needs them to see the versions: users who may read a history need not be allowed to list.
+  async #summaries({ type, namespace, name }, items) {
+    if (!items.length || /^!|\*/.test(name)) return new Map();
+    const parameters = new URLSearchParams({ type, name, summary: "true", limit: String(PAGE), from: items.at(-1).version, to: items[0].version });
+    if (namespace) parameters.set("namespace", namespace);
+    const found = await this.#session.events(parameters).catch(() => ({ items: [] }));
+    return new Map(found.items.filter((one) => one.summary).map((one) => [one.version, one.summary]));
+  }
+
+  #listVersions(target, place) {
     const rows = this.#versions.map((one) => [
       this.#choice("left", one.version), this.#choice("right", one.version),
       button(one.version, () => this.#actions.jump(one.version), { class: "link", title: "Move the cursor here" }),
-      one.time.replace("T", " ").slice(0, 23), one.verb, one.user, managerText(one), summary(one),
+      one.time.replace("T", " ").slice(0, 23), this.#said(one), author(one),
     ]);
-    const difference = element("div", { id: "difference" });
-    this.#compare(target, difference);
-    const versions = table(["old", "new", "version", "time", "verb", "user", "manager", "changes"], rows);
-    return [element("div", { class: "versions" }, versions), difference];
+    place.replaceChildren(table(["old", "new", "version", "time", "what changed", "by"], rows));
+    if (!this.#older) return;
+    place.append(button("Older versions", async ({ target: pressed }) => {
+      pressed.disabled = true;
+      const page = await this.#versionPage(target, this.#older).catch((error) => ({ error }));
+      if (this.#target !== target) return;
+      if (page.error) {
+        pressed.replaceWith(element("p", { class: "problem", text: page.error.message }));
+        return;
+      }
+      this.#versions = [...this.#versions, ...page.items];
+      this.#older = page.token;
+      this.#listVersions(target, place);
+    }));
+  }
+
+  // What a version changed; a click compares it with the one before.
+  #said(version) {
+    const { what, more } = sentence(version);
+    const text = more ? `${what} and ${more} more` : what;
+    return button(text, () => {
+      const at = this.#versions.indexOf(version);
+      this.#choose(this.#versions[at + 1]?.version ?? "", version.version);
+    }, { class: "link said", title: "Compare with the version before" });
   }
 
   #choice(side, version) {
@@ -87,126 +150,244 @@ export class ObjectPane {
     const input = element("input", { type: "radio", name: side, value: version, "aria-label": label });
     input.checked = this.#chosen[side] === version;
     input.addEventListener("change", () => {
-      this.#chosen[side] = version;
-      this.#actions.choose(this.#chosen.left, this.#chosen.right);
-      this.#compare(this.#target, find("difference"));
+      const { left, right } = { ...this.#chosen, [side]: version };
+      this.#choose(left, right);
     });
     return input;
   }
 
+  #choose(left, right) {
+    this.#chosen = { left, right };
+    for (const input of find("part").querySelectorAll("[type=radio]")) input.checked = this.#chosen[input.name] === input.value;
+    this.#actions.choose(left, right);
+    this.#compare(this.#target, find("difference"));
+  }
+
   async #compare(target, place) {
     const { left, right } = this.#chosen;
-    const texts = await Promise.all([left, right].map((version) => this.#text(target, version)));
+    const found = await Promise.all([left, right].map((version) => this.#objectAt(target, version)));
     if (this.#chosen.left !== left || this.#chosen.right !== right) return;
-    const rows = collapsed(sideBySide(...texts.map((one) => one.lines)));
-    const body = element("tbody");
-    for (const row of rows) body.append(...comparedRows(row));
-    const head = element("tr", {},
-      element("th", { scope: "col", text: left ? `${left} ${texts[0].note}` : "nothing before" }),
-      element("th", { scope: "col", text: `${right} ${texts[1].note}` }));
-    const compared = element("table", { class: "compared" }, element("thead", {}, head), body);
-    place.replaceChildren(element("div", { class: "scrolls", tabindex: "0" }, compared));
+    const titles = [left ? `${left} ${found[0].note}` : "nothing before", `${right} ${found[1].note}`];
+    place.replaceChildren(differenceOf(target.type, found[0].object, found[1].object, titles));
     place.dataset.shown = `${left}..${right}`;
   }
 
-  async #text(target, version) {
-    if (!version) return { lines: [], note: "" };
+  async #objectAt(target, version) {
+    if (!version) return { object: null, note: "" };
     try {
-      const found = await this.#session.objects(target.type, target.namespace, target.name, { parameters: new URLSearchParams({ at: version }) });
-      return { lines: lines(masked(target.type, found)), note: "" };
+      const parameters = new URLSearchParams({ at: version });
+      return { object: await this.#session.objects(target.type, target.namespace, target.name, { parameters }), note: "" };
     } catch (error) {
-      return { lines: [], note: error.status === 404 ? "(deleted)" : `(${error.message})` };
+      return { object: null, note: error.status === 404 ? "(deleted)" : `(${error.message})` };
     }
+  }
+
+  // The version that is chosen, or the last before the object was deleted; empty if none is known.
+  #existing() {
+    const wanted = BigInt(this.#chosen.right || this.#versions[0]?.version || "0");
+    const existing = this.#versions.filter((one) => !one.deleted);
+    return (existing.find((one) => BigInt(one.version) <= wanted) ?? existing[0])?.version ?? "";
+  }
+
+  // YAML.
+
+  async _yaml(target) {
+    await this.#loadVersions(target);
+    const version = this.#existing(), existing = this.#versions.filter((one) => !one.deleted);
+    if (!version) return [element("p", { class: "hint", text: "No version of it is in the journal any more." })];
+    const choice = element("select", { "aria-label": "Version" },
+      ...existing.map((one) => element("option", { value: one.version, text: `${one.version}, ${one.time.replace("T", " ").slice(0, 19)}`, selected: one.version === version })));
+    const managed = element("input", { type: "checkbox" });
+    managed.checked = this.#withManaged;
+    const text = element("pre", { id: "yaml", tabindex: "0" }), said = element("output", { class: "hint" });
+    const load = async () => {
+      this.#withManaged = managed.checked;
+      const shown = choice.value;
+      const { object, note } = await this.#objectAt(target, shown);
+      if (choice.value !== shown) return;
+      const skip = managed.checked ? [] : ["metadata.managedFields"];
+      text.textContent = object ? `${lines(masked(target.type, object), skip).join("\n")}\n` : note;
+      text.dataset.version = shown;
+    };
+    choice.addEventListener("change", load);
+    managed.addEventListener("change", load);
+    await load();
+    const save = () => download(new Blob([text.textContent], { type: "application/yaml" }), fileName(target, choice.value));
+    return [
+      element("div", { class: "tools" }, choice, element("label", { class: "inline" }, managed, "managedFields"),
+        button("Copy", () => copy(text, said), { id: "copy" }), button("Download", save, { id: "download" }), said),
+      target.type === "secrets" ? element("p", { class: "hint", text: "Values of Secrets are masked." }) : null,
+      text,
+    ].filter(Boolean);
   }
 
   // Blame.
 
   async _blame(target) {
-    const found = await this.#session.past(target, "blame");
+    const at = this.#existing();
+    const found = await this.#session.past(target, "blame", at ? new URLSearchParams({ at }) : null);
     const rows = found.fields.map((one) => [
-      one.field, isMasked(target.type, one.field) ? "***" : JSON.stringify(one.value), one.user, managerText(one),
-      button(one.version, () => this.#actions.jump(one.version), { class: "link" }), one.time.replace("T", " ").slice(0, 19),
+      element("code", { text: one.field }), isMasked(target.type, one.field) ? "***" : valueText(one.value), author(one),
+      button(one.version, () => this.#actions.jump(one.version), { class: "link", title: "Move the cursor here" }),
+      one.time.replace("T", " ").slice(0, 19),
     ]);
-    return [table(["field", "value", "user", "manager", "version", "time"], rows)];
+    return [table(["field", "value", "by", "version", "time"], rows)];
   }
 
-  // Owners: up along ownerReferences, down among the objects of the namespace.
+  // Links: owners above, dependents below, Events about it, and what else its author did.
 
-  async _owners(target) {
-    const list = element("ul", { class: "tree" });
-    const metadata = await this.#metadata(target);
-    if (!metadata) return [element("p", { class: "hint", text: "The object does not exist any more." })];
-    const branch = element("li", {}, element("strong", { text: label(target) }), await this.#owned(target, metadata, 0));
-    let top = branch, owners = metadata.ownerReferences ?? [];
+  async _links(target) {
+    await this.#loadVersions(target).catch(() => null);  // who may not read the history still sees the rest
+    const at = this.#moment(), object = await this.#lastObject(target, at);
+    const parts = [
+      ["Owners and dependents", () => this.#family(target, object)],
+      ["Events about it", () => this.#about(target, at)],
+      ["What its author did around that time", () => this.#authored()],
+    ];
+    const sections = parts.map(async ([title, work]) => {
+      const content = await work().catch((error) => element("p", { class: "problem", text: error.message }));
+      return element("section", {}, element("h3", { text: title }), content);
+    });
+    return Promise.all(sections);
+  }
+
+  // The version that is chosen, or the cursor.
+  #moment() {
+    const cursor = this.#actions.cursor?.() ?? null;
+    return this.#chosen.right || cursor?.version || (cursor?.time ? rfc3339(cursor.time) : "");
+  }
+
+  // As it was then; if it was deleted, as it was last; null if nothing is known.
+  async #lastObject(target, at) {
+    const parameters = at ? new URLSearchParams({ at }) : null;
+    const found = await this.#session.objects(target.type, target.namespace, target.name, { parameters, metadata: true }).catch(() => null);
+    return found ?? (await this.#objectAt(target, this.#existing())).object;
+  }
+
+  async #family(target, object) {
+    if (!object) return element("p", { class: "hint", text: "It is not in the journal any more, so nobody knows its owners." });
+    const related = await this.#related(target, object.metadata.uid);
+    let top = element("li", {}, element("strong", { text: objectText(target) }), this.#dependents(object.metadata.uid, related));
+    let owners = object.metadata.ownerReferences ?? [];
     for (let depth = 0; owners.length && depth < DEEPEST; depth++) {
       const owner = owners.find((one) => one.controller) ?? owners[0];
-      const one = this.#session.typeOf(owner.apiVersion, owner.kind);
-      const place = { type: one?.type ?? owner.kind, namespace: one?.namespaced === false ? "" : target.namespace, name: owner.name };
-      top = element("li", {}, this.#link(place, one), element("ul", {}, top));
-      owners = one ? (await this.#metadata(place))?.ownerReferences ?? [] : [];
+      const known = this.#session.typeOf(owner.apiVersion, owner.kind);
+      const place = { type: known?.type ?? owner.kind, namespace: known?.namespaced === false ? "" : target.namespace, name: owner.name };
+      top = element("li", {}, this.#link(place, known), element("ul", {}, top));
+      const above = known ? await this.#lastMetadata(place) : null;
+      owners = above?.uid === owner.uid ? above.ownerReferences ?? [] : [];
     }
-    list.append(top);
-    return [list];
+    return element("ul", { class: "tree" }, top);
   }
 
-  #link(target, known) {
-    return known ? button(label(target), () => this.#actions.open(target), { class: "link" }) : element("span", { text: label(target) });
+  async #lastMetadata(place) {
+    const at = this.#moment(), parameters = at ? new URLSearchParams({ at }) : null;
+    const found = await this.#session.objects(place.type, place.namespace, place.name, { parameters, metadata: true }).catch(() => null);
+    return found?.metadata ?? null;
   }
 
-  async #metadata(target) {
-    try {
-      return (await this.#session.objects(target.type, target.namespace, target.name, { metadata: true })).metadata;
-    } catch {
-      return null;
-    }
+  // Objects by the uid of their owner, also those that were deleted.
+  async #related(target, uid) {
+    const parameters = new URLSearchParams({ under: uid, limit: String(MOST_RELATED), from: rfc3339(0), to: rfc3339(Date.now() * 1000) });
+    if (target.namespace) parameters.set("namespace", target.namespace);
+    const found = await this.#session.lifelines(parameters).catch(() => this.#listed(target));
+    const byOwner = new Map();
+    for (const one of found.items) if (one.owner) byOwner.set(one.owner, [...(byOwner.get(one.owner) ?? []), one]);
+    return byOwner;
   }
 
-  async #owned(target, metadata, depth) {
-    const list = element("ul");
-    if (depth >= DEEPEST) return list;
-    const parameters = new URLSearchParams({ limit: String(MOST_OWNED) });
-    const lists = [...this.#session.types.values()].filter((one) => one.namespaced || !target.namespace).map(async (one) => {
-      const found = await this.#session.objects(one.type, target.namespace, "", { parameters, metadata: true }).catch(() => ({ items: [] }));
-      return found.items.filter((item) => item.metadata.ownerReferences?.some((owner) => owner.uid === metadata.uid))
-        .map((item) => [one, item.metadata]);
+  // The same from lists, which do not have what was deleted.
+  async #listed(target) {
+    const at = this.#moment(), parameters = new URLSearchParams({ limit: "500" });
+    if (at) parameters.set("at", at);
+    const types = [...this.#session.types.values()].filter((one) => one.namespaced || !target.namespace);
+    const lists = types.map(async ({ type }) => {
+      const found = await this.#session.objects(type, target.namespace, "", { parameters, metadata: true }).catch(() => ({ items: [] }));
+      return found.items.flatMap(({ metadata }) => (metadata.ownerReferences ?? []).map((owner) =>
+        ({ type, namespace: metadata.namespace ?? "", name: metadata.name, uid: metadata.uid, owner: owner.uid, deleted: 0 })));
     });
-    for (const [one, child] of (await Promise.all(lists)).flat()) {
-      const place = { type: one.type, namespace: child.namespace ?? "", name: child.name };
-      list.append(element("li", {}, this.#link(place, one), await this.#owned(place, child, depth + 1)));
+    return { items: (await Promise.all(lists)).flat() };
+  }
+
+  #dependents(uid, byOwner, depth = 0) {
+    const list = element("ul"), items = depth < DEEPEST ? byOwner.get(uid) ?? [] : [];
+    for (const one of items) {
+      const gone = one.deleted ? element("small", { text: ` deleted ${readable(one.deleted, 2 * AROUND)}` }) : null;
+      list.append(element("li", {}, this.#link(one, true), gone, this.#dependents(one.uid, byOwner, depth + 1)));
     }
     return list;
   }
 
-  // Events about the object.
+  #link({ type, namespace, name }, known) {
+    const text = objectText({ type, namespace, name });
+    return known ? button(text, () => this.#actions.open({ type, namespace, name }), { class: "link" }) : element("span", { text });
+  }
 
-  async _about(target) {
-    const parameters = new URLSearchParams({ fieldSelector: `involvedObject.name=${target.name}`, limit: "200" });
-    const found = await this.#session.objects("events", target.namespace, "", { parameters });
+  // Those of that moment, which may have expired since, and those of today, which may have come later.
+  async #about(target, at) {
     const kind = this.#session.types.get(target.type)?.kind;
-    const rows = found.items.filter((one) => one.involvedObject.kind === kind)
-      .map((one) => [one.lastTimestamp ?? one.eventTime ?? one.metadata.creationTimestamp, one.type, one.reason, one.message, one.count]);
-    if (!rows.length) return [element("p", { class: "hint", text: "There are no Events about it." })];
-    return [table(["time", "type", "reason", "message", "count"], rows)];
+    const lists = await Promise.all([...new Set([at, ""])].map((moment) => {
+      const parameters = new URLSearchParams({ fieldSelector: `involvedObject.name=${target.name}`, limit: "200" });
+      if (moment) parameters.set("at", moment);
+      return this.#session.objects("events", target.namespace, "", { parameters });
+    }));
+    const found = new Map(lists.flatMap((list) => list.items).map((one) => [one.metadata.uid, one]));
+    const rows = [...found.values()].filter((one) => one.involvedObject.kind === kind).map((one) => [
+      one.lastTimestamp ?? one.eventTime ?? one.metadata.creationTimestamp, one.type,
+      button(one.reason ?? "", () => this.#actions.open({ type: "events", namespace: one.metadata.namespace, name: one.metadata.name }), { class: "link" }),
+      one.message, one.count,
+    ]);
+    if (!rows.length) return element("p", { class: "hint", text: "There were no Events about it." });
+    return table(["time", "type", "reason", "message", "count"], rows);
+  }
+
+  async #authored() {
+    const version = this.#versions.find((one) => one.version === this.#chosen.right) ?? this.#versions[0];
+    if (!version || !whoText(version)) return element("p", { class: "hint", text: "The journal does not say who wrote it." });
+    const time = parseTime(version.time);
+    const parameters = new URLSearchParams({ from: rfc3339(time - AROUND), to: rfc3339(time + AROUND), summary: "true", limit: String(LISTED) });
+    if (version.user) parameters.set("user", version.user);
+    else parameters.set("manager", version.fieldManager);
+    const found = await this.#session.events(parameters);
+    const rows = found.items.map((one) => [
+      button(rfc3339(one.micros).slice(11, 23), () => this.#actions.jump(one.version), { class: "link", title: "Move the cursor here" }),
+      element("span", { class: "said", text: sentence(one).what }), this.#link(one, true), author(one),
+    ]);
+    const heading = `${whoText(version)}, 30 s before and after version ${version.version}${found.metadata.continue ? `: the last ${LISTED}` : ""}`;
+    return element("div", {}, element("p", { class: "hint", text: heading }), table(["time", "what changed", "object", "by"], rows));
   }
 }
 
-const label = ({ type, namespace, name }) => `${type} ${namespace ? `${namespace}/` : ""}${name}`;
-
-function summary(version) {
-  if (version.deleted) return "deleted";
-  if (version.compacted) return "the version before is no longer in the journal";
-  const paths = version.patch.map((one) => `${{ add: "+", remove: "−" }[one.op] ?? "~"} ${one.path || "the object"}`);
-  return paths.length > 3 ? `${paths.slice(0, 3).join("  ")}  and ${paths.length - 3} more` : paths.join("  ");
+function author(event) {
+  const who = whoText(event);
+  return who ? element("span", { class: `author author-${authorNumber(authorOf(event))}`, text: who, title: who }) : "";
 }
 
-function comparedRows(row) {
-  if (row.kind !== "gap") {
-    const cell = (text) => element("td", { text: text ?? "", class: text === null ? "none" : null });
-    return [element("tr", { class: row.kind }, cell(row.left), cell(row.right))];
+const changeOf = (version) => (version.deleted ? "deleted" : version.patch?.[0]?.path === "" ? "created" : "updated");
+
+// If the timeline has no words for a version: what its patch has, without the values before.
+function pathSummary(type, version) {
+  if (version.compacted) return { text: "the version before is no longer in the journal" };
+  const operations = (version.patch ?? []).filter((one) => one.path !== "" && one.path !== "/metadata/generation");
+  const changes = operations.slice(0, 3).map(({ op, path, value }) => {
+    const field = path.slice(1).split("/").map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~")).join(".");
+    const shown = isMasked(type, field) ? "***" : value;
+    return op === "remove" ? { field, old: "" } : op === "add" ? { field, new: shown } : { field, old: "…", new: shown };
+  });
+  return { changes, more: operations.length - changes.length };
+}
+
+function fileName({ type, namespace, name }, version) {
+  return `${[type, namespace, name, version].filter(Boolean).join("-").replace(/[^\w.-]+/g, "_").slice(0, 200)}.yaml`;
+}
+
+// Browsers give pages the clipboard only on secure addresses; elsewhere the text is selected.
+async function copy(text, said) {
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    said.textContent = "Copied.";
+  } catch {
+    getSelection().selectAllChildren(text);
+    said.textContent = "Selected: press Ctrl+C.";
   }
-  const made = element("tr", { class: "gap" });
-  const expand = button(`${row.count} lines without a change`, () => made.replaceWith(...row.rows.flatMap(comparedRows)), { class: "link" });
-  made.append(element("td", { colspan: "2" }, expand));
-  return [made];
 }
-

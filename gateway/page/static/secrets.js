@@ -9,3 +9,24 @@ export function masked(type, object) {
   for (const part of [made, made.metadata]) for (const name of Object.keys(part)) if (part[name] === undefined) delete part[name];
   return made;
 }
+
+// Two versions of an object: of values that differ only the lengths are shown, and that they differ.
+export function maskedPair(type, left, right) {
+  if (type !== "secrets" || !left || !right) return [left && masked(type, left), right && masked(type, right)];
+  const [one, other] = [left, right].map((object) => masked(type, object));
+  for (const [before, after, made] of [[left.data, right.data, other.data], [left.metadata.annotations, right.metadata.annotations, other.metadata.annotations]]) {
+    for (const name of Object.keys(made ?? {})) {
+      if (before && Object.hasOwn(before, name) && before[name] !== after[name]) made[name] += ", another value";
+    }
+  }
+  return [one, other];
+}
+
+// Changes of fields, without values that are masked.
+export function maskedChanges(type, changes) {
+  return changes.map((one) => (isMasked(type, one.field) ? hiddenChange(one) : one));
+}
+
+function hiddenChange({ field, ...values }) {
+  return { field, ...Object.fromEntries(Object.keys(values).map((name) => [name, "***"])) };
+}

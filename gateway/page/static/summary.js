@@ -1,6 +1,6 @@
 // What an event did, in a line of text: pure functions.
 
-const LONGEST = 80;
+const LONGEST = 80, CONTEXT = 12;  // characters of a value, and before the first difference of two
 
 // {what: "spec.replicas 2 → 5", more: 2, who: "alice with kubectl"}; `more` changes are not in the text.
 export function sentence(event) {
@@ -25,7 +25,7 @@ function whatOf(event) {
     return { what: text ? `created, ${text}` : "created", more: 0 };
   }
   const changes = summary.changes ?? [];
-  const what = changes.map(changeText).join(", ") || (event.summary ? "no field changed" : event.verb);
+  const what = changes.map(changeText).join(", ") || summary.text || (event.summary ? "no field changed" : event.verb);
   return { what, more: summary.more ?? 0 };
 }
 
@@ -33,12 +33,28 @@ function whatOf(event) {
 export function changeText(change) {
   if (!("old" in change)) return `${change.field} added: ${valueText(change.new)}`;
   if (!("new" in change)) return `${change.field} removed, was ${valueText(change.old)}`;
-  return `${change.field} ${valueText(change.old)} → ${valueText(change.new)}`;
+  const [old, now] = differing(lineOf(change.old), lineOf(change.new));
+  return `${change.field} ${old} → ${now}`;
 }
 
 export function valueText(value) {
+  return cut(lineOf(value), 0);
+}
+
+function lineOf(value) {
   if (value === "") return '""';
-  const text = typeof value === "string" ? value : JSON.stringify(value) ?? "";
-  const line = text.replace(/\s+/g, " ");
-  return line.length > LONGEST ? `${line.slice(0, LONGEST - 1)}…` : line;
+  return (typeof value === "string" ? value : JSON.stringify(value) ?? "").replace(/\s+/g, " ");
+}
+
+function cut(line, start) {
+  const shown = line.slice(start, start + LONGEST - 1);
+  return `${start ? "…" : ""}${start + LONGEST >= line.length ? line.slice(start) : `${shown}…`}`;
+}
+
+// Long values are cut so that one sees where they differ.
+function differing(one, other) {
+  let same = 0;
+  if (Math.max(one.length, other.length) > LONGEST) while (same < one.length && one[same] === other[same]) same++;
+  const start = Math.max(0, same - CONTEXT);
+  return [cut(one, start), cut(other, start)];
 }
