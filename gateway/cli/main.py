@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[Run, str]] = {
         _in("envtest.command", "envtest"),
         "print a folder for KUBEBUILDER_ASSETS: controller-runtime's envtest starts Rewound",
     ),
+    "open": (_in("open.command", "run"), "show the journal in a browser, signed in"),
     "history": (_in("rewind.commands", "run", "history"), "the versions of an object, and what changed"),
     "blame": (_in("rewind.commands", "run", "blame"), "who set each field of an object"),
     "why": (_in("rewind.commands", "run", "why"), "which nodes do for a pod, and how they score"),

@@ -110,7 +110,7 @@ class Session:
                 self.target.server.rstrip("/") + path,
                 json=body,
                 params=query or None,
-                headers=self._headers(credential),
+                headers=self.headers(credential),
                 extensions={"sni_hostname": name} if name else None,
             )
         except httpx.TimeoutException as error:
@@ -121,7 +121,7 @@ class Session:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise self._connection_error(error) from error
 
-    def _headers(self, credential: Credential) -> list[tuple[bytes, bytes]]:
+    def headers(self, credential: Credential) -> list[tuple[bytes, bytes]]:
         headers = [(b"accept", b"application/json"), (b"user-agent", f"rewound/{RELEASE}".encode())]
         if credential.authorization:
             headers.append((b"authorization", credential.authorization.encode()))

@@ -118,7 +118,7 @@ class StreamingSession(Session):
     async def _open_response(
         self, path: str, query: dict[str, str], seconds: float
     ) -> AsyncIterator[httpx.Response]:
-        credential = await self._credential()
+        credential = await self.credential()
         client = self._client(credential)
         name = self.target.tls_server_name
         self.requests += 1
@@ -127,7 +127,7 @@ class StreamingSession(Session):
                 "GET",
                 self.target.server.rstrip("/") + path,
                 params=query or None,
-                headers=self._headers(credential),
+                headers=self.headers(credential),
                 timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS, pool=None),
                 extensions={"sni_hostname": name} if name else None,
             ) as response:
@@ -142,7 +142,7 @@ class StreamingSession(Session):
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise self._connection_error(error) from error
 
-    async def _credential(self) -> Credential:
+    async def credential(self) -> Credential:
         """Plugins and identity providers take long: they run in a thread."""
         source = self.target.credentials
         if isinstance(source, FixedCredential):
@@ -156,7 +156,7 @@ class StreamingSession(Session):
             target = self.target
             local = is_local(target.server)
             # Plain HTTP needs no context: reading the system's authorities takes long.
-            context = self._context(credential.pair) if target.server.startswith("https:") else False
+            context = self.context(credential.pair) if target.server.startswith("https:") else False
             try:
                 found = httpx.AsyncClient(
                     verify=context,
@@ -171,7 +171,7 @@ class StreamingSession(Session):
             self._clients[credential.pair] = found
         return found
 
-    def _context(self, pair: KeyPair | None) -> ssl.SSLContext:
+    def context(self, pair: KeyPair | None) -> ssl.SSLContext:
         found = self._contexts.get(pair)
         if found is None:
             target = self.target

@@ -35,11 +35,11 @@ class WebSocketSession(StreamingSession):
     async def read_lines(
         self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
     ) -> None:
-        credential = await self._credential()
+        credential = await self.credential()
         url = httpx.URL(self.target.server.rstrip("/") + path, params=query)
         # Servers in Go refuse a WebSocket without an origin.
         origin = (b"origin", f"{url.scheme}://{url.netloc.decode()}".encode())
-        headers = [*self._headers(credential), origin]
+        headers = [*self.headers(credential), origin]
         self.requests += 1
         socket = await self._connect(url, credential)
         stream = _WatchedStream(self, socket, seconds)
@@ -131,7 +131,7 @@ class WebSocketSession(StreamingSession):
                     stream = await trio.open_tcp_stream(url.raw_host.decode(), port)
                 if url.scheme == "https":
                     name = target.tls_server_name or url.raw_host.decode()
-                    stream = await _secured(stream, self._context(credential.pair), name)
+                    stream = await _secured(stream, self.context(credential.pair), name)
             return stream
         except BaseException as error:
             if stream is not None:

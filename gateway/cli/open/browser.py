@@ -1,0 +1,51 @@
+"""Starts a browser of the user, if there is one on this machine, and never waits for it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import trio
+
+# In a process of its own: a browser in the foreground would hold this one, and write to its terminal.
+_OPEN = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
+
+
+def missing_screen(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> str:
+    """Why a browser that starts here would not be seen; empty if it would be.
+
+    $BROWSER is what the user wants, wherever it runs: editors set it to what opens links on the machine in front of
+    which the user sits.
+    """
+    if environment.get("BROWSER"):
+        return ""
+    if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
+        return "this is a session over SSH"
+    if platform.startswith("linux") and not (
+        environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")
+    ):
+        return "there is no display"
+    return ""
+
+
+def tunnel(port: int) -> str:
+    """How a browser on another machine reaches the listener: the port stays the same, because the Host has it."""
+    return f"ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}"
+
+
+async def start_browser(url: str) -> bool:
+    """Whether one could be started. Returns when the browser does, if it runs in the foreground.
+
+    Not in the process group of the terminal: Ctrl-C ends this command, not the browser.
+    """
+    process = await trio.lowlevel.open_process(
+        [sys.executable, "-c", _OPEN, url],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    return await process.wait() == 0
