@@ -99,6 +99,8 @@ def _checked(options: Options) -> Options:
     """UsageError for flags that do not fit together."""
     if options.kind and not options.name:
         raise UsageError(f"{options.kind}: which one? Give its name too, as in: rewound open deployment web")
+    if options.port > 65535:
+        raise UsageError(f"--port: {options.port} is not a port; give a number up to 65535, or leave it out")
     given = [flag for flag in ("data_dir", "file") if getattr(options, flag) is not None]
     if len(given) > 1:
         raise UsageError("--data-dir and --file: give one of them")

@@ -79,17 +79,20 @@ class PageListener:
         config = ServerConfig()
         config.listen_on((), (f"127.0.0.1:{port}",))
         server = Server(self.handle, _refuse, _LIMITS)
-        async with trio.open_nursery() as nursery:
-            listeners: list[Listener] = await nursery.start(
-                lambda task_status: server.serve(
-                    config, tls=None, stop=self._stopping, task_status=task_status
+        try:
+            async with trio.open_nursery() as nursery:
+                listeners: list[Listener] = await nursery.start(
+                    lambda task_status: server.serve(
+                        config, tls=None, stop=self._stopping, task_status=task_status
+                    )
                 )
-            )
-            address = listeners[0].address
-            assert address is not None, "it is no Unix socket"
-            self.port = address[1]
-            self._gate = Gate(self.port, self._page, trio.current_time, self._report)
-            task_status.started()
+                address = listeners[0].address
+                assert address is not None, "it is no Unix socket"
+                self.port = address[1]
+                self._gate = Gate(self.port, self._page, trio.current_time, self._report)
+                task_status.started()
+        finally:
+            self._connections.close()
 
     async def handle(self, request: Request) -> Response:
         refusal = self.gate.refuse(request)
