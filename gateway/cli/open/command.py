@@ -121,19 +121,14 @@ def _open(options: Options) -> int:
     source: Path | None = options.data_dir or options.file
     if source is None:
         return _run(_Opening(options, _load_target(options)))
-    from rewound.gateway.cli.journal.printing import Progress
+    from rewound.gateway.cli.progress import Progress
     from rewound.gateway.replay.source import open_source
 
     with ExitStack() as stack:
         stack.enter_context(exit_on_sigterm())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rewound-open-")))
-        with Progress("import", 0) as progress:
-
-            def report(done: int, total: int) -> None:
-                progress.total = total
-                progress(done)
-
-            recording = stack.enter_context(open_source(source, folder, report))
+        with Progress("import") as progress:
+            recording = stack.enter_context(open_source(source, folder, progress))
         return _run(_Opening(options, None, recording, folder))
 
 
