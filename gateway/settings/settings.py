@@ -136,7 +136,7 @@ class ControllerSettings:
     The names of controllers are those of v1.25. Only names here, so that reading the flags loads no controller.
     """
 
-    controllers: tuple[str, ...] = (_DEFAULT,)
+    controllers: tuple[str, ...] = ()  # empty: --controllers was not given
     enable_bootstrap_token_auth: bool = False
     event_ttl: float = 3600.0  # 0: Events stay
     scheduler_config: Path | None = None  # a KubeSchedulerConfiguration
@@ -203,9 +203,9 @@ class ControllerSettings:
         return "*" in patterns or (_DEFAULT in patterns and name in CONTROLLERS)
 
     def _patterns(self) -> list[str]:
-        """The items of the list. A list of exceptions means all others; with nodes, so does none."""
-        if self.nodes is not None and self.controllers == (_DEFAULT,):
-            return ["*"]
+        """The items of the list. A list of exceptions means all others; no list means all if there are nodes."""
+        if not self.controllers:
+            return [_DEFAULT if self.nodes is None else "*"]
         patterns = [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]
         if patterns and all(one.startswith("-") for one in patterns):
             patterns.append("*")

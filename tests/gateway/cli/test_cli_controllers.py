@@ -104,7 +104,13 @@ def test_nodes_turn_all_controllers_on_unless_some_are_named() -> None:
     named = "--controllers=default,simulated-nodes"
     assert enabled("--nodes=3", named) == enabled(named) == enabled() | {"simulated-nodes"}
     assert parse_flags(["--nodes=3"])[0].controllers.nodes == 3
-    for flags in (["--nodes=-1"], ["--nodes=50001"], ["--nodes=1", "--controllers=*,-simulated-nodes"]):
+    assert enabled("--nodes=3", "--controllers=default", named) == enabled(named)
+    for flags in (
+        ["--nodes=-1"],
+        ["--nodes=50001"],
+        ["--nodes=1", "--controllers=*,-simulated-nodes"],
+        ["--nodes=1", "--controllers=default"],
+    ):
         with pytest.raises(SettingsError, match="--nodes"):
             parse_flags(flags)
 
