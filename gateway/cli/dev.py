@@ -45,7 +45,9 @@ def dev(arguments: Sequence[str]) -> int:
         )
         return 2
     if options.nodes is not None:
-        options.flags[:0] = [f"--nodes={options.nodes}", "--default-storage-class=standard"]
+        from rewound.gateway.cli.fixture.running import flags_of_nodes
+
+        options.flags[:0] = flags_of_nodes(options.nodes)
     try:
         faults = _faults(options.faults, options.seed)
     except ValueError as error:
