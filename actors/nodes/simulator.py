@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ from rewound.actors.nodes.node_status import (
     reported_status,
 )
 from rewound.actors.nodes.pod_status import Placement, next_step, seconds_to_deletion
-from rewound.actors.nodes.stages import Stage, StageFollower, StagePatch, changed_finalizers
+from rewound.actors.nodes.stages import Stage, StageError, StageFollower, StagePatch, changed_finalizers
 from rewound.actors.nodes.templates import TemplateError
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
@@ -99,6 +100,8 @@ class SimulatedNodes(WorkloadController):
         self._stages_started = False
         self._due: dict[Key, _Due] = {}
         self._writing: dict[Key, Object] = {}  # the status of pods that is being written
+        self._assigned: dict[str, str] = {}  # addresses by uid of pods, until these go
+        self._reported: dict[Key, Sequence[str]] = {}  # what is wrong with the annotations of pods
 
     async def catch_up(self) -> None:
         await self.cache.loaded()
@@ -121,6 +124,8 @@ class SimulatedNodes(WorkloadController):
         self._nodes.clear()
         self._groups.clear()
         self._due.clear()
+        self._assigned.clear()
+        self._reported.clear()
         self._pod_addresses = Addresses(*_POD_ADDRESSES)
         self._node_addresses = Addresses(*_NODE_ADDRESSES)
 
@@ -172,8 +177,10 @@ class SimulatedNodes(WorkloadController):
         made = new_node(name, address, self.names, self.now())
         try:
             await self._client_of(name).create(definition, "", definition.schema.decode_object(made).object)
-        except AlreadyExists:
+        except RequestError as refused:
             self._node_addresses.free(address)
+            if not isinstance(refused, AlreadyExists):
+                raise
         self._missing.discard(name)
 
     async def _take_over(self, node: Object) -> None:
@@ -237,7 +244,9 @@ class SimulatedNodes(WorkloadController):
         if new is None:
             assert old is not None
             self._pod_addresses.free((old.get("status") or {}).get("podIP"))
+            self._pod_addresses.free(self._assigned.pop(old["metadata"]["uid"], None))
             self._due.pop(key_of(old), None)
+            self._reported.pop(key_of(old), None)
         elif new["spec"].get("nodeName") in self._nodes:
             key = key_of(new)
             written = old is not None and old["status"] != new["status"] == self._writing.get(key)
@@ -260,25 +269,45 @@ class SimulatedNodes(WorkloadController):
 
     async def _move_on(self, pod: Object, known: SimulatedNode) -> None:
         behaviour = behaviour_of(pod, self.names)
-        placement = Placement(self._address_of(known), self._pod_addresses.take)
+        self._report_problems(pod, behaviour.problems)
+        placement = Placement(self._address_of(known), partial(self._pod_address, pod))
         step = next_step(pod, behaviour, placement, self.now())
         if step.wake is not None:
             self.queue.add_after(key_of(pod), step.wake)
         if step.status is None:
             return
-        for problem in behaviour.problems:
-            self.recorder.event(self._pods.definition, pod, "Warning", "InvalidAnnotation", problem)
         key = key_of(pod)
         self._writing[key] = step.status
         try:
             await known.client.replace(self._pods.definition, {**pod, "status": step.status}, "status")
-        except RequestError as refused:
-            if "podIP" not in pod["status"]:
-                self._pod_addresses.free(step.status.get("podIP"))
-            if not isinstance(refused, NotFound):
-                raise
+        except NotFound:
+            pass
         finally:
             del self._writing[key]
+
+    def _report_problems(self, pod: Object, problems: Sequence[str]) -> None:
+        """An Event for each, once: when a pod starts with it or gets it."""
+        key = key_of(pod)
+        before = self._reported.pop(key, ())
+        if problems:
+            self._reported[key] = problems
+        for problem in problems:
+            if problem not in before:
+                self.recorder.event(self._pods.definition, pod, "Warning", "InvalidAnnotation", problem)
+
+    def _pod_address(self, pod: Object) -> str:
+        """The address that a pod has, or the same one every time until it has that: a status may be refused."""
+        uid, current = pod["metadata"]["uid"], (pod.get("status") or {}).get("podIP")
+        if current:
+            return str(current)
+        if uid not in self._assigned:
+            stored = self._pods.get(*key_of(pod))
+            address = self._pod_addresses.take()
+            if stored is None or stored["metadata"]["uid"] != uid:
+                self._pod_addresses.free(address)  # it has gone meanwhile
+                return address
+            self._assigned[uid] = address
+        return self._assigned[uid]
 
     async def _end(self, pod: Object, known: SimulatedNode) -> None:
         seconds = seconds_to_deletion(pod, behaviour_of(pod, self.names), self.now())
@@ -370,12 +399,11 @@ class SimulatedNodes(WorkloadController):
     ) -> None:
         definition, (namespace, name) = collection.definition, key_of(stored)
         whole = {"apiVersion": definition.api_version, "kind": definition.kind, **stored}
-        rendered: Any = load_yaml(patch.template.render(whole, self._functions(stored, known)).encode())
-        if patch.root and patch.patch_format == "json":
-            rendered = [{**one, "path": f"/{patch.root}{one.get('path', '')}"} for one in rendered or ()]
-        elif patch.root:
-            rendered = {patch.root: rendered}
+        text = patch.template.render(whole, self._functions(stored, known))
         try:
+            rendered = patch.document(load_yaml(text.encode()))
+            if not rendered:
+                return
             await known.client.patch(
                 definition, namespace, name, rendered, patch.patch_format, patch.subresource
             )
@@ -383,7 +411,7 @@ class SimulatedNodes(WorkloadController):
             return
         except Conflict:
             raise
-        except RequestError as refused:
+        except (RequestError, StageError) as refused:
             raise TemplateError(f"the patch was refused: {refused}") from refused
 
     def _functions(self, stored: Object, known: SimulatedNode) -> dict[str, Any]:
@@ -392,8 +420,7 @@ class SimulatedNodes(WorkloadController):
         def pod_address(node: str = "", host_network: bool = False, *_: object) -> str:
             if host_network:
                 return self._address_of(known)
-            current: str = (stored.get("status") or {}).get("podIP", "")
-            return current or self._pod_addresses.take()
+            return self._pod_address(stored)
 
         def node_address(*_: object) -> str:
             if not known.address:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.values.times import duration_error, duration_seconds, parse_time
@@ -20,6 +22,8 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.nodes.jq import compile_query
 from rewound.actors.nodes.templates import Template
+from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
+from rewound.actors.patch.json_patch import parse_json_patch
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
@@ -44,6 +48,31 @@ class StagePatch(NamedTuple):
     root: str = "status"
     subresource: str = "status"
     patch_format: str = "strategic"
+
+    def document(self, rendered: Any) -> Object | list[Object]:
+        """The patch that a rendered template is; empty: nothing to do. StageError."""
+        if rendered is None:
+            return {}
+        try:
+            orjson.dumps(rendered)
+        except TypeError as error:  # YAML has keys and numbers that JSON has not
+            raise StageError(f"the template made something that JSON cannot say: {error}") from error
+        if self.patch_format == "json":
+            return self._operations(rendered)
+        if not isinstance(rendered, dict):
+            raise StageError(
+                f"a {self.patch_format} patch has to be an object; the template made something else"
+            )
+        return {self.root: rendered} if self.root else rendered
+
+    def _operations(self, rendered: Any) -> list[Object]:
+        try:
+            operations = parse_json_patch(rendered)
+        except (MalformedPatch, PatchTooLarge) as error:
+            raise StageError(str(error)) from error
+        if not self.root:
+            return operations
+        return [{**one, "path": f"/{self.root}{one.get('path') or ''}"} for one in operations]
 
 
 class StageStep(NamedTuple):

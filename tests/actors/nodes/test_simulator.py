@@ -147,6 +147,20 @@ async def test_wrong_annotation_becomes_an_event(tmp_path: Path, autojump_clock:
         assert event["message"] == "sim/run-for: 'soon' is no number of seconds, such as 2.5"
 
 
+async def test_annotation_that_becomes_wrong_later_is_an_event_once(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with simulated_cluster(tmp_path, nodes=1) as cluster:
+        await cluster.create("pods", "p", content=bound_to("node-0"))
+        await cluster.wait_until_idle()
+        await annotate(cluster, "pods", "p", terminate_after="soon")  # nothing about the status changes
+        await annotate(cluster, "pods", "p", log="more")
+        (name,) = cluster.names("events")
+        event = cluster.get("events", name)
+        assert event is not None and event["count"] == 1
+        assert event["message"] == "sim/terminate-after: 'soon' is no number of seconds, such as 2.5"
+
+
 async def test_only_annotated_nodes_are_simulated_without_a_count(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from rewound import Rewound
 from rewound.actors.messages import Object
-from rewound.actors.nodes.stages import Stage, StageError, StageSet, changed_finalizers
+from rewound.actors.nodes.stages import Stage, StageError, StagePatch, StageSet, changed_finalizers
+from rewound.actors.nodes.templates import Template
 from tests.cases import cases
 
 STAGES = "/apis/kwok.x-k8s.io/v1alpha1/stages"
@@ -118,6 +119,31 @@ def test_what_is_not_supported_is_named(spec: Object, named: str) -> None:
         Stage(stage(**spec))
 
 
+@cases(
+    "patch_format, rendered, wrong",
+    [
+        ("json", {"op": "add", "path": "/a"}, "a list of operations"),
+        ("json", ["add"], "a list of operations"),
+        ("json", [{"op": "add", "path": 7}], "path must be a string"),
+        ("merge", ["add"], "a merge patch has to be an object"),
+        ("strategic", "Running", "a strategic patch has to be an object"),
+        ("merge", {1: "a"}, "JSON cannot say"),
+    ],
+)
+def test_patch_that_a_template_cannot_mean_is_refused(patch_format: str, rendered: Any, wrong: str) -> None:
+    patch = StagePatch(Template(""), "status", "status", patch_format)
+    with pytest.raises(StageError, match=wrong):
+        patch.document(rendered)
+
+
+def test_patch_is_made_below_its_root() -> None:
+    operation = {"op": "add", "path": "/phase", "value": "Running"}
+    under = StagePatch(Template(""), "status", "status", "json")
+    assert under.document([operation]) == [{**operation, "path": "/status/phase"}]
+    assert under.document(None) == {}
+    assert StagePatch(Template("")).document({"phase": "Running"}) == {"status": {"phase": "Running"}}
+
+
 def test_finalizers_are_added_and_removed() -> None:
     added, removed = [{"value": "a"}, {"value": "b"}], [{"value": "x"}]
     assert changed_finalizers(["x", "a"], {"add": added, "remove": removed}) == ["a", "b"]
@@ -188,3 +214,30 @@ def test_stages_move_pods_on_instead_of_annotations(rewound: Rewound) -> None:
     said = {(event["reason"], event["message"]) for event in events}
     refused = "spec.resourceRef: v1 PersistentVolume is not played here; use v1 with Pod or Node"
     assert {("Started", "by a stage"), ("InvalidStage", refused)} <= said
+
+
+@pytest.mark.rewound(nodes=1, mode="in-process")
+def test_pod_has_one_address_however_often_a_stage_asks_for_it(rewound: Rewound) -> None:
+    refused = "podIP: {{ PodIP }}\nphase: 7"
+    taken = "podIP: {{ PodIPWith .spec.nodeName }}\npodIPs: [{ip: {{ PodIP }}}]\nphase: Running"
+    rewound.request("POST", STAGES, stage("go", next={"statusTemplate": refused}))
+    spec = {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]}
+    for number in range(3):  # each is a try
+        rewound.request("POST", PODS, {"metadata": {"name": f"p{number}"}, "spec": spec})
+        rewound.advance(1)
+    for number in range(3):
+        pod = rewound.request("GET", f"{PODS}/p{number}")
+        rewound.request(
+            "PUT", f"{PODS}/p{number}", {**pod, "metadata": {**pod["metadata"], "labels": {"a": "b"}}}
+        )
+        rewound.advance(1)
+    events = rewound.request("GET", "/api/v1/events")["items"]
+    assert any("the patch was refused" in event["message"] for event in events)
+    good = rewound.request("GET", f"{STAGES}/go")
+    good["spec"]["next"] = {"statusTemplate": taken}
+    good["spec"]["selector"] = expression(".status.phase", "In", "Pending")
+    rewound.request("PUT", f"{STAGES}/go", good)
+    rewound.advance(1)
+    statuses = [rewound.request("GET", f"{PODS}/p{number}")["status"] for number in range(3)]
+    assert [one["podIP"] for one in statuses] == ["10.244.0.1", "10.244.0.2", "10.244.0.3"]
+    assert all(one["podIPs"] == [{"ip": one["podIP"]}] for one in statuses)
