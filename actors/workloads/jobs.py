@@ -105,6 +105,9 @@ class Progress:
     succeeded_indexes: Indexes
     has_crashed: bool  # whether one of the pods that are not yet counted has failed
     events: list[tuple[str, str, str]] = field(default_factory=list)  # once the status is written
+    _actions: dict[tuple[str, str], tuple[str, str]] = field(
+        default_factory=dict
+    )  # by uid and version of pods
 
     @property
     def spec(self) -> Object:
@@ -118,6 +121,16 @@ class Progress:
     @property
     def is_suspended(self) -> bool:
         return bool(self.spec.get("suspend"))
+
+    def action_for(self, failed: Object) -> tuple[str, str]:
+        """What podFailurePolicy says about a failed pod, and the message of a job that fails by it."""
+        policy = self.spec.get("podFailurePolicy")
+        if policy is None:
+            return "Count", ""
+        key = failed["metadata"]["uid"], failed["metadata"]["resourceVersion"]
+        if key not in self._actions:
+            self._actions[key] = policy_action(policy, failed)
+        return self._actions[key]
 
     def uncounted(self, part: str) -> list[str]:
         uids: list[str] = (self.status.get("uncountedTerminatedPods") or {}).get(part) or []
@@ -309,12 +322,11 @@ class Jobs(WorkloadController):
         return None
 
     def _policy_failure(self, found: Progress) -> str:
-        policy = found.spec.get("podFailurePolicy")
-        if policy is None:
+        if found.spec.get("podFailurePolicy") is None:
             return ""
         for pod in found.pods:
             if self._has_failed(found, pod):
-                action, message = policy_action(policy, pod)
+                action, message = found.action_for(pod)
                 if action == "FailJob":
                     return message
         return ""
@@ -554,13 +566,11 @@ def _restarted_too_often(found: Progress, limit: int) -> bool:
 
 
 def _is_ignored(found: Progress, failed: Object) -> bool:
-    return policy_action(found.spec.get("podFailurePolicy"), failed)[0] == "Ignore"
+    return found.action_for(failed)[0] == "Ignore"
 
 
-def policy_action(policy: Object | None, pod: Object) -> tuple[str, str]:
+def policy_action(policy: Object, pod: Object) -> tuple[str, str]:
     """What the first rule that matches a failed pod says, Count without one; and the message of a job that fails."""
-    if policy is None:
-        return "Count", ""
     namespace, name = key_of(pod)
     for place, rule in enumerate(policy["rules"] or ()):
         matched = ""

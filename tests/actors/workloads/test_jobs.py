@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
+from rewound.actors.kinds.features import FAILURE_POLICY
 from rewound.actors.messages import Object
 from rewound.actors.workloads import jobs
 from rewound.actors.workloads.jobs import Backoff, policy_action
@@ -355,7 +356,29 @@ def exit_codes(action: str, operator: str, *values: int, container: str | None =
 def test_policies_for_failed_pods(rules: list[Object], pod: Object, action: str, message: str | None) -> None:
     found, text = policy_action({"rules": rules}, pod)
     assert found == action and (message is None or text == message)
-    assert policy_action(None, pod) == ("Count", "")
+
+
+async def test_policy_looks_at_a_failed_pod_once_in_a_pass(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def counted(policy: Object, pod: Object) -> tuple[str, str]:
+        seen.append(pod["metadata"]["name"])
+        return policy_action(policy, pod)
+
+    monkeypatch.setattr(jobs, "policy_action", counted)
+    policy = {"rules": [exit_codes("FailJob", "In", 7)]}
+    async with open_bench(tmp_path, "job", features=frozenset({FAILURE_POLICY})) as bench:
+        await bench.create(JOBS, job(backoffLimit=5, podFailurePolicy=policy))
+        await bench.rest(10)
+        (first,) = bench.names("pods")
+        await set_phase(bench, first, "Failed")
+        await bench.rest(60)
+        seen.clear()
+        await bench.patch(JOBS, "work", {"metadata": {"labels": {"look": "again"}}})
+        await bench.rest()
+        assert seen == [first]
 
 
 @pytest.mark.parametrize("stop", [2, 3, 4, 6, 9, 14])
