@@ -488,24 +488,22 @@ class StatefulSets(WorkloadController):
         """The revisions that the set is at."""
         collisions = set_["status"].get("collisionCount", 0)
         data = snapshot(set_)
-        equal = [one for one in revisions if holds(one, data)]
-        if equal and holds(revisions[-1], data):
-            update = revisions[-1]
-        elif equal:
-            update = {**equal[-1], "revision": revisions[-1]["revision"] + 1}
+        # The newest first: it nearly always is the one, and comparing takes the bytes of a revision.
+        equal = next((one for one in reversed(revisions) if holds(one, data)), None)
+        if equal is not None and equal is revisions[-1]:
+            update = equal
+        elif equal is not None:
+            update = {**equal, "revision": revisions[-1]["revision"] + 1}
             await self.client.replace(self._revisions.definition, update)
         else:
             number = revisions[-1]["revision"] + 1 if revisions else 1
             update, collisions = await self._create_revision(set_, data, number, collisions)
         wanted = set_["status"].get("currentRevision")
         current = next((one for one in revisions if one["metadata"]["name"] == wanted), update)
-        return Revisions(
-            current["metadata"]["name"],
-            update["metadata"]["name"],
-            restored(self._sets.definition, set_, current),
-            restored(self._sets.definition, set_, update),
-            collisions,
-        )
+        names = current["metadata"]["name"], update["metadata"]["name"]
+        updated = restored(self._sets.definition, set_, update)
+        before = updated if names[0] == names[1] else restored(self._sets.definition, set_, current)
+        return Revisions(*names, before, updated, collisions)
 
     async def _create_revision(
         self, set_: Object, data: bytes, number: int, collisions: int

@@ -9,7 +9,9 @@ from trio.testing import MockClock
 
 from rewound.actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
 from rewound.actors.messages import Object
+from rewound.actors.workloads import statefulsets
 from rewound.actors.workloads.pods import available_in
+from rewound.actors.workloads.revisions import holds
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 
 LABELS = {"app": "db"}
@@ -260,6 +262,28 @@ async def test_pod_is_available_after_min_ready_seconds(tmp_path: Path, autojump
         written = len(bench.directory.commands)
         await bench.rest(1800)
         assert len(bench.directory.commands) == written
+
+
+async def test_a_set_at_rest_compares_the_newest_of_its_revisions_only(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[int] = []
+
+    def counted(revision: Object, data: bytes) -> bool:
+        compared.append(revision["revision"])
+        return holds(revision, data)
+
+    monkeypatch.setattr(statefulsets, "holds", counted)
+    async with open_bench(tmp_path, "statefulset") as bench:
+        await bench.create("statefulsets.apps", stateful_set(1))
+        for image in ("two", "three"):
+            await bench.rest(60)
+            await bench.patch("statefulsets.apps", "db", {"spec": {"template": pod_template(LABELS, image)}})
+        await bench.rest(60)
+        compared.clear()
+        await bench.patch("statefulsets.apps", "db", {"metadata": {"labels": {"look": "again"}}})
+        await bench.rest()
+        assert compared == [3]
 
 
 def test_pod_becomes_available_right_after_its_min_ready_seconds() -> None:
