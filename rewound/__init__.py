@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rewound.gateway.cli.fixture.errors import NotStarted, RequestFailed, ServerEnded
+    from rewound.gateway.cli.fixture.errors import NoResponse, NotStarted, RequestFailed, ServerEnded
     from rewound.gateway.cli.fixture.pool import start
     from rewound.gateway.cli.fixture.rewound import Rewound
     from rewound.gateway.explore.explore import ExplorationFailed, explore
@@ -28,6 +28,7 @@ __all__ = [
     "AsyncApi",
     "ExplorationFailed",
     "Invariant",
+    "NoResponse",
     "NotStarted",
     "RequestFailed",
     "Rewound",
@@ -41,6 +42,7 @@ _MODULES = {
     "AsyncApi": "explore.parties",
     "ExplorationFailed": "explore.explore",
     "Invariant": "explore.invariants",
+    "NoResponse": "cli.fixture.errors",
     "NotStarted": "cli.fixture.errors",
     "RequestFailed": "cli.fixture.errors",
     "Rewound": "cli.fixture.rewound",

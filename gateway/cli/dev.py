@@ -145,6 +145,8 @@ def _run_with(server: Rewound, command: list[str], keep: str) -> int:
     keeps = keep == "always" or (keep == "failed" and code != 0)
     if keeps or code:
         _report(server, command, code, _file() if keeps else None)
+    elif (how := server.how_ended()) is not None:
+        print(f"rewound dev: the server has ended: {how}", file=sys.stderr)
     return code
 
 

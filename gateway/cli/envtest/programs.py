@@ -219,30 +219,42 @@ def _response(path: str, description: bytes) -> bytes:
 
 
 def run_api_server(assets: str, arguments: list[str]) -> int:
-    """Runs until the server has ended; its exit code."""
+    """Runs until the server has ended; its exit code, or as shells count, 128 and the signal that killed it."""
     ours, theirs = socket.socketpair()
     environment = [f"{name}={value}" for name, value in os.environ.items()]
     request = encoded([assets, os.getcwd()], arguments, environment)
     stops = (signal.SIGTERM, signal.SIGINT)
     for number in stops:
         signal.signal(number, lambda *_: _stop(ours))
+    own = 0  # a server that is our child, not the zygote's
     with theirs:
         if not _ask_zygote(request, theirs):
-            _start("server", [theirs.fileno()], attached=True)
+            own = _start("server", [theirs.fileno()], attached=True)
             ours.sendall(request)
     received = bytearray()
 
     def receive() -> None:
         more = ours.recv(1)
         received.extend(more)
-        if not more:
-            # The server has ended, or was killed.
-            sys.exit(received[-1] if received else 1)
+        if more:
+            return
+        # The server has ended and sent its exit code, or was killed.
+        code = received[-1] if received else end_code(os.waitpid(own, 0)[1]) if own else 1
+        if code > KILLED:
+            _say_killed(code - KILLED)
+        sys.exit(code)
 
     _until_ended(os.getppid(), {ours: receive})
     for folder in _named_folders(arguments):
         _remove_temporary(folder)
     return 1
+
+
+def _say_killed(number: int) -> None:
+    sys.path.append(_root())
+    from rewound.gateway.cli.killed import killed_by
+
+    _say("kube-apiserver", f"the server was {killed_by(number)}")
 
 
 def _stop(line: socket.socket) -> None:
@@ -322,19 +334,25 @@ def decoded(body: bytes) -> list[list[str]]:
     return [[os.fsdecode(one[1:]) for one in strings.split(b"\0") if one] for strings in body.split(b"\0\0")]
 
 
-def _start(module: str, inherited: list[int], *arguments: str, attached: bool = False) -> None:
+KILLED: Final = 128  # and the number of a signal: how shells write that a signal ended a process
+
+
+def end_code(status: int) -> int:
+    """The exit code that a shell would give for what `waitpid` returned."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else KILLED - code
+
+
+def _start(module: str, inherited: list[int], *arguments: str, attached: bool = False) -> int:
     """Start one of the other modules of this folder. The numbers of what it inherits are its first arguments.
 
     Only one that is `attached` keeps our standard input, output and error.
     """
-    root = os.path.abspath(__file__)
-    for _ in range(5):
-        root = os.path.dirname(root)
     name = f"rewound.gateway.cli.envtest.{module}"
-    code = f"import sys; sys.path.append({root!r}); from {name} import main; sys.exit(main(sys.argv[1:]))"
+    code = f"import sys; sys.path.append({_root()!r}); from {name} import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-P", "-c", code, *map(str, inherited), *arguments]
-    if os.fork():
-        return
+    if child := os.fork():
+        return child
     try:
         for descriptor in inherited:
             os.set_inheritable(descriptor, True)
@@ -346,6 +364,14 @@ def _start(module: str, inherited: list[int], *arguments: str, attached: bool = 
         os.execv(sys.executable, command)
     finally:
         os._exit(127)
+
+
+def _root() -> str:
+    """The folder of our packages."""
+    root = os.path.abspath(__file__)
+    for _ in range(5):
+        root = os.path.dirname(root)
+    return root
 
 
 def _until_ended(process: int, handlers: dict[socket.socket, Callable[[], None]]) -> None:

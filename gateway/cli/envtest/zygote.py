@@ -2,6 +2,8 @@
 
 The first `etcd` of the process that runs the tests starts it (`programs`), with a listening socket, and with a lock
 that says that it is there. It ends with that process. It runs no event loop and no thread, so that forking is safe.
+
+A server that a signal kills cannot send its exit code: this process does it, over the same line.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from rewound.gateway.cli.envtest.programs import DESCRIPTORS, LENGTH, decoded, end_of
+from rewound.gateway.cli.envtest.programs import DESCRIPTORS, LENGTH, decoded, end_code, end_of
 
 _AT_START: Final = ("rewound.actors.access.authorization.chain", "rewound.gateway.cli.envtest.server")
 _SECOND: Final = 1.0
@@ -24,7 +26,6 @@ _SECOND: Final = 1.0
 
 def main(arguments: list[str]) -> int:
     listener, lock, path, parent = arguments
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
     with socket.socket(fileno=int(listener)) as control:
@@ -40,7 +41,13 @@ def main(arguments: list[str]) -> int:
 def _serve(listener: socket.socket, lock: int, parent: int) -> None:
     """Until the tests have ended. What first requests need is imported while nobody waits for a server."""
     ended = end_of(parent)
-    watched: list[Any] = [listener] if ended is None else [listener, ended]
+    woken, wake = socket.socketpair()  # readable after the end of a child
+    for one in (woken, wake):
+        one.setblocking(False)
+    signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    lines: dict[int, int] = {}  # of the children that run, by pid
+    watched: list[Any] = [listener, woken] if ended is None else [listener, woken, ended]
     for name in _AT_START:
         import_module(name)
     _prepare()
@@ -51,10 +58,25 @@ def _serve(listener: socket.socket, lock: int, parent: int) -> None:
         ready, _, _ = select.select(watched, [], [], 0 if later else _SECOND)
         if ended is not None and ended in ready:
             return
-        if ready:
-            _accept(listener, lock)
-        elif later:
+        if woken in ready:
+            woken.recv(4096)
+            _reap(lines)
+        if listener in ready:
+            _accept(listener, lock, lines)
+        elif later and not ready:
             import_module(later.pop(0))
+
+
+def _reap(lines: dict[int, int]) -> None:
+    """Send over the lines of killed children what killed them, and close them all."""
+    for pid in list(lines):
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found == 0:
+            continue
+        with socket.socket(fileno=lines.pop(pid)) as line:
+            if os.WIFSIGNALED(status):
+                with suppress(OSError):
+                    line.send(bytes([end_code(status)]))
 
 
 def _prepare() -> None:
@@ -78,7 +100,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _accept(listener: socket.socket, lock: int) -> None:
+def _accept(listener: socket.socket, lock: int, lines: dict[int, int]) -> None:
     connection, _ = listener.accept()
     with connection:
         connection.settimeout(_SECOND)
@@ -87,11 +109,12 @@ def _accept(listener: socket.socket, lock: int) -> None:
         except (OSError, ValueError):
             return  # its sender has ended
         try:
-            if os.fork() == 0:
-                listener.close()
-                connection.close()
-                os.close(lock)
+            child = os.fork()
+            if child == 0:
+                for descriptor in (listener.detach(), connection.detach(), lock, *lines.values()):
+                    os.close(descriptor)
                 _run_child(request, descriptors)
+            lines[child] = descriptors.pop(0)
             connection.sendall(b"f")
         except OSError:
             pass  # no further process is allowed; the caller starts one by itself, or reports that
@@ -122,6 +145,7 @@ def _run_child(request: list[list[str]], descriptors: list[int]) -> NoReturn:
     """With the standard input, output and error, the folder and the environment of the program that asked."""
     status = 1
     try:
+        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         line, *standard = descriptors
         for number, descriptor in enumerate(standard):

@@ -192,6 +192,29 @@ def test_nothing_survives_a_killed_test(assets: Path) -> None:
     assert not os.path.lexists(programs.zygote_socket(process.pid))
 
 
+@pytest.mark.parametrize("forked", [True, pytest.param(False, marks=pytest.mark.slow)])
+async def test_killed_server_says_by_which_signal(
+    assets: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    forked: bool,
+) -> None:
+    if not forked:  # a folder that others may read is no place for the zygote's socket
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        (tmp_path / f"rewound-envtest-{os.getuid()}").mkdir(mode=0o755)
+    async with started(assets) as environment:
+        etcd, deputy = environment.etcd, environment.api_server
+        assert etcd is not None and deputy is not None
+        (server,) = children(children(etcd.pid)[0] if forked else deputy.pid)
+        os.kill(server, signal.SIGKILL)
+        with trio.fail_after(SECONDS):
+            assert await deputy.wait() == 128 + signal.SIGKILL
+        environment.api_server = None
+    said = capfd.readouterr().err
+    assert "rewound envtest: kube-apiserver: the server was killed by SIGKILL: out of memory?" in said
+
+
 def zygote_of(parent: int) -> int:
     """The process that holds the lock beside the socket."""
     lock = os.stat(f"{programs.zygote_socket(parent)}.lock")
