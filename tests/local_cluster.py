@@ -232,6 +232,7 @@ def _next_steps(cluster: LocalCluster) -> str:
     lines += [f"  {curl} https://127.0.0.1:{one.secure_port}{config_maps}/hello" for one in cluster.nodes]
     lines += [
         f"  kubectl --kubeconfig {shlex.quote(str(first.data / 'admin.kubeconfig'))} get namespaces",
+        f"  rewound open --kubeconfig {shlex.quote(str(first.data / 'admin.kubeconfig'))}",
         "",
         "Kill a process of etcd or of a node, and write through another. docs/cluster.md says what holds.",
         "Stop all with Ctrl-C.",

@@ -13,6 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rewound.gateway.pipeline.route import PAGE_PATH
+
 if TYPE_CHECKING:
     from rewound.gateway.cli.fixture.rewound import Rewound
 
@@ -25,7 +27,7 @@ examples:
   rewound dev --seed 7 --faults faults.yaml -- go test ./controllers/...
   rewound dev --dialect cluster --keep always -- npm test
   rewound dev --nodes 3 -- sh              a shell with a cluster: pods run on simulated nodes
-  rewound dev -- sh                        a shell with a server
+  rewound dev -- sh                        a shell with a server; `rewound open` in it shows the page
 """
 
 
@@ -137,6 +139,12 @@ def _run(options: argparse.Namespace, command: list[str], faults: dict[str, Any]
 
 
 def _run_with(server: Rewound, command: list[str], keep: str) -> int:
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        page = f"{server.url}{PAGE_PATH}"
+        print(
+            f"rewound dev: {page} shows what happens; `rewound open` in {command[0]} signs you in",
+            file=sys.stderr,
+        )
     try:
         code = run_command(command, {**os.environ, **server.environment})
     except OSError as error:
@@ -213,4 +221,6 @@ def _report(server: Rewound, command: list[str], code: int, file: Path | None) -
         if found["log"].strip():
             print(f"\nthe server's log:\n{found['log']}", file=sys.stderr)
     if found["file"]:
-        print(f"\nthe journal is saved: rewound replay {found['file']}", file=sys.stderr)
+        from rewound.gateway.cli.fixture.reporting import saved_lines
+
+        print("\n".join(["", *saved_lines(found["file"])]), file=sys.stderr)

@@ -13,6 +13,7 @@ rewound journal log --data-dir incident                        what happened
 from __future__ import annotations
 
 import logging
+import shlex
 import shutil
 import signal
 import sys
@@ -108,6 +109,8 @@ def _record(options: Options) -> int:
     _print_summary(writer, out)
     if as_file:
         _export(folder, out)
+    flag = "--file" if as_file else "--data-dir"
+    print(f"to look at it: rewound open {flag} {shlex.quote(str(out))}", file=sys.stderr)
     return 0
 
 

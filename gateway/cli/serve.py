@@ -13,6 +13,7 @@ from typing import Final
 from rewound.actors.certificates.issuing_process import begin_early
 from rewound.actors.profile import parse_assignments, profile_of
 from rewound.gateway.cli.flags.parser import parse_flags
+from rewound.gateway.pipeline.route import PAGE_PATH
 from rewound.gateway.release import RELEASE
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server import Address, host_and_port
@@ -158,6 +159,8 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
             "workers",
             f"{settings.workers} processes, the first of which writes the journal; SIGHUP replaces them in turn",
         )
+    if settings.serves_page and (url := _url(addresses)):
+        yield "page", f"{url}{PAGE_PATH} (what happened; `rewound open` signs you in)"
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
@@ -209,9 +212,19 @@ def _with_certificates(settings: Settings, url: str) -> list[str]:
         f"{url}/api/v1/namespaces",
     ]
     steps = [" ".join(curl)]
-    if settings.dialect == "kubernetes" and not url.startswith("--unix-socket"):
-        steps.append(f"kubectl --kubeconfig {_quoted(settings.kubeconfig)} get namespaces")
+    if not url.startswith("--unix-socket"):
+        if settings.dialect == "kubernetes":
+            steps.append(f"kubectl --kubeconfig {_quoted(settings.kubeconfig)} get namespaces")
+        if settings.serves_page:
+            steps.append(f"rewound open --kubeconfig {_quoted(settings.kubeconfig)}")
     return steps
+
+
+def _url(addresses: Addresses) -> str:
+    """Of a server that listens on a port; empty of one with Unix sockets only."""
+    if addresses.secure is not None:
+        return f"https://{_local(addresses.secure)}"
+    return f"http://{_local(addresses.insecure)}" if addresses.insecure is not None else ""
 
 
 def _local(address: Address) -> str:

@@ -279,7 +279,7 @@ class ApiServer:
 
     def _journal_page(self, extensions: Extensions) -> Serve | None:
         """None if it is off, or if the timeline is, of which the page is made."""
-        if not self._settings.enable_journal_page or not self._settings.serves_past:
+        if not self._settings.serves_page:
             return None
 
         async def make() -> JournalPage:

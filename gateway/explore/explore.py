@@ -19,7 +19,7 @@ from typing import Any, Final
 import httpx
 import trio
 
-from rewound.gateway.cli.fixture.reporting import report
+from rewound.gateway.cli.fixture.reporting import report, saved_lines
 from rewound.gateway.cli.fixture.running import Report
 from rewound.gateway.cli.fixture.templates import scratch_folder
 from rewound.gateway.explore.end_state import differences, end_state
@@ -252,7 +252,7 @@ class Explorer:
             *(f"step {number}: {step}" for number, step in enumerate(outcome.steps, 1)),
             str(outcome.failure),
             "",
-            f"the journal is saved: rewound replay {journal}",
+            *saved_lines(journal),
             f"repeat it with seed={self._seed}, or alone with repeat={faults!r}",
         ]
         return ExplorationFailed("\n".join(lines), outcome, journal)

@@ -841,6 +841,11 @@ class Settings:
         return parse_enablement(self.runtime_config)
 
     @property
+    def serves_page(self) -> bool:
+        """Whether there is the page about the journal, which is made of the timeline."""
+        return self.enable_journal_page and self.serves_past
+
+    @property
     def serves_past(self) -> bool:
         """Whether the group with history, blame, rollback, undelete and the timeline is served."""
         return self.enablement.serves_version(REWIND_GROUP, "v1", on_by_default=True)

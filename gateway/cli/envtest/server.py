@@ -14,6 +14,7 @@ import gc
 import http.client
 import logging
 import os
+import shlex
 import shutil
 import socket
 import sys
@@ -138,6 +139,10 @@ def _ready(settings: Settings, given: Given, addresses: Addresses) -> None:
         _publish_certificate(settings.pki, Path(given.certificates))
     assert addresses.secure is not None
     logger.info("ready on %s:%d", *addresses.secure)
+    if settings.serves_page:
+        logger.info(
+            "to look at it while it runs: rewound open --kubeconfig %s", shlex.quote(str(settings.kubeconfig))
+        )
 
 
 def _publish_certificate(pki: Path, folder: Path) -> None:

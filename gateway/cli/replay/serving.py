@@ -32,6 +32,7 @@ from rewound.gateway.cli.progress import INTERVAL, Progress
 from rewound.gateway.cli.replay.flags import DIFFERENT, plays
 from rewound.gateway.cli.rewind.printing import masked_object
 from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.pipeline.route import PAGE_PATH
 from rewound.gateway.replay.comparison import Comparison, report
 from rewound.gateway.replay.control import ReplayControl, extent_of, moment_at, parse_speed, written_moment
 from rewound.gateway.replay.player import FULL_SPEED, Moment, Player
@@ -116,11 +117,21 @@ def banner(options: Options, settings: Settings, addresses: Addresses, control: 
         lines.append(f"  kubeconfig  {kubeconfig}")
     if addresses.insecure is not None:
         lines.append(f"  plain       http://{host_and_port(*addresses.insecure)}")
+    lines.append(f"  page        {page_url(addresses)}")
     lines.append(f"  shows       {shown(state)}")
     if addresses.secure is not None:
-        lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}"]
+        lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}", f"  {_OPEN}"]
     commands = "play, pause, step, back, goto, status or quit" if sys.stdin.isatty() else "Ctrl-C ends it"
     return "\n".join([*lines, "", f"Read-only. {commands}.", ""])
+
+
+_OPEN = "rewound open        # the page, in a browser, signed in"
+
+
+def page_url(addresses: Addresses) -> str:
+    scheme, listening = ("https", addresses.secure) if addresses.secure else ("http", addresses.insecure)
+    assert listening is not None, "a replay listens on a port"
+    return f"{scheme}://{host_and_port(*listening)}{PAGE_PATH}"
 
 
 def shown(state: dict[str, Any]) -> str:
@@ -235,8 +246,9 @@ def _banner(options: Options, settings: Settings, addresses: Addresses, plan: Wr
     if plan.play:
         without = f", without {', '.join(plan.without)}" if plan.without else ""
         lines.append(f"  applies     what others wrote up to version {plan.to}{without}")
+    lines.append(f"  page        {page_url(addresses)}")
     if addresses.secure is not None:
-        lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}"]
+        lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}", f"  {_OPEN}"]
     if plan.paused:
         begin = 'kubectl create --raw /debug/rewound/replay -f - <<< \'{"action": "play"}\''
         lines += ["", f"Paused. To begin: {begin}"]

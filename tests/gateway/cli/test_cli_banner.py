@@ -21,6 +21,17 @@ def test_banner_shows_addresses_and_next_commands() -> None:
     assert "http://" not in text
 
 
+def test_banner_leads_to_the_page() -> None:
+    text = banner(Settings(data_dir=Path("my data")), SECURE)
+    assert "  page     https://127.0.0.1:6443/debug/journal/ (" in text
+    assert "  rewound open --kubeconfig 'my data/admin.kubeconfig'\n" in text
+    assert "  page     http://127.0.0.1:8080/debug/journal/ (" in banner(
+        Settings(secure_port=0, insecure_port=8080), PLAIN
+    )
+    without = banner(Settings(enable_journal_page=False), SECURE)
+    assert "/debug/journal/" not in without and "rewound open" not in without
+
+
 def test_banner_says_how_to_sign_in_over_http3() -> None:
     text = banner(Settings(), Addresses(("127.0.0.1", 6443), None, quic=("0.0.0.0", 6443)))
     assert "http3    https://127.0.0.1:6443 (over QUIC; callers sign in with tokens only)\n" in text

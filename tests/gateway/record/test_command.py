@@ -38,6 +38,7 @@ def test_file_and_folder(rewound: Rewound, tmp_path: Path, capsys: pytest.Captur
     assert main(["record", *flags, str(folder)]) == 0
     said = capsys.readouterr().err
     assert f"recorded 1 events up to version {rewound.version} into {folder}" in said
+    assert f"to look at it: rewound open --data-dir {folder}\n" in said
     assert main(["record", *flags, str(file)]) == 0
     assert sorted(one.name for one in tmp_path.iterdir()) == ["out", "out.journal.gz"]
     assert main(["journal", "import", "--data-dir", str(tmp_path / "again"), str(file)]) == 0
