@@ -84,6 +84,11 @@ def object_number(key: bytes) -> int:
     return number
 
 
+def object_at(track: Track, change: int, offset: int) -> int:
+    """The number of the object that an event of a track is about."""
+    return track.objects[change][bisect_left(track.offsets[change], offset)]
+
+
 class TimelineIndex:
     """Which events the journal has, by type, namespace and change. `update` before reading it; one caller at a
     time.

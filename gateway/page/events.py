@@ -21,13 +21,13 @@ from rewound.actors.rewind.documents import event_document
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.moments import Moment
 from rewound.actors.rewind.summary import compacted, summarize
-from rewound.actors.rewind.timeline import CHANGES, Filter, Hit, Range, TimelineIndex, Track, scan
+from rewound.actors.rewind.timeline import CHANGES, Filter, Hit, Range, TimelineIndex, scan
 from rewound.actors.rewind.versions import uid_of
 from rewound.actors.store.feed import Feed
 from rewound.gateway.memory.budget import TooManyRequests
 from rewound.gateway.message import Response
 from rewound.gateway.page import parameters
-from rewound.gateway.page.visibility import VisibleTypes
+from rewound.gateway.page.visibility import VisibleTypes, seen_tracks
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.rewind.parameters import offset_in, token_of
 from rewound.gateway.rewind.turns import run_in_turns
@@ -42,7 +42,6 @@ MAX_WAITING_OF_USER: Final = 20  # a tab of a browser has one
 # Seconds between two looks of a request that has found nothing; each time twice as long.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 _TOGETHER: Final = 50  # documents made in one step
-_TRACKS: Final = 1000  # looked at in one step
 _WRITER = ("user", "fieldManager", "reason", "guessed")  # shown to those who may read the history
 
 Document = dict[str, Any]
@@ -120,7 +119,7 @@ class EventReader:
         found_at = await run_in_turns(index.times.offsets_before(times, index.start, upto))
         after = found_at[0] if isinstance(wanted.after, Moment) else wanted.after
         last = found_at[1] if isinstance(wanted.upto, Moment) else min(wanted.upto, upto)
-        tracks = await run_in_turns(_seen(index.tracks(), wanted.visible))
+        tracks = await run_in_turns(seen_tracks(index.tracks(), wanted.visible))
         found = await run_in_turns(
             scan(
                 self._journal,
@@ -230,17 +229,6 @@ def _after(first: Moment | None) -> Moment | int:
     if first is None:
         return 0
     return first if first.version is None else max(0, first.version - 1)
-
-
-def _seen(tracks: list[Track], visible: VisibleTypes) -> LongWork[list[Track]]:
-    seen: list[Track] = []
-    for at in range(0, len(tracks), _TRACKS):
-        seen += yield Piece(partial(_seen_of, tracks[at : at + _TRACKS], visible))
-    return seen
-
-
-def _seen_of(tracks: list[Track], visible: VisibleTypes) -> list[Track]:
-    return [track for track in tracks if visible.sees(track)]
 
 
 def _documents(hits: list[Hit], visible: VisibleTypes, *, contents: bool) -> LongWork[list[Document]]:

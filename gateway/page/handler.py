@@ -3,9 +3,10 @@
     GET /debug/journal/                                  the page: files without data, without authentication
     GET /apis/rewound.cluster.io/v1/timeline             counts of events per bucket of time
     GET /apis/rewound.cluster.io/v1/timeline/events      the events, with `wait` as soon as there are new ones
+    GET /apis/rewound.cluster.io/v1/timeline/objects     lifelines: objects from create to delete, with their phases
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
 
-The last three respond to every user who may read discovery, with what that user may list (`visibility.py`). All else
+All but the first respond to every user who may read discovery, with what that user may list (`visibility.py`). All else
 that the page shows are ordinary requests: lists and objects with `?at=`, history and blame.
 """
 
@@ -38,6 +39,7 @@ from rewound.gateway.message import Response
 from rewound.gateway.page import parameters
 from rewound.gateway.page.about import About
 from rewound.gateway.page.events import EventReader, Page
+from rewound.gateway.page.objects import ObjectReader
 from rewound.gateway.page.visibility import Visibility, VisibleTypes
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
@@ -73,10 +75,12 @@ class JournalPage:
         self._memory = store.memory
         self._index = TimelineIndex(journal)
         self._updating = trio.Lock()
+        self._objects = ObjectReader(journal, self._index, self._update, self._updating)
         self._events = EventReader(journal, self._index, self._update, store.feed, stop)
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
             TIMELINE_PATH: self._timeline,
             f"{TIMELINE_PATH}/events": self._list_events,
+            f"{TIMELINE_PATH}/objects": self._list_objects,
             f"{TIMELINE_PATH}/types": self._list_types,
         }
 
@@ -171,6 +175,23 @@ class JournalPage:
         for hit in found.hits:
             cells_of[id(hit.track)].add(bucket_of(edges, hit.offset), hit.change)
         return found.following
+
+    async def _list_objects(self, context: RequestContext) -> Response:
+        span = parameters.span_of(context, self._now())
+        visible = await self._sight(context)
+        found = await self._objects.read(context, visible, span)
+        document: Document = {
+            "kind": "TimelineObjects",
+            **self._ends(visible),
+            "metadata": {"continue": found.token} if found.token else {},
+            "total": found.total,
+            "items": found.items,
+        }
+        if found.left_out:
+            document["leftOut"] = found.left_out
+        if found.searched_from:
+            document["searchedFrom"] = str(found.searched_from)
+        return await self._respond(context, document, 200 * len(found.items))
 
     async def _list_events(self, context: RequestContext) -> Response:
         visible = await self._sight(context)

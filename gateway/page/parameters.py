@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 from dataclasses import dataclass
 from typing import Final
+
+import orjson
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.golang.quoting import quoted
@@ -66,12 +70,12 @@ def buckets_of(context: RequestContext) -> int:
     return _number(context, "buckets", DEFAULT_BUCKETS, 1, MAX_BUCKETS)
 
 
-def limit_of(context: RequestContext) -> int:
+def limit_of(context: RequestContext, default: int = DEFAULT_LIMIT) -> int:
     """A limit above the largest one means that."""
     value = context.parameters.integer("limit")
     if value is not None and value < 1:
         raise BadRequest(f"limit: Invalid value: {value}: must be at least 1")
-    return MAX_LIMIT if value is not None and value > MAX_LIMIT else value or DEFAULT_LIMIT
+    return MAX_LIMIT if value is not None and value > MAX_LIMIT else value or default
 
 
 def wait_of(context: RequestContext) -> int:
@@ -100,6 +104,30 @@ def _choice(context: RequestContext, name: str, choices: tuple[str, ...]) -> str
     if value not in choices:
         raise BadRequest(f"{name}: must be one of {', '.join(choices)}")
     return value
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a page of rows begins, in the order that the events after `first` and up to `last` give."""
+
+    at: int
+    first: int
+    last: int
+
+
+def position_token(at: int, first: int, last: int) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps([at, first, last])).rstrip(b"=").decode()
+
+
+def position_in(token: str) -> Position:
+    try:
+        value = orjson.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        value = None
+    numbers = value if isinstance(value, list) else []
+    if len(numbers) != 3 or any(type(one) is not int or not 0 <= one < 1 << 63 for one in numbers):
+        raise BadRequest("continue key is not valid: it is not a token that this server made")
+    return Position(*numbers)
 
 
 def types_of(context: RequestContext) -> Patterns:

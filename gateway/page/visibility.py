@@ -13,6 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
@@ -21,6 +22,7 @@ from rewound.actors.golang.quoting import quoted
 from rewound.actors.identity import User
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.rights import REWIND, SECRETS
 from rewound.actors.rewind.timeline import Patterns, Track
 from rewound.actors.runtime.turns import Turn, next_turn
@@ -79,6 +81,11 @@ class VisibleTypes:
         self.types[type_id] = seen
         self._scopes[type_id, namespace] = users
 
+    @property
+    def key(self) -> object:
+        """Equal for callers and filters that see the same tracks, and of the same of them the users."""
+        return self._excluded, frozenset(self._scopes.items())
+
     def sees(self, track: Track) -> bool:
         scopes = self._scopes
         if (track.type_id, ALL) not in scopes and (track.type_id, track.namespace) not in scopes:
@@ -88,6 +95,17 @@ class VisibleTypes:
     def shows_user(self, track: Track) -> bool:
         scopes = self._scopes
         return scopes.get((track.type_id, ALL)) or scopes.get((track.type_id, track.namespace), False)
+
+
+_TRACKS: Final = 1000  # looked at in one step
+
+
+def seen_tracks(tracks: list[Track], visible: VisibleTypes) -> LongWork[list[Track]]:
+    seen: list[Track] = []
+    for at in range(0, len(tracks), _TRACKS):
+        some = tracks[at : at + _TRACKS]
+        seen += yield Piece(partial(list, filter(visible.sees, some)))
+    return seen
 
 
 def _names(found: dict[str, list[SeenType]]) -> set[str]:

@@ -201,6 +201,30 @@ TIMELINE_EVENTS = Struct(
     Field("upto", STRING, 0),
     Field("items", ListOf(_JOURNAL_EVENT), 0),
 )
+_LIFELINE = Struct(
+    "rewound.v1.TimelineObject",
+    Field("type", STRING, 0),
+    Field("kind", STRING, 0),
+    Field("namespace", STRING, 0),
+    Field("name", STRING, 0),
+    Field("uid", STRING, 0),
+    Field("created", INT64, 0),
+    Field("deleted", INT64, 0),
+    Field("owner", STRING, 0),
+    Field("depth", INT64, 0),
+    Field("changes", INT64, 0),
+    Field("phases", ListOf(ANY_JSON), 0),
+    Field("marks", ListOf(INT64), 0),
+)
+TIMELINE_OBJECTS = Struct(
+    "rewound.v1.TimelineObjects",
+    Field("metadata", LIST_META, 0),
+    *_ENDS,
+    Field("total", INT64, 0),
+    Field("leftOut", INT64, 0),
+    Field("searchedFrom", STRING, 0),
+    Field("items", ListOf(_LIFELINE), 0),
+)
 _TYPE = Struct(
     "rewound.v1.TimelineType",
     Field("type", STRING, 0),
@@ -411,6 +435,20 @@ _OF_THE_TIMELINE: Final = {
         Parameter("wait", "With order=ascending, wait for events for up to so many seconds.", "integer"),
         sends=None,
         returns=TIMELINE_EVENTS,
+    ),
+    "/objects": _past(
+        "get",
+        "listRewoundV1TimelineObjects",
+        "Read the lives of objects in a range of time, with their phases, of what the caller may list.",
+        *_SCOPE,
+        _FROM,
+        _TO,
+        *_FILTERS,
+        Parameter("roots", "false: busiest first, without an order by owners.", "boolean"),
+        Parameter("limit", "Maximum number of objects of a page: 200 by default, at most 1000.", "integer"),
+        Parameter("continue", "The continue token of the previous page, to get the next one."),
+        sends=None,
+        returns=TIMELINE_OBJECTS,
     ),
     "/types": _past(
         "get",

@@ -379,6 +379,7 @@ async def test_openapi_describes_it() -> None:
         for path, name in (
             (TIMELINE, "Timeline"),
             (EVENTS, "TimelineEvents"),
+            (f"{TIMELINE}/objects", "TimelineObjects"),
             (f"{TIMELINE}/types", "TimelineTypes"),
         ):
             assert f"rewound.v1.{name}" in str(document["paths"][path]["get"]["responses"]["200"])
@@ -386,3 +387,5 @@ async def test_openapi_describes_it() -> None:
             assert (await ask(api, path)).keys() - {"kind", "apiVersion"} <= described
         (event, *_) = (await ask(api, EVENTS, contents="true"))["items"]
         assert event.keys() <= schemas["TimelineEvent"]["properties"].keys()
+        (life, *_) = (await ask(api, f"{TIMELINE}/objects"))["items"]
+        assert life.keys() == schemas["TimelineObject"]["properties"].keys()

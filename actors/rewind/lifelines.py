@@ -1,0 +1,609 @@
+"""The lives of objects in a range of the log: from when to when each existed, its phases, and who owns whom.
+
+`_TrackLives` finds them in the timeline's index without reading the journal. `Lifelines` reads the rest: names, uids
+and owners of at most `MAX_LIVES`, the busiest ones, to put dependents below their owners; and phases and
+times of those that are shown. What it reads of an event never changes, and is remembered by its offset: the second look
+costs little.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, compress, islice, pairwise, repeat
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import orjson
+
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.phases import Phase, phase_of
+from rewound.actors.rewind.timeline import CREATED, DELETED, UPDATED, Patterns, Track, object_number
+from rewound.actors.selectors.facts import unpack_uids
+from rewound.journal import history, keys
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+
+MAX_LIVES: Final = 20_000  # whose names and owners are read for one request: some 200 ms
+MAX_MARKS: Final = 200  # of one life
+_FOLDED: Final = 2000  # events of each change, in one step
+_COPIED: Final = 10_000  # entries of an index, in one step
+_READ_TOGETHER: Final = 100  # events per transaction
+_REMEMBERED_LIVES, _REMEMBERED_EVENTS = 50_000, 100_000
+_BYTES_OF_LIFE: Final = 64  # as `Piece.size` counts: more than 1,000 lives are sorted in a thread
+MAX_READS, MAX_BYTES = 4000, 16 << 20  # events and their contents, read for the phases and marks of one page
+_SAMPLES: Final = 64  # events of a long life whose phases are read; then those between two that differ
+
+
+class Life(NamedTuple):
+    """One object from its creation to its deletion, as far as the range knows it."""
+
+    changes: int  # events in the range
+    known: int  # the offset of an event of this life, up to the end of the range
+    track: Track
+    number: int
+    created: int  # the offset of its first event; 0 if that is before the index
+    deleted: int  # that of its last; 0 if it exists at the end of the range
+
+
+class _TrackLives:
+    """The lives of all objects of a track, and to which of them each of its events belongs.
+
+    It is made from the arrays of a track once, and continued when these have grown: then the lives in any range
+    are slices of arrays. Four bytes an event, 32 a life.
+    """
+
+    def __init__(self, track: Track) -> None:
+        self.created, self.deleted = array("Q"), array("Q")
+        self.known, self.numbers = array("Q"), array("Q")
+        self.of_events = (array("I"), array("I"), array("I"))  # in the order of the track's offsets
+        self._current: dict[int, int] = {}  # the life that each existing object is in
+        self._existed = len(track.existing)
+        self._seen = [(0, 0)] * 3  # of each change: the first and the last offset that it was made from
+
+    def continues(self, track: Track) -> bool:
+        """Whether the track has only grown at its end since."""
+        return self._existed == len(track.existing) and all(
+            not lives or (len(lives) <= len(offsets) and (offsets[0], offsets[len(lives) - 1]) == seen)
+            for lives, offsets, seen in zip(self.of_events, track.offsets, self._seen, strict=True)
+        )
+
+    def extend(self, track: Track) -> LongWork[None]:
+        if not self.created:
+            for some in _in_slices(list(track.existing.items()), _COPIED):
+                yield Piece(partial(self._begin, some))
+        for window in _windows(track, [len(lives) for lives in self.of_events]):
+            yield Piece(partial(self._fold, track, window))
+
+    def _begin(self, existing: list[tuple[int, int]]) -> None:
+        for number, known in existing:
+            self._add(number, 0, known)
+
+    def _add(self, number: int, created: int, known: int) -> int:
+        life = self._current[number] = len(self.created)
+        self.created.append(created)
+        self.deleted.append(0)
+        self.known.append(known)
+        self.numbers.append(number)
+        return life
+
+    def _fold(self, track: Track, window: _Window) -> None:
+        events = sorted(
+            chain.from_iterable(
+                zip(
+                    track.offsets[change][start:end],
+                    repeat(change),
+                    track.objects[change][start:end],
+                    strict=False,
+                )
+                for change, (start, end) in enumerate(window)
+            )
+        )
+        current = self._current
+        added = [lives.append for lives in self.of_events]
+        for offset, change, number in events:
+            life = current.get(number, -1)
+            if change == CREATED or life < 0:
+                life = self._add(number, offset if change == CREATED else 0, offset)
+            if change == DELETED:
+                self.deleted[life] = offset
+                del current[number]
+            added[change](life)
+        self._seen = [
+            (offsets[0], offsets[end - 1]) if end else (0, 0)
+            for offsets, (_, end) in zip(track.offsets, window, strict=True)
+        ]
+
+    def between(self, track: Track, first: int, last: int, only: frozenset[int] | None) -> LongWork[_Between]:
+        """Those that exist or change after the offset `first` and up to `last`."""
+        changes: Counter[int] = Counter()
+        for lives, offsets in zip(self.of_events, track.offsets, strict=True):
+            start, end = bisect_right(offsets, first), bisect_right(offsets, last)
+            for at in range(start, end, _COPIED):
+                yield Piece(partial(changes.update, lives[at : min(at + _COPIED, end)]))
+        found: list[int] = []
+        for at in range(0, len(self.created), _COPIED):
+            found += yield Piece(partial(self._between, at, first, last, only))
+        return _Between(track, self, found, [changes.get(life, 0) for life in found])
+
+    def _between(self, at: int, first: int, last: int, only: frozenset[int] | None) -> list[int]:
+        part = slice(at, at + _COPIED)
+        lives = enumerate(zip(self.created[part], self.deleted[part], self.numbers[part], strict=True), at)
+        return [
+            life
+            for life, (created, deleted, number) in lives
+            if created <= last and (not deleted or deleted > first) and (only is None or number in only)
+        ]
+
+
+class _Between(NamedTuple):
+    """The lives of a track in a range, and how often each changed there."""
+
+    track: Track
+    of: _TrackLives
+    lives: list[int]
+    changes: list[int]
+
+    def busy(self, least: int, last: int) -> list[Life]:
+        """Those with at least so many changes."""
+        of, found = self.of, list[Life]()
+        for life, changes in zip(self.lives, self.changes, strict=True):
+            if changes >= least:
+                deleted = of.deleted[life] if of.deleted[life] <= last else 0
+                known, number, created = of.known[life], of.numbers[life], of.created[life]
+                found.append(Life(changes, known, self.track, number, created, deleted))
+        return found
+
+
+def _in_slices(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    left = iter(items)
+    while some := list(islice(left, size)):
+        yield some
+
+
+_Window = list[tuple[int, int]]  # of each change, from where to where in its arrays
+
+
+def _windows(track: Track, starts: list[int]) -> Iterator[_Window]:
+    """The events of a track from these positions on, in order, some thousand at a time."""
+    ends = [len(offsets) for offsets in track.offsets]
+    while starts != ends:
+        edge = min(
+            offsets[min(start + _FOLDED, end) - 1]
+            for offsets, start, end in zip(track.offsets, starts, ends, strict=True)
+            if start < end
+        )
+        stops = [
+            bisect_right(offsets, edge, start, end)
+            for offsets, start, end in zip(track.offsets, starts, ends, strict=True)
+        ]
+        yield list(zip(starts, stops, strict=True))
+        starts = stops
+
+
+def numbers_of(track: Track, names: Sequence[str]) -> frozenset[int]:
+    """Objects with these names, which need no reading."""
+    found = (keys.find_object(track.type_id, track.namespace, name) for name in names)
+    return frozenset(object_number(key) for key in found if key is not None)
+
+
+class Identity(NamedTuple):
+    name: str
+    uid: str
+    owner: str  # the uid of its controller, or of its first owner
+
+
+class Moment(NamedTuple):
+    """What an event says about the life of its object."""
+
+    time: int
+    phase: Phase | None
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Memory(Generic[K, V]):
+    """The newest entries; the older half goes when there are too many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._new: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        found = self._new.get(key)
+        if found is None and (found := self._old.get(key)) is not None:
+            self.put(key, found)
+        return found
+
+    def put(self, key: K, value: V) -> None:
+        if len(self._new) >= self._most // 2:
+            self._old, self._new = self._new, {}
+        self._new[key] = value
+
+    def __len__(self) -> int:
+        return len(self._new.keys() | self._old.keys())
+
+
+class Lives(NamedTuple):
+    busiest: list[Life]  # at most MAX_LIVES
+    total: int
+
+
+@dataclass(slots=True)
+class Placed:
+    """A life in the order in which it is shown."""
+
+    life: Life
+    identity: Identity
+    depth: int = 0
+
+
+@dataclass(slots=True)
+class Forest:
+    placed: list[Placed]
+    left_out: int = 0  # lives with fewer changes that were not looked at
+
+
+@dataclass(slots=True)
+class Details:
+    created: int = 0  # times
+    deleted: int = 0
+    phases: list[tuple[int, Phase]] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+
+
+class Lifelines:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._tracks: dict[tuple[int, str], _TrackLives] = {}
+        self._identities: _Memory[int, Identity] = _Memory(_REMEMBERED_LIVES)  # by offset, as the moments
+        self._moments: _Memory[int, Moment] = _Memory(_REMEMBERED_EVENTS)
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "lives": sum(len(lives.created) for lives in self._tracks.values()),
+            "identities": len(self._identities),
+            "events": len(self._moments),
+        }
+
+    # Which lives, in which order.
+
+    def lives(
+        self, tracks: Sequence[Track], first: int, last: int, chosen: Callable[[Track], frozenset[int] | None]
+    ) -> LongWork[Lives]:
+        """The objects that exist or change after an offset and up to another one. `chosen`: which; None for all."""
+        found: list[_Between] = []
+        for track in tracks:
+            only = chosen(track)
+            if only is None or only:
+                lives = yield from self._lives_of(track)
+                found.append((yield from lives.between(track, first, last, only)))
+        total = sum(len(one.lives) for one in found)
+        least = 0
+        if total > MAX_LIVES:
+            changes = list(chain.from_iterable(one.changes for one in found))
+            least = (yield Piece(partial(sorted, changes), total))[-MAX_LIVES]
+        busy: list[Life] = []
+        for one in found:
+            busy += yield Piece(partial(one.busy, least, last))
+        if len(busy) > MAX_LIVES:  # several have the least number of changes
+            busy = yield Piece(partial(_without_some, busy, least))
+        return Lives(busy, total)
+
+    def _lives_of(self, track: Track) -> LongWork[_TrackLives]:
+        key = track.type_id, track.namespace
+        lives = self._tracks.get(key)
+        if lives is None or not lives.continues(track):
+            lives = self._tracks[key] = _TrackLives(track)
+        try:
+            yield from lives.extend(track)
+        except BaseException:
+            del self._tracks[key]  # a part of it may be missing
+            raise
+        return lives
+
+    def forest(self, found: Lives, names: Patterns, *, roots: bool) -> LongWork[Forest]:
+        """The lives with these names, busiest first; with `roots`, dependents come below their owners."""
+        lives = found.busiest
+        placed: list[Placed] = []
+        for at in range(0, len(lives), _READ_TOGETHER):
+            placed += yield Piece(partial(self._place, lives[at : at + _READ_TOGETHER], names))
+        order = _trees if roots else _flat
+        placed = yield Piece(partial(order, placed), len(placed) * _BYTES_OF_LIFE)
+        return Forest(placed, found.total - len(lives))
+
+    def _place(self, lives: list[Life], names: Patterns) -> list[Placed]:
+        known = {life.known: self._identities.get(life.known) for life in lives}
+        missing = sorted(offset for offset, identity in known.items() if identity is None)
+        with self._journal.read() as view:
+            for event in view.events_at(missing, keys.MAX_OFFSET):
+                read = known[event.offset] = _identity(event)
+                self._identities.put(event.offset, read)
+        return [
+            Placed(life, identity)
+            for life in lives
+            # None: retention has removed it meanwhile.
+            if (identity := known[life.known]) is not None and names.matches(identity.name)
+        ]
+
+    # What is shown of them.
+
+    def details(
+        self, placed: Sequence[Placed], span: TimedRange, type_name: Callable[[Track], str]
+    ) -> LongWork[list[Details]]:
+        """Of the lives of one page. `type_name` is empty for a type without phases."""
+        offsets = yield from _events_of(placed, span)
+        budget = _Budget()
+        found: list[Details] = []
+        for one, own in zip(placed, offsets, strict=True):
+            found.append((yield from self._details(one, own, span, type_name(one.life.track), budget)))
+        return found
+
+    def _details(
+        self, placed: Placed, offsets: list[int], span: TimedRange, type_name: str, budget: _Budget
+    ) -> LongWork[Details]:
+        life, details = placed.life, Details()
+        needed = [offset for offset in (life.created, life.deleted) if offset]
+        ends = yield from self._read(needed, "", None)
+        details.created = ends[life.created].time if life.created in ends else 0
+        details.deleted = ends[life.deleted].time if life.deleted in ends else 0
+        if type_name:
+            details.phases = yield from self._phases(placed, offsets, span, type_name, budget)
+        if len(offsets) <= MAX_MARKS and budget.allows(len(offsets)):
+            read = yield from self._read(offsets, "", budget)
+            details.marks = sorted({read[offset].time for offset in offsets if offset in read})
+        else:
+            details.marks = span.merged_marks(offsets)
+        return details
+
+    def _phases(
+        self, placed: Placed, offsets: list[int], span: TimedRange, type_name: str, budget: _Budget
+    ) -> LongWork[list[tuple[int, Phase]]]:
+        life = placed.life
+        if offsets and offsets[-1] == life.deleted:
+            offsets = offsets[:-1]  # it has the last content again
+        before = 0
+        if not life.created or life.created <= span.first:
+            before = yield Piece(partial(self._newest_before, placed, span.first))
+        if before:
+            offsets = [before, *offsets]
+        chosen = offsets
+        if len(offsets) > _SAMPLES:
+            step = (len(offsets) - 1) / (_SAMPLES - 1)
+            chosen = [offsets[round(step * at)] for at in range(_SAMPLES)]
+        read = yield from self._read(chosen, type_name, budget)
+        if len(offsets) > _SAMPLES:
+            yield from self._refine(offsets, chosen, read, type_name, budget)
+        return _transitions(read, before, span.start)
+
+    def _refine(
+        self,
+        offsets: list[int],
+        chosen: list[int],
+        read: dict[int, Moment],
+        type_name: str,
+        budget: _Budget,
+    ) -> LongWork[None]:
+        """Find where the phase changed between two samples: a binary search for each change."""
+        for one, other in pairwise(chosen):
+            low, high = bisect_left(offsets, one), bisect_left(offsets, other)
+            while high - low > 1 and offsets[low] in read and offsets[high] in read and budget.allows(1):
+                if read[offsets[low]].phase == read[offsets[high]].phase:
+                    break
+                middle = (low + high) // 2
+                read |= yield from self._read([offsets[middle]], type_name, budget)
+                if offsets[middle] not in read:
+                    break
+                if read[offsets[middle]].phase == read[offsets[low]].phase:
+                    low = middle
+                else:
+                    high = middle
+
+    def _newest_before(self, placed: Placed, first: int) -> int:
+        """The event of an object that was its newest one at an offset; 0 if the journal does not have it."""
+        track = placed.life.track
+        key = keys.find_object(track.type_id, track.namespace, placed.identity.name)
+        if key is None:
+            return 0
+        with self._journal.read() as view:
+            return next(history.descending(view, history.of_object(view, key), first), 0)
+
+    def _read(
+        self, offsets: Sequence[int], type_name: str, budget: _Budget | None
+    ) -> LongWork[dict[int, Moment]]:
+        """Times, and phases if there is a type; without those that are gone, or more than the budget allows."""
+        found: dict[int, Moment] = {}
+        missing: list[int] = []
+        for offset in offsets:
+            known = self._moments.get(offset)
+            if known is None or (type_name and known.phase == _UNREAD):
+                missing.append(offset)
+            else:
+                found[offset] = known
+        while missing and (budget is None or budget.allows(1)):
+            events = yield Piece(partial(self._events, missing[:_READ_TOGETHER]))
+            size = sum(len(event.body) for event in events) if type_name else 0
+            if budget is not None:
+                budget.spend(len(events), size)
+            found |= yield Piece(partial(self._remember, events, type_name), size)
+            # The others of these are gone, unless the last one was large.
+            read = events[-1].offset if events else missing[:_READ_TOGETHER][-1]
+            missing = missing[bisect_right(missing, read) :]
+        return found
+
+    def _events(self, offsets: list[int]) -> list[Event]:
+        """Some of these events, from the first one on, until they are large."""
+        with self._journal.read() as view:
+            return view.events_at(offsets, _BYTES_TOGETHER)
+
+    def _remember(self, events: list[Event], type_name: str) -> dict[int, Moment]:
+        found: dict[int, Moment] = {}
+        for event in events:
+            phase = phase_of(type_name, orjson.loads(event.body)) if type_name else _UNREAD
+            found[event.offset] = Moment(event.time, phase)
+            self._moments.put(event.offset, found[event.offset])
+        return found
+
+
+_UNREAD: Final = Phase("", "")  # of an event of which only the time was read
+_BYTES_TOGETHER: Final = 256 << 10
+
+
+@dataclass(slots=True)
+class _Budget:
+    reads: int = 0
+    size: int = 0
+
+    def allows(self, more: int) -> bool:
+        return self.reads + more <= MAX_READS and self.size < MAX_BYTES
+
+    def spend(self, reads: int, size: int) -> None:
+        self.reads += reads
+        self.size += size
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRange:
+    """A range of the log, and buckets of its time: `edges[n]` is the newest offset before `times[n]`."""
+
+    start: int  # a time
+    first: int  # events after this offset
+    last: int
+    times: Sequence[int]
+    edges: Sequence[int]
+
+    def merged_marks(self, offsets: list[int]) -> list[int]:
+        """The buckets in which there are events, so wide that there are few: where each begins."""
+        buckets = sorted({max(0, bisect_left(self.edges, offset) - 1) for offset in offsets})
+        width = 1
+        while len(buckets) > MAX_MARKS:
+            width *= 2
+            buckets = list(dict.fromkeys(bucket // width * width for bucket in buckets))
+        return [max(self.times[bucket], self.start) for bucket in buckets]
+
+
+def _without_some(lives: list[Life], least: int) -> list[Life]:
+    above = [life for life in lives if life.changes > least]
+    return above + list(islice((life for life in lives if life.changes == least), MAX_LIVES - len(above)))
+
+
+def _identity(event: Event) -> Identity:
+    uid, owners = unpack_uids(event.facts)
+    return Identity(event.name, uid, _controller(event.body, owners) if len(owners) > 1 else (*owners, "")[0])
+
+
+def _controller(body: bytes, owners: Sequence[str]) -> str:
+    content = orjson.loads(body)
+    references = content.get("metadata", {}).get("ownerReferences") if isinstance(content, dict) else None
+    for one in references if isinstance(references, list) else ():
+        if isinstance(one, dict) and one.get("controller") is True and isinstance(one.get("uid"), str):
+            return str(one["uid"])
+    return owners[0]
+
+
+def _flat(placed: list[Placed]) -> list[Placed]:
+    return sorted(placed, key=lambda one: (-one.life.changes, one.life.created, one.identity.name))
+
+
+def _trees(placed: list[Placed]) -> list[Placed]:
+    """Dependents after their owners, by creation; trees by how much changed in them. Without recursion, and whatever
+    owners objects claim to have: in circles, or none that exists."""
+    by_uid: dict[str, int] = {}
+    for number, one in enumerate(placed):
+        if one.identity.uid:
+            by_uid.setdefault(one.identity.uid, number)
+    owner_of = [by_uid.get(one.identity.owner, -1) for one in placed]
+    dependents: dict[int, list[int]] = {}
+    for number, owner in enumerate(owner_of):
+        if owner >= 0 and owner != number:
+            dependents.setdefault(owner, []).append(number)
+    roots = [number for number, owner in enumerate(owner_of) if owner < 0 or owner == number]
+    reached: set[int] = set()
+    trees: list[list[Placed]] = []
+    # Those in circles are reached from none of the roots: the first of each circle becomes one.
+    for root in chain(roots, range(len(placed))):
+        if root not in reached:
+            trees.append(list(_tree(root, placed, dependents, reached)))
+    trees.sort(
+        key=lambda tree: (-sum(one.life.changes for one in tree), tree[0].life.created, tree[0].identity.name)
+    )
+    return list(chain.from_iterable(trees))
+
+
+def _tree(
+    root: int, placed: list[Placed], dependents: dict[int, list[int]], reached: set[int]
+) -> Iterator[Placed]:
+    left = [(root, 0)]
+    while left:
+        number, depth = left.pop()
+        if number in reached:
+            continue
+        reached.add(number)
+        placed[number].depth = depth
+        yield placed[number]
+        below = sorted(
+            dependents.get(number, ()),
+            key=lambda other: (placed[other].life.created, placed[other].identity.name),
+            reverse=True,
+        )
+        left.extend((other, depth + 1) for other in below)
+
+
+def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[list[int]]]:
+    """The offsets of each life in the range, ascending."""
+    by_track: dict[tuple[int, str], list[int]] = {}
+    for at, one in enumerate(placed):
+        by_track.setdefault((one.life.track.type_id, one.life.track.namespace), []).append(at)
+    found: list[list[int]] = [[] for _ in placed]
+    for some in by_track.values():
+        track = placed[some[0]].life.track
+        of_number: dict[int, list[tuple[int, int]]] = {}
+        for change in (CREATED, UPDATED, DELETED):
+            numbers = frozenset(placed[at].life.number for at in some)
+            for start in _starts(track, change, span):
+                yield Piece(partial(_collect, track, change, start, span.last, numbers, of_number))
+        for at in some:
+            life = placed[at].life
+            events = sorted(of_number.get(life.number, ()))
+            lowest, highest = life.created or 0, life.deleted or keys.MAX_OFFSET
+            found[at] = [offset for offset, _ in events if lowest <= offset <= highest]
+    return found
+
+
+def _starts(track: Track, change: int, span: TimedRange) -> range:
+    offsets = track.offsets[change]
+    return range(bisect_right(offsets, span.first), bisect_right(offsets, span.last), _COPIED)
+
+
+def _collect(
+    track: Track,
+    change: int,
+    start: int,
+    last: int,
+    numbers: frozenset[int],
+    found: dict[int, list[tuple[int, int]]],
+) -> None:
+    offsets, objects = (
+        track.offsets[change][start : start + _COPIED],
+        track.objects[change][start : start + _COPIED],
+    )
+    chosen = compress(zip(offsets, objects, strict=True), map(numbers.__contains__, objects))
+    for offset, number in chosen:
+        if offset <= last:
+            found.setdefault(number, []).append((offset, change))
+
+
+def _transitions(read: dict[int, Moment], before: int, start: int) -> list[tuple[int, Phase]]:
+    """Where the phase changes; the first one at the start of the life or of the range."""
+    found: list[tuple[int, Phase]] = []
+    for offset in sorted(read):
+        time, phase = read[offset]
+        if phase is not None and phase != _UNREAD and (not found or found[-1][1] != phase):
+            found.append((start if offset == before else time, phase))
+    return found

@@ -1,0 +1,234 @@
+"""Lifelines for the page: objects as bars from create to delete, with their phases, dependents below their owners.
+
+The order of all lives of a range is remembered for the few ranges that were asked for last: the pages of one answer,
+and a look back, cost what their rows cost.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import trio
+
+from rewound.actors.rewind.lifelines import (
+    MAX_MARKS,
+    MAX_READS,
+    Details,
+    Forest,
+    Lifelines,
+    Placed,
+    TimedRange,
+    numbers_of,
+)
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.timeline import (
+    Filter,
+    Patterns,
+    Range,
+    TimelineIndex,
+    Track,
+    bucket_width,
+    object_at,
+    scan,
+)
+from rewound.gateway.page import parameters
+from rewound.gateway.page.visibility import VisibleTypes, seen_tracks
+from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.rewind.turns import run_in_turns
+from rewound.journal.log import Journal
+
+DEFAULT_ROWS: Final = 200
+_MAX_HITS: Final = 20_000
+_BUCKETS: Final = 1000  # of marks that stand for several changes
+_REMEMBERED: Final = 4  # forests, of 20,000 lives at most
+_TOGETHER: Final = 100  # rows made in one step
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    items: list[Document]
+    total: int
+    left_out: int
+    searched_from: int  # 0: the filter has looked at all events
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Ordered:
+    forest: Forest
+    searched_from: int
+
+
+class ObjectReader:
+    def __init__(
+        self,
+        journal: Journal,
+        index: TimelineIndex,
+        update: Callable[[], Awaitable[None]],
+        updating: trio.Lock,
+    ) -> None:
+        self._journal = journal
+        self._index = index
+        self._update = update
+        self._updating = updating  # held by whoever changes the index
+        self._lifelines = Lifelines(journal)
+        self._forests: OrderedDict[object, _Ordered] = OrderedDict()
+        self._ordering = (
+            trio.Lock()
+        )  # the same forest is made once, and two at a time would need twice the memory
+
+    async def read(self, context: RequestContext, visible: VisibleTypes, times: parameters.Span) -> Rows:
+        """BadRequest."""
+        sought = parameters.filter_of(context)
+        roots = context.parameters.optional_boolean("roots") is not False
+        limit = parameters.limit_of(context, DEFAULT_ROWS)
+        token = context.parameters.first("continue")
+        position = parameters.position_in(token) if token else None
+        if not visible.types:
+            return Rows([], 0, 0, 0, "")
+        await self._update()
+        index = self._index
+        first, last = await run_in_turns(
+            index.times.offsets_before([times.start, times.end], index.start, index.upto)
+        )
+        at = 0
+        if position is not None:
+            at, first, last = position.at, max(position.first, index.start), min(position.last, index.upto)
+        ordered = await self._ordered(visible, sought, first, last, roots=roots)
+        placed = ordered.forest.placed
+        shown = placed[at : at + limit]
+        items = await self._items(shown, visible, times, first, last)
+        following = at + limit
+        return Rows(
+            items,
+            len(placed) + ordered.forest.left_out,
+            ordered.forest.left_out,
+            ordered.searched_from,
+            parameters.position_token(following, first, last) if following < len(placed) else "",
+        )
+
+    async def _ordered(
+        self, visible: VisibleTypes, sought: Filter, first: int, last: int, *, roots: bool
+    ) -> _Ordered:
+        # What existed at the beginning changes when retention moves the start of the index.
+        key = visible.key, sought, first, last, roots, self._index.start
+        async with self._ordering:
+            known = self._forests.get(key)
+            if known is None:
+                known = self._forests[key] = await self._order(visible, sought, first, last, roots=roots)
+                while len(self._forests) > _REMEMBERED:
+                    self._forests.popitem(last=False)
+            self._forests.move_to_end(key)
+            return known
+
+    async def _order(
+        self, visible: VisibleTypes, sought: Filter, first: int, last: int, *, roots: bool
+    ) -> _Ordered:
+        tracks = await run_in_turns(seen_tracks(self._index.tracks(), visible))
+        matching: dict[tuple[int, str], set[int]] | None = None
+        searched_from = 0
+        if sought.needs_event:
+            matching, searched_from = await self._matching(tracks, visible, sought, first, last)
+        chosen = partial(_chosen, names=sought.name, matching=matching)
+        async with self._updating:  # the arrays of the index must not change meanwhile
+            lives = await run_in_turns(self._lifelines.lives(tracks, first, last, chosen))
+        forest = await run_in_turns(self._lifelines.forest(lives, sought.name, roots=roots))
+        return _Ordered(forest, searched_from)
+
+    async def _matching(
+        self, tracks: list[Track], visible: VisibleTypes, sought: Filter, first: int, last: int
+    ) -> tuple[dict[tuple[int, str], set[int]], int]:
+        """The objects of the newest events that match, and the version down to which it searched, 0 for all."""
+        found = await run_in_turns(
+            scan(
+                self._journal,
+                tracks,
+                Range(first, last),
+                sought,
+                visible.shows_user,
+                limit=_MAX_HITS,
+                max_bytes=1 << 62,
+                events=False,
+            )
+        )
+        objects: dict[tuple[int, str], set[int]] = {}
+        for hit in found.hits:
+            objects.setdefault(_key(hit.track), set()).add(object_at(hit.track, hit.change, hit.offset))
+        return objects, found.following
+
+    async def _items(
+        self, shown: list[Placed], visible: VisibleTypes, times: parameters.Span, first: int, last: int
+    ) -> list[Document]:
+        buckets: list[int] = []
+        edges: list[int] = []
+        changes = [one.life.changes for one in shown]
+        if max(changes, default=0) > MAX_MARKS or sum(changes) > MAX_READS // 2:
+            width = bucket_width(times.end - times.start, _BUCKETS)
+            buckets = list(range(times.start - times.start % width, times.end + width, width))
+            edges = await run_in_turns(self._index.times.offsets_before(buckets, first, last))
+        span = TimedRange(times.start, first, last, buckets, edges)
+        names = partial(_type_name, visible)
+        details = await run_in_turns(self._lifelines.details(shown, span, names))
+        return await run_in_turns(_documents(shown, details, visible))
+
+
+def _type_name(visible: VisibleTypes, track: Track) -> str:
+    """Empty for a type whose objects have no phases: nothing of them need be parsed."""
+    definition = visible.types[track.type_id].definition
+    return definition.type_name if definition.is_custom or definition.has_status else ""
+
+
+def _key(track: Track) -> tuple[int, str]:
+    return track.type_id, track.namespace
+
+
+def _chosen(
+    track: Track, names: Patterns, matching: dict[tuple[int, str], set[int]] | None
+) -> frozenset[int] | None:
+    """The numbers of the objects that a filter allows, as far as these are known without reading names; None: all."""
+    exact: frozenset[int] | None = None
+    if names.wanted and not any(name.endswith("*") for name in names.wanted):
+        exact = numbers_of(track, names.wanted)
+    if matching is None:
+        return exact
+    of_events = frozenset(matching.get(_key(track), ()))
+    return of_events if exact is None else of_events & exact
+
+
+def _documents(
+    shown: list[Placed], details: list[Details], visible: VisibleTypes
+) -> LongWork[list[Document]]:
+    items: list[Document] = []
+    for at in range(0, len(shown), _TOGETHER):
+        some = slice(at, at + _TOGETHER)
+        items += yield Piece(partial(_some_documents, shown[some], details[some], visible))
+    return items
+
+
+def _some_documents(shown: list[Placed], details: list[Details], visible: VisibleTypes) -> list[Document]:
+    return [_document(*pair, visible) for pair in zip(shown, details, strict=True)]
+
+
+def _document(placed: Placed, details: Details, visible: VisibleTypes) -> Document:
+    life, identity = placed.life, placed.identity
+    seen = visible.types[life.track.type_id]
+    return {
+        "type": seen.name,
+        "kind": seen.definition.kind,
+        "namespace": life.track.namespace,
+        "name": identity.name,
+        "uid": identity.uid,
+        "created": details.created,
+        "deleted": details.deleted,
+        "owner": identity.owner,
+        "depth": placed.depth,
+        "changes": life.changes,
+        "phases": [[time, *phase] for time, phase in details.phases],
+        "marks": details.marks,
+    }
