@@ -79,3 +79,33 @@ async def test_the_list_loads_the_events_around_the_cursor(chromium: str) -> Non
             )
             await page.wait("document.getElementById('events').getAttribute('aria-busy') === 'false'")
         assert "one-249" in await page.text("#events li")
+
+
+@pytest.mark.slow
+async def test_the_state_has_tables_as_they_were(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await open_signed_in(api, page, **minutes(api, 15, 1))
+        await page.wait("document.querySelectorAll('[data-type=configmaps] tbody tr').length === 20")
+        # Only kinds of the timeline were asked for.
+        assert not any("/serviceaccounts" in one["url"] for one in page.requests)
+        await page.click("[data-type=configmaps] .more")
+        await page.wait("document.querySelectorAll('[data-type=configmaps] tbody tr').length === 30")
+        assert "Last Seen" in await page.text("[data-type=events] thead")
+        assert "web.1" in await page.text("[data-type=events] tbody")
+        await page.type("#state-search", "WEB-1")
+        await page.wait("document.querySelector('[data-type=configmaps]').hidden")
+        assert "web-1" in await page.text("[data-type='replicasets.apps'] tbody")
+        await page.run("document.getElementById('state-search').value = ''")
+        await page.run("document.querySelector('.others').open = true")
+        await page.wait("document.querySelector('.others [data-type=namespaces]')")
+        # Before the fight began, the Deployment had two replicas.
+        await page.run(
+            "[...document.querySelectorAll('#events button')]"
+            ".findLast((one) => one.innerText.includes('deployments.apps')).click()"
+        )
+        await page.click("#tab-state")
+        await page.wait("document.querySelector('[data-type=configmaps]') === null")
+        assert "0/2" in await page.text("[data-type='deployments.apps'] tbody")
+        await page.click("[data-type='deployments.apps'] button.link")
+        await page.wait("document.getElementById('difference')?.dataset.shown")

@@ -74,15 +74,15 @@ export class Session {
     return this.get(`${GROUP}/timeline/comparison`, { parameters, signal });
   }
 
-  // An object, or a list, of a type; as it was, if the parameters say so.
-  objects(type, namespace, name = "", { parameters = null, metadata = false, signal = null } = {}) {
+  // An object, or a list, of a type; as it was, if the parameters say so. Whole, only its metadata, or a Table.
+  objects(type, namespace, name = "", { parameters = null, metadata = false, table = false, signal = null } = {}) {
     const one = this.types.get(type);
     if (!one) throw new Refused(403, `${type}: there is no such kind, or you may not list it`);
     const root = one.apiVersion.includes("/") ? `/apis/${one.apiVersion}` : `/api/${one.apiVersion}`;
     const where = one.namespaced && namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
     const which = name ? `/${encodeURIComponent(name)}` : "";
-    const kind = name ? "PartialObjectMetadata" : "PartialObjectMetadataList";
-    const accept = metadata ? `application/json;as=${kind};g=${this.metaGroup};v=v1` : "application/json";
+    const kind = table ? "Table" : name ? "PartialObjectMetadata" : "PartialObjectMetadataList";
+    const accept = metadata || table ? `application/json;as=${kind};g=${this.metaGroup};v=v1` : "application/json";
     return this.get(`${root}${where}/${one.resource}${which}`, { parameters, accept, signal });
   }
 

@@ -209,7 +209,14 @@ function showState() {
   if (outdated) return;
   const cursor = state.cursor;
   const past = cursor && (cursor.version || (newest && cursor.time < newest.time)) ? cursor : null;
-  statePane.show(past, query(state).getAll("namespace")).catch(fail);
+  statePane.show(past, query(state).getAll("namespace"), activeTypes()).catch(fail);
+}
+
+// Kinds with events in the timeline, the busiest first; null if its rows are not kinds.
+function activeTypes() {
+  const totals = new Map();
+  for (const { type, total } of timeline.rows) totals.set(type, (totals.get(type) ?? 0) + total);
+  return totals.has("") ? null : [...totals.keys()].sort((one, other) => totals.get(other) - totals.get(one));
 }
 
 const showStateSoon = debounced(showState, 250);
