@@ -87,6 +87,8 @@ class Gate:
             return _refusal(
                 request, 403, f"Origin: only the page itself may send requests here ({self._base})"
             )
+        if request.method == "GET" and request.path in ("/", PAGE_PATH.rstrip("/")):
+            return Response(303, b"", b"text/plain", [(b"location", self._page.encode()), *_own_headers()])
         wrong = _wrong_request(request)
         return None if wrong is None else _refusal(request, *wrong)
 

@@ -40,8 +40,8 @@ def find_view(session: Session, kind: str, name: str, namespace: str, at: Moment
         if where and not found.listed:
             state["namespace"] = where  # the user may list it there only, if at all
         newest = _newest_change(session, found, where, name)
-        if at is None and newest is not None:
-            at = Moment(offset=int(newest["version"]))
+        if newest is not None:
+            state["at"] = newest["version"]
     elif namespace:
         state["namespace"] = namespace
         _check_namespace(session, namespace)

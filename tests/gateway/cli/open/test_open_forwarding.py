@@ -10,7 +10,7 @@ import trio
 from rewound.gateway.client.credentials import Credential
 from rewound.gateway.client.kubeconfig import Overrides, load_target
 from tests.gateway.api import config_map
-from tests.gateway.cli.open.opened import opened, target_of
+from tests.gateway.cli.open.opened import PAGE, opened, target_of
 from tests.gateway.client.fake_server import fake_server
 from tests.gateway.https import served_securely
 from tests.ports import reserve_port
@@ -130,3 +130,14 @@ async def test_a_client_certificate_of_a_kubeconfig_signs_in_over_verified_tls()
         async with opened(stranger) as page:
             failed = await page.ask("GET", TYPES, cookie=await page.sign_in())
             assert failed.status == 502 and "x509" in failed.text
+
+
+async def test_the_address_alone_leads_a_signed_in_browser_to_the_page() -> None:
+    with fake_server(plain=True) as server:
+        async with opened(target_of(server.url)) as page:
+            assert (await page.ask("GET", "/")).status == 403
+            cookie = await page.sign_in()
+            for path in ("/", "/debug/journal"):
+                led = await page.ask("GET", path, cookie=cookie)
+                assert led.status == 303 and led.headers["location"] == PAGE
+            assert server.requests == []
