@@ -4,6 +4,7 @@
     GET /apis/rewound.cluster.io/v1/timeline             counts of events per bucket of time
     GET /apis/rewound.cluster.io/v1/timeline/events      the events, with `wait` as soon as there are new ones
     GET /apis/rewound.cluster.io/v1/timeline/objects     lifelines: objects from create to delete, with their phases
+    GET /apis/rewound.cluster.io/v1/timeline/comparison  what was added, removed and changed between two moments
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
 
 All but the first respond to every user who may read discovery, with what that user may list (`visibility.py`). All else
@@ -38,6 +39,7 @@ from rewound.gateway.memory.budget import SMALL
 from rewound.gateway.message import Response
 from rewound.gateway.page import parameters
 from rewound.gateway.page.about import About
+from rewound.gateway.page.comparison import ComparisonReader
 from rewound.gateway.page.events import EventReader, Page
 from rewound.gateway.page.objects import ObjectReader
 from rewound.gateway.page.visibility import Visibility, VisibleTypes
@@ -76,11 +78,15 @@ class JournalPage:
         self._index = TimelineIndex(journal)
         self._updating = trio.Lock()
         self._objects = ObjectReader(journal, self._index, self._update, self._updating)
+        self._comparison = ComparisonReader(
+            journal, self._index, self._update, self._updating, store.write_contexts.now
+        )
         self._events = EventReader(journal, self._index, self._update, store.feed, stop)
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
             TIMELINE_PATH: self._timeline,
             f"{TIMELINE_PATH}/events": self._list_events,
             f"{TIMELINE_PATH}/objects": self._list_objects,
+            f"{TIMELINE_PATH}/comparison": self._compare,
             f"{TIMELINE_PATH}/types": self._list_types,
         }
 
@@ -192,6 +198,12 @@ class JournalPage:
         if found.searched_from:
             document["searchedFrom"] = str(found.searched_from)
         return await self._respond(context, document, 200 * len(found.items))
+
+    async def _compare(self, context: RequestContext) -> Response:
+        visible = await self._sight(context)
+        found = await self._comparison.read(context, visible)
+        document = {"kind": "TimelineComparison", **self._ends(visible), **found}
+        return await self._respond(context, document, 300 * len(found["items"]))
 
     async def _list_events(self, context: RequestContext) -> Response:
         visible = await self._sight(context)

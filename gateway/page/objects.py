@@ -131,36 +131,12 @@ class ObjectReader:
         self, visible: VisibleTypes, sought: Filter, first: int, last: int, *, roots: bool
     ) -> _Ordered:
         tracks = await run_in_turns(seen_tracks(self._index.tracks(), visible))
-        matching: dict[tuple[int, str], set[int]] | None = None
-        searched_from = 0
-        if sought.needs_event:
-            matching, searched_from = await self._matching(tracks, visible, sought, first, last)
-        chosen = partial(_chosen, names=sought.name, matching=matching)
+        matching, searched_from = await matching_objects(self._journal, tracks, visible, sought, first, last)
+        chosen = partial(chosen_numbers, names=sought.name, matching=matching)
         async with self._updating:  # the arrays of the index must not change meanwhile
             lives = await run_in_turns(self._lifelines.lives(tracks, first, last, chosen))
         forest = await run_in_turns(self._lifelines.forest(lives, sought.name, roots=roots))
         return _Ordered(forest, searched_from)
-
-    async def _matching(
-        self, tracks: list[Track], visible: VisibleTypes, sought: Filter, first: int, last: int
-    ) -> tuple[dict[tuple[int, str], set[int]], int]:
-        """The objects of the newest events that match, and the version down to which it searched, 0 for all."""
-        found = await run_in_turns(
-            scan(
-                self._journal,
-                tracks,
-                Range(first, last),
-                sought,
-                visible.shows_user,
-                limit=_MAX_HITS,
-                max_bytes=1 << 62,
-                events=False,
-            )
-        )
-        objects: dict[tuple[int, str], set[int]] = {}
-        for hit in found.hits:
-            objects.setdefault(_key(hit.track), set()).add(object_at(hit.track, hit.change, hit.offset))
-        return objects, found.following
 
     async def _items(
         self, shown: list[Placed], visible: VisibleTypes, times: parameters.Span, first: int, last: int
@@ -188,9 +164,37 @@ def _key(track: Track) -> tuple[int, str]:
     return track.type_id, track.namespace
 
 
-def _chosen(
-    track: Track, names: Patterns, matching: dict[tuple[int, str], set[int]] | None
-) -> frozenset[int] | None:
+_Matching = dict[tuple[int, str], set[int]]  # numbers of objects, by type and namespace
+
+
+async def matching_objects(
+    journal: Journal, tracks: list[Track], visible: VisibleTypes, sought: Filter, first: int, last: int
+) -> tuple[_Matching | None, int]:
+    """The objects that have events that a filter matches; None if it asks for none.
+
+    It searches the newest events: down to the version that it returns too, 0 for all.
+    """
+    if not sought.needs_event:
+        return None, 0
+    found = await run_in_turns(
+        scan(
+            journal,
+            tracks,
+            Range(first, last),
+            sought,
+            visible.shows_user,
+            limit=_MAX_HITS,
+            max_bytes=1 << 62,
+            events=False,
+        )
+    )
+    objects: _Matching = {}
+    for hit in found.hits:
+        objects.setdefault(_key(hit.track), set()).add(object_at(hit.track, hit.change, hit.offset))
+    return objects, found.following
+
+
+def chosen_numbers(track: Track, names: Patterns, matching: _Matching | None) -> frozenset[int] | None:
     """The numbers of the objects that a filter allows, as far as these are known without reading names; None: all."""
     exact: frozenset[int] | None = None
     if names.wanted and not any(name.endswith("*") for name in names.wanted):

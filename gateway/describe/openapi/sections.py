@@ -225,6 +225,35 @@ TIMELINE_OBJECTS = Struct(
     Field("searchedFrom", STRING, 0),
     Field("items", ListOf(_LIFELINE), 0),
 )
+_COMPARED = Struct(
+    "rewound.v1.ComparedObject",
+    Field("change", STRING, 0),
+    Field("type", STRING, 0),
+    Field("kind", STRING, 0),
+    Field("namespace", STRING, 0),
+    Field("name", STRING, 0),
+    Field("uid", STRING, 0),
+    Field("from", STRING, 0),
+    Field("to", STRING, 0),
+    Field("summary", _SUMMARY, 0),
+)
+_COUNTS = Struct(
+    "rewound.v1.ComparisonCounts",
+    Field("added", INT64, 0),
+    Field("removed", INT64, 0),
+    Field("changed", INT64, 0),
+)
+TIMELINE_COMPARISON = Struct(
+    "rewound.v1.TimelineComparison",
+    Field("metadata", LIST_META, 0),
+    *_ENDS,
+    Field("from", _MOMENT, 0),
+    Field("to", _MOMENT, 0),
+    Field("counts", _COUNTS, 0),
+    Field("leftOut", INT64, 0),
+    Field("searchedFrom", STRING, 0),
+    Field("items", ListOf(_COMPARED), 0),
+)
 _TYPE = Struct(
     "rewound.v1.TimelineType",
     Field("type", STRING, 0),
@@ -449,6 +478,19 @@ _OF_THE_TIMELINE: Final = {
         Parameter("continue", "The continue token of the previous page, to get the next one."),
         sends=None,
         returns=TIMELINE_OBJECTS,
+    ),
+    "/comparison": _past(
+        "get",
+        "readRewoundV1TimelineComparison",
+        "Compare two moments: which objects were added, removed and changed, of what the caller may list.",
+        *_SCOPE,
+        _FROM,
+        _TO,
+        *_FILTERS,
+        Parameter("limit", "Maximum number of objects of a page: 100 by default, at most 1000.", "integer"),
+        Parameter("continue", "The continue token of the previous page, to get the next one."),
+        sends=None,
+        returns=TIMELINE_COMPARISON,
     ),
     "/types": _past(
         "get",
