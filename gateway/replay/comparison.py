@@ -9,8 +9,10 @@ Writes of the server itself count on neither side. An object is the same if it e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 from rewound.actors.rewind.difference import Change, describe, difference, escaped
@@ -35,6 +37,35 @@ _MAINTAINED = frozenset(
 Key = tuple[int, str, str]  # type id, namespace, name
 
 
+class Ignored(Collection[str]):
+    """What is not compared: kinds (leases, events.*), and fields, as `difference` asks for them; * is a wildcard."""
+
+    def __init__(self, kinds: Sequence[str] = (), fields: Sequence[str] = ()) -> None:
+        self.kinds, self.fields = tuple(kinds), tuple(fields)
+        # Not fnmatch: paths have brackets of their own.
+        patterns = (
+            "".join(".*" if part == "*" else re.escape(part) for part in re.split(r"(\*)", one))
+            for one in fields
+        )
+        self._matches = re.compile("|".join(patterns), re.DOTALL).fullmatch if fields else None
+
+    def is_kind(self, type_name: str) -> bool:
+        names = type_name, type_name.partition(".")[0]
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self.kinds)
+
+    def __contains__(self, path: object) -> bool:
+        return path in _MAINTAINED or (self._matches is not None and bool(self._matches(str(path))))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*_MAINTAINED, *self.fields))
+
+    def __len__(self) -> int:
+        return len(_MAINTAINED) + len(self.fields)
+
+
+NOTHING_IGNORED = Ignored()
+
+
 @dataclass(slots=True)
 class ObjectComparison:
     type_name: str
@@ -44,13 +75,14 @@ class ObjectComparison:
     here: list[Event] = field(default_factory=list)
     before: dict[str, Any] | None = None  # at the end of the recording
     after: dict[str, Any] | None = None  # at the end of the copy
+    ignored: Ignored = NOTHING_IGNORED
 
     @property
     def changes(self) -> list[Change]:
         """From what happened to what happened here."""
         if self.before is None or self.after is None:
             return []
-        return difference(self.before, self.after, _MAINTAINED)
+        return difference(self.before, self.after, self.ignored)
 
     @property
     def same(self) -> bool:
@@ -107,6 +139,7 @@ def compare(
     end: int,
     applied: Applied,
     replaced: Callable[[Event], bool],
+    ignored: Ignored = NOTHING_IGNORED,
 ) -> Comparison:
     """`replaced`: whether a recorded event is one that the copy's clients were to make instead."""
     names = {number: name for name, number in copy.types().items()}
@@ -115,23 +148,29 @@ def compare(
     def found(event: Event) -> ObjectComparison:
         key = event.type_id, event.namespace, event.name
         if key not in objects:
-            objects[key] = ObjectComparison(names.get(event.type_id, ""), event.namespace, event.name)
+            objects[key] = ObjectComparison(
+                names.get(event.type_id, ""), event.namespace, event.name, ignored=ignored
+            )
         return objects[key]
+
+    left_out = {number for number, name in names.items() if ignored.is_kind(name)}
 
     with recording.read_all() as view:
         for event in _until(view.events(fork), end):
-            if replaced(event) and not is_of_server(event):
+            if event.type_id not in left_out and replaced(event) and not is_of_server(event):
                 found(event).recorded.append(_light(event))
     with copy.read() as view:
         for event in view.events(fork):
-            if event.offset not in applied.offsets and not is_of_server(event):
+            own = event.offset not in applied.offsets and not is_of_server(event)
+            if own and event.type_id not in left_out:
                 found(event).here.append(_light(event))
     with recording.read_all() as past, copy.read() as present:
         at_end = past.at(end)
         for key, one in objects.items():
             one.before, one.after = _content(at_end.get(*key)), _content(present.get(*key))
     ordered = sorted(objects.values(), key=lambda one: (one.type_name, one.namespace, one.name))
-    return Comparison(fork, end, tuple(ordered), tuple(applied.skipped))
+    skipped = tuple(one for one in applied.skipped if one.event.type_id not in left_out)
+    return Comparison(fork, end, tuple(ordered), skipped)
 
 
 def _until(events: Iterable[Event], end: int) -> Iterable[Event]:

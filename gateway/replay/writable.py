@@ -6,20 +6,21 @@ Controllers, clients and the server write to the copy; recorded events of others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import trio
 
+from rewound.actors.access.authorize import Attributes, Decision
 from rewound.actors.errors import BadRequest
 from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from rewound.gateway.composition.run import run
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
-from rewound.gateway.replay.comparison import Comparison, compare
+from rewound.gateway.replay.comparison import NOTHING_IGNORED, Comparison, Ignored, compare
 from rewound.gateway.replay.player import FULL_SPEED, ForkClock, Moment
 from rewound.gateway.replay.recorded_writes import Applied, RecordedWrites, Writers, is_of_server
 from rewound.gateway.replay.replay import FOR_EVER, WEBHOOKS, before, compile_until, described
@@ -49,6 +50,7 @@ class WritablePlan:
     ends: bool = False  # when the recorded writes are applied
     settle: float | None = None  # ends when no client has written for so many seconds
     timeout: float | None = None  # ends after so many seconds
+    ignored: Ignored = NOTHING_IGNORED
 
 
 def fork_settings(recording: Recording, data_dir: Path, settings: type[Settings], **given: Any) -> Settings:
@@ -80,6 +82,9 @@ class Progress:
         self.plan = plan
         self.applied = Applied(reached=plan.at.version)
         self.begun, self.played = trio.Event(), trio.Event()
+        self.watched = trio.Event()  # a client has begun to watch
+        self.failures: list[str] = []  # of what runs beside the server
+        self.before_stop: Callable[[], Awaitable[None]] | None = None
         if plan.play and not plan.paused:
             self.begun.set()
 
@@ -98,6 +103,12 @@ class Progress:
             "end": {"version": str(self.plan.to)},
             "notApplied": len(self.applied.skipped),
         }
+
+    async def finish(self, stop: trio.Event) -> None:
+        """The replay has done what it was to do."""
+        if self.before_stop is not None:
+            await self.before_stop()
+        stop.set()
 
     async def _show(self, context: RequestContext) -> Response:
         return await render.document(context, self.state())
@@ -127,16 +138,16 @@ async def run_writable(
     if not plan.play:
         clock.start(1.0)
     writers = Writers(plan.without, settings.controllers.enabled_controllers(settings.rules) != frozenset())
-    authorizers = (NotRunningAuthorizer(), *extensions.authorizers)
+    authorizers = (_WatchNotice(progress.watched), *extensions.authorizers)
     extensions = replace(extensions, authorizers=authorizers, add_controls=progress.add_to, isolated=True)
     async with trio.open_nursery() as nursery:
 
         def begin(store: Store) -> None:
             if plan.timeout is not None:
-                nursery.start_soon(_time_out, plan.timeout, ending, stop)
+                nursery.start_soon(_time_out, progress, ending, stop)
             if not plan.play:
                 if plan.settle is not None:
-                    nursery.start_soon(_settle, store, plan, applied, ending, stop)
+                    nursery.start_soon(_settle, store, progress, ending, stop)
                 return
             if program is not None:
                 ending.until = Until(
@@ -164,6 +175,7 @@ class _Ending:
 
     def unfinished(self, progress: Progress) -> Iterator[str]:
         plan, applied = progress.plan, progress.applied
+        yield from progress.failures
         if self.timed_out is not None:
             yield f"it did not end within {self.timed_out:g} s"
         if plan.play and not applied.complete:
@@ -188,15 +200,14 @@ async def _play(
     await writes.run()
     progress.played.set()
     if plan.settle is not None:
-        await _settle(store, plan, progress.applied, ending, stop)
+        await _settle(store, progress, ending, stop)
     elif plan.ends:
-        stop.set()
+        await progress.finish(stop)
 
 
-async def _settle(
-    store: Store, plan: WritablePlan, applied: Applied, ending: _Ending, stop: trio.Event
-) -> None:
+async def _settle(store: Store, progress: Progress, ending: _Ending, stop: trio.Event) -> None:
     """Stop when no client has written for a while; without recorded writes, the first one is waited for."""
+    plan, applied = progress.plan, progress.applied
     assert plan.settle is not None
     written = trio.Event()
 
@@ -215,14 +226,27 @@ async def _settle(
             break
     store.feed.unfollow(notice)
     ending.settled = True
-    stop.set()
+    await progress.finish(stop)
 
 
-async def _time_out(seconds: float, ending: _Ending, stop: trio.Event) -> None:
-    await trio.sleep(seconds)
+async def _time_out(progress: Progress, ending: _Ending, stop: trio.Event) -> None:
+    assert progress.plan.timeout is not None
+    await trio.sleep(progress.plan.timeout)
     if not stop.is_set():
-        ending.timed_out = seconds
-        stop.set()
+        ending.timed_out = progress.plan.timeout
+        await progress.finish(stop)
+
+
+class _WatchNotice(NotRunningAuthorizer):
+    """Notices the first watch of a client, too."""
+
+    def __init__(self, watched: trio.Event) -> None:
+        self._watched = watched
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        if attributes.verb == "watch":
+            self._watched.set()
+        return super().authorize(attributes)
 
 
 def _compared(
@@ -235,6 +259,6 @@ def _compared(
 
     copy = Journal.open(settings.journal, readonly=True)
     try:
-        return compare(recording, copy, plan.at.version, end, applied, replaced)
+        return compare(recording, copy, plan.at.version, end, applied, replaced, plan.ignored)
     finally:
         copy.close()

@@ -10,6 +10,10 @@ export` or `rewound record` wrote. It is never changed. The server shows one mom
 
   rewound replay rewound-data --at 1042 --writable       a copy, to which a controller can write
   rewound replay rewound-data --from 1042 --writable --paused --without my-controller --speed max --exit
+  rewound replay rewound-data --from 1042 --writable --without my-controller --settle 5s --exit-code -- ./my-controller
+
+A COMMAND after -- runs beside a writable copy, with KUBECONFIG of it; its output goes to stderr. Recorded writes begin
+when it has begun to watch.
 
 Exit codes: 1 if SOURCE cannot be read, 2 for wrong flags, and with --exit-code 3 if --until never held, or if the copy
 ends otherwise than the recording.
@@ -40,7 +44,8 @@ def run(arguments: Sequence[str]) -> int:
     add_flags(parser)
     # Imported only now: reporting a wrong flag should not take as long as a start.
     try:
-        options = parser.parse_args(arguments)
+        options = parser.parse_args(_before_command(arguments))
+        options.command = [*arguments[len(_before_command(arguments)) + 1 :]]
         plays(options)  # refuses what does not fit together, before anything starts
         check_kubeconfig(options.kubeconfig)
         from rewound.gateway.cli.replay.serving import serve
@@ -56,6 +61,10 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(error, 1)
     except KeyboardInterrupt:
         return 130
+
+
+def _before_command(arguments: Sequence[str]) -> Sequence[str]:
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
 
 
 def _fail(error: Exception, code: int) -> int:

@@ -12,6 +12,10 @@ from rewound.gateway.cli.journal.query.moments import parse_moment
 
 SECURE_PORT = 6444
 DIFFERENT = 3  # the exit code of --exit-code
+_OF_COPIES = (
+    *("play", "without", "controllers", "keep", "show_secrets", "settle", "timeout", "ignore"),
+    "ignore_field",
+)
 
 
 def add_flags(parser: Parser) -> None:
@@ -76,6 +80,20 @@ def add_flags(parser: Parser) -> None:
         "--timeout", type=duration, metavar="TIME", help="end after this long, whatever happens (5m)"
     )
     copy.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="do not compare objects of this kind (leases, events; * is a wildcard); may be repeated",
+    )
+    copy.add_argument(
+        "--ignore-field",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="do not compare this field (status.conditions[*].lastTransitionTime); may be repeated",
+    )
+    copy.add_argument(
         "-o",
         "--output",
         choices=("text", "json"),
@@ -84,6 +102,7 @@ def add_flags(parser: Parser) -> None:
     copy.add_argument(
         "--show-secrets", action="store_true", help="print the values of Secrets in it (default ***)"
     )
+    parser.set_defaults(command=())  # what stands after --
     rules = parser.add_argument_group("rules")
     rules.add_argument(
         "--profile", metavar="NAME", help="documents or v1.25 (default: that of the journal's dialect)"
@@ -141,7 +160,9 @@ def plays(options: Options) -> bool:
     if options.exit and options.paused and not options.writable:
         raise UsageError("--exit and --paused: it would never end")
     if not options.writable:
-        for flag in ("play", "without", "controllers", "keep", "show_secrets", "settle", "timeout"):
+        if options.command:
+            raise UsageError("a command after -- : only with --writable")
+        for flag in _OF_COPIES:
             if getattr(options, flag):
                 raise UsageError(f"--{flag.replace('_', '-')}: only with --writable")
         if options.output and not options.exit:

@@ -6,13 +6,15 @@ With --writable it serves a copy, and prints at the end how the copy differs fro
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,13 @@ from rewound.gateway.cli.failures import explain
 from rewound.gateway.cli.journal.query.folder import masked_pair
 from rewound.gateway.cli.journal.query.moments import Moment as Given
 from rewound.gateway.cli.journal.query.moments import exact, parse_moment, rfc3339
+from rewound.gateway.cli.killed import killed_by
 from rewound.gateway.cli.progress import INTERVAL, Progress
 from rewound.gateway.cli.replay.flags import DIFFERENT, plays
 from rewound.gateway.cli.rewind.printing import masked_object
 from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.pipeline.route import PAGE_PATH
-from rewound.gateway.replay.comparison import Comparison, report
+from rewound.gateway.replay.comparison import Comparison, Ignored, report
 from rewound.gateway.replay.control import ReplayControl, extent_of, moment_at, parse_speed, written_moment
 from rewound.gateway.replay.player import FULL_SPEED, Moment, Player
 from rewound.gateway.replay.replay import Plan, replay_settings, run_replay
@@ -45,6 +48,9 @@ from rewound.gateway.settings.server import host_and_port
 from rewound.gateway.settings.settings import Addresses, ControllerSettings, Settings
 from rewound.journal.errors import JournalError
 from rewound.journal.recording import Recording
+
+WATCH_SECONDS = 30.0  # recorded writes begin then, also if the command has not begun to watch
+END_SECONDS = 10.0  # for a command that is asked to end; then it is killed
 
 
 def serve(options: Options) -> int:
@@ -173,6 +179,8 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
     if (data_dir / "journal").exists():
         raise SettingsError("--keep", f"{data_dir} already has a journal; name a new folder")
     plan = _plan_copy(options, recording)
+    if options.command:
+        plan = replace(plan, paused=True)  # until it watches
     settings = fork_settings(recording, data_dir, Settings, **_given(options))
     with Progress("copy", plan.at.version) as bar:
         make_copy(recording, plan, data_dir, bar)
@@ -186,6 +194,10 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
 
             def ready(addresses: Addresses) -> None:
                 print(_banner(options, settings, addresses, plan), file=sys.stderr, flush=True)
+                if options.command:
+                    kubeconfig = settings.kubeconfig if addresses.secure is not None else None
+                    beside = Beside(options.command, kubeconfig, state, stop)
+                    nursery.start_soon(beside.run, not options.paused)
 
             extensions = Extensions(replayed=options.source)
             found.append(await run_writable(settings, recording, state, ready, stop, extensions))
@@ -196,11 +208,77 @@ def serve_copy(options: Options, recording: Recording, folder: Path) -> int:
         if not options.show_secrets:
             _mask(comparison)
         _print(options, comparison)
-        if code == 0 and options.exit_code and comparison.failures:
-            for failure in comparison.failures:
-                print(f"rewound: {escaped(failure)}", file=sys.stderr, flush=True)
-            code = DIFFERENT
+        failures = comparison.failures if options.exit_code else state.failures
+        for failure in failures:
+            print(f"rewound: {escaped(failure)}", file=sys.stderr, flush=True)
+        if failures and code == 0:
+            code = DIFFERENT if options.exit_code else 1
     return code
+
+
+class Beside:
+    """The command that runs beside a copy: the controller under test, as a rule."""
+
+    def __init__(
+        self, command: list[str], kubeconfig: Path | None, state: CopyProgress, stop: trio.Event
+    ) -> None:
+        self._command, self._kubeconfig, self._state, self._stop = command, kubeconfig, state, stop
+        self._ending = False
+
+    async def run(self, begin: bool) -> None:
+        """Run it until it ends, or the replay does; `begin` to play when it watches."""
+        environment = dict(os.environ)
+        if self._kubeconfig is not None:
+            environment["KUBECONFIG"] = str(self._kubeconfig)
+        try:
+            process = await trio.lowlevel.open_process(self._command, env=environment, stdout=2)
+        except OSError as error:
+            await self._fail(f"{self._command[0]}: {error.strerror}")
+            return
+        self._state.before_stop = partial(self._end, process)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._pass_on, process)
+                if begin:
+                    nursery.start_soon(self._begin)
+                code = await process.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
+                if process.returncode is None:
+                    process.kill()
+                await process.wait()
+        if self._ending or self._stop.is_set():
+            return
+        if code:
+            how = killed_by(-code) if code < 0 else f"ended with exit code {code}"
+            await self._fail(f"{self._command[0]} {'was ' if code < 0 else ''}{how}")
+        elif not self._state.plan.play:
+            await self._state.finish(self._stop)  # it has done all that it does
+        else:
+            self._state.begun.set()
+
+    async def _pass_on(self, process: trio.Process) -> None:
+        """A signal that stopped the server is for the command, too."""
+        await self._stop.wait()
+        process.terminate()
+
+    async def _begin(self) -> None:
+        with trio.move_on_after(WATCH_SECONDS):
+            await self._state.watched.wait()
+        self._state.begun.set()
+
+    async def _end(self, process: trio.Process) -> None:
+        """Before the server stops, so that it need not complain about that."""
+        self._ending = True
+        if process.returncode is None:
+            process.terminate()
+        with trio.move_on_after(END_SECONDS):
+            await process.wait()
+
+    async def _fail(self, failure: str) -> None:
+        self._state.failures.append(failure)
+        self._stop.set()
 
 
 def _given(options: Options) -> dict[str, Any]:
@@ -232,6 +310,7 @@ def _plan_copy(options: Options, recording: Recording) -> WritablePlan:
         options.exit,
         options.settle,
         options.timeout,
+        Ignored(options.ignore, options.ignore_field),
     )
 
 
@@ -249,7 +328,7 @@ def _banner(options: Options, settings: Settings, addresses: Addresses, plan: Wr
     lines.append(f"  page        {page_url(addresses)}")
     if addresses.secure is not None:
         lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}", f"  {_OPEN}"]
-    if plan.paused:
+    if options.paused:
         begin = 'kubectl create --raw /debug/rewound/replay -f - <<< \'{"action": "play"}\''
         lines += ["", f"Paused. To begin: {begin}"]
     return "\n".join([*lines, "", "Ctrl-C ends it and prints how it differs from what happened.", ""])

@@ -20,7 +20,7 @@ from rewound.gateway.cli.replay.serving import Console, given_settings, written_
 from rewound.gateway.replay.player import Moment
 from rewound.gateway.replay.replay import Plan
 from rewound.gateway.settings.settings import Settings
-from tests.gateway.api import TOKENS, config_map, served
+from tests.gateway.api import ADMIN, TOKENS, config_map, served
 from tests.gateway.journal_commands import put, write_history
 from tests.gateway.replay.replaying import replayed
 from tests.ports import reserve_port
@@ -58,6 +58,8 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["{data}", "--output", "json"], 2, "--output: only with --writable or --exit"),
         (["{data}", "--exit-code"], 2, "--exit-code: only with --writable, or with --until and --exit"),
         (["{data}", "--settle", "1s"], 2, "--settle: only with --writable"),
+        (["{data}", "--ignore-field", "data"], 2, "--ignore-field: only with --writable"),
+        (["{data}", "--", "true"], 2, "a command after -- : only with --writable"),
         (
             ["{data}", "--until", "event.kind == 'ConfigMap' && object.dta.n == '1'"],
             2,
@@ -83,8 +85,8 @@ def test_mistakes(
         main(
             [
                 "replay",
-                *given,
                 *([] if "--secure-port" in given else ["--secure-port", "0", "--insecure-port", "1"]),
+                *given,
             ]
         )
         == code
@@ -190,6 +192,52 @@ def test_exit_code_says_whether_the_copy_differs(tmp_path: Path, capsys: pytest.
         failures = json.loads(out)["failures"]
         assert failures == (["1 of 1 object differs from version 2 to 5"] if code else [])
         assert all(f"rewound: {failure}" in err for failure in failures)
+
+
+CONTROLLER = """
+import json, sys, time, urllib.request
+url, headers = sys.argv[1], {"authorization": "Bearer %s", "content-type": "application/json"}
+maps = url + "/api/v1/namespaces/default/configmaps"
+watch = urllib.request.urlopen(urllib.request.Request(maps + "?watch=1", headers=headers))
+for line in watch:
+    event = json.loads(line)
+    found = event["object"]
+    if event["type"] == "MODIFIED" and found["data"].get("shade") != found["data"]["n"]:
+        found["data"]["shade"] = found["data"]["n"]
+        body = json.dumps(found).encode()
+        request = urllib.request.Request(maps + "/a", body, headers, method="PUT")
+        try:
+            urllib.request.urlopen(request)
+        except urllib.error.HTTPError as error:
+            assert error.code == 409  # the next event has a newer one
+print("watched", flush=True)
+"""
+
+
+def test_command_runs_beside_the_copy(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Others set n; the robot followed with shade, which the controller under test does instead."""
+    known = {"uid": "5f7d8a9e-3a63-4c5f-9d53-0d3b0f6f1c11", "creationTimestamp": "2024-05-01T12:00:01Z"}
+    steps = [put("a", {"n": "0", "shade": "0"}, metadata=known)]
+    for number, shade in (("1", "0"), ("2", "1")):
+        steps.append(put("a", {"n": number, "shade": shade}, metadata=known))
+        steps.append(put("a", {"n": number, "shade": number}, metadata=known, user="robot"))
+    write_history(tmp_path / "data", steps)
+    port = str(reserve_port())
+    arguments = [
+        *("replay", str(tmp_path / "data"), "--writable", "--from", "1", "--speed", "max"),
+        *("--without", "robot", "--controllers", "none", "--settle", "500ms", "--timeout", "60s"),
+        *("--exit-code", "-o", "json", "--secure-port", "0", "--insecure-port", port),
+        *("--token-auth-file", str(_tokens(tmp_path)), "--"),
+    ]
+    program = [sys.executable, "-c", CONTROLLER % ADMIN, f"http://127.0.0.1:{port}"]
+    assert main([*arguments, *program]) == 0
+    out, _ = capfd.readouterr()
+    (one,) = json.loads(out)["objects"]
+    assert one["same"] and one["here"]["writes"] and len(one["recorded"]["writes"]) == 2
+    assert main([*arguments, sys.executable, "-c", "raise SystemExit(7)"]) == 3
+    assert f"rewound: {sys.executable} ended with exit code 7" in capfd.readouterr().err
+    assert main([*arguments, str(tmp_path / "missing")]) == 3
+    assert "missing: No such file or directory" in capfd.readouterr().err
 
 
 def _tokens(folder: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trio
 
-from rewound.gateway.replay.comparison import report
+from rewound.gateway.replay.comparison import Ignored, report
 from rewound.gateway.replay.player import FULL_SPEED, Moment
 from rewound.gateway.replay.writable import WritablePlan
 from tests.actors.object_store import Document
@@ -197,3 +197,25 @@ async def test_writes_that_were_not_applied_are_failures(tmp_path: Path) -> None
         await api.delete("configmaps", "web")
         await api.play()
     assert "4 recorded writes were not applied" in api.compared.failures
+
+
+async def test_kinds_and_fields_can_be_left_out_of_the_comparison(tmp_path: Path) -> None:
+    start, end = await record(tmp_path)
+
+    async def compared(ignored: Ignored) -> list[tuple[str, str]]:
+        async with forked(tmp_path, replace(playing(start, end, "robot"), ignored=ignored)) as api:
+            await api.play()
+            await put(api, "web", note="1")
+        return [(one.name, change.path) for one in api.compared.objects for change in one.changes]
+
+    assert await compared(Ignored()) == [("web", "data.shade"), ("web", "data.note")]
+    assert await compared(Ignored(["leases"], ["data.sh*"])) == [("web", "data.note")]
+    assert await compared(Ignored(["config*"])) == []
+
+
+def test_ignored_fields_are_paths_with_wildcards() -> None:
+    ignored = Ignored(fields=["status.conditions[*].lastTransitionTime", "data.a"])
+    for path in ("status.conditions[type=Ready].lastTransitionTime", "data.a", "metadata.managedFields"):
+        assert path in ignored
+    for path in ("status.conditions[type=Ready].status", "data.ab", "status.conditions"):
+        assert path not in ignored
