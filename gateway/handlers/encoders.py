@@ -52,15 +52,19 @@ class Encoders:
         self._names = store.names
         self._now = store.write_contexts.now
 
-    def of(self, context: RequestContext, definition: Definition) -> Encoder:
-        """The encoder for this definition's objects and this request; refuses an unknown includeObject."""
+    def of(self, context: RequestContext, definition: Definition, at: int | None = None) -> Encoder:
+        """The encoder for this definition's objects and this request; refuses an unknown includeObject.
+
+        `at` is the time to which ages in a Table are relative; None: the present.
+        """
         if not context.representation.as_kind:
             return object_encoder(definition)
-        return self.maker(context)(definition)
+        return self.maker(context, at)(definition)
 
-    def maker(self, context: RequestContext) -> Callable[[Definition], Encoder]:
+    def maker(self, context: RequestContext, at: int | None = None) -> Callable[[Definition], Encoder]:
         """Makes the encoders of other definitions for this request, and keeps nothing else of it."""
-        names, now, chosen = self._names, self._now, context.representation
+        names, chosen = self._names, context.representation
+        now = self._now if at is None else lambda: at
         include = context.parameters.first("includeObject") or ""
 
         def make(definition: Definition) -> Encoder:

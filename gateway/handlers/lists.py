@@ -93,8 +93,9 @@ class ListHandler:
         return max(parameters.integer("limit") or 0, 0), parameters.first("continue") or ""
 
     async def respond(
-        self, context: RequestContext, definition: Definition, options: ListOptions
+        self, context: RequestContext, definition: Definition, options: ListOptions, at: int | None = None
     ) -> Response:
+        """`at` is the time to which ages in a Table are relative; None: the present."""
         bodies: list[bytes] = []
         try:
             with Deadline(context):
@@ -108,7 +109,7 @@ class ListHandler:
         except TimedOut:
             self._reads.check_reached(options)
             raise
-        encoder = self.encoders.of(context, definition)
+        encoder = self.encoders.of(context, definition, at)
         if converts(definition):
             return await self._respond_converted(context, definition, encoder, found, bodies)
         if isinstance(found, Listing):

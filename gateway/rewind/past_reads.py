@@ -20,6 +20,7 @@ from rewound.gateway.message import Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.store import Store
+from rewound.journal import history
 
 AT: Final = "at"
 # Each has another meaning of "which version".
@@ -40,8 +41,9 @@ class PastReads:
         route = context.route
         await self._rights.check(context.user, definition, route.namespace, route.name)
         if route.verb == "get":
-            return await self._get(context, definition, self._resolve(moment))
-        return await self._list(context, definition, moment)
+            version = self._resolve(moment)
+            return await self._get(context, definition, version, self._time(moment, version))
+        return await self._list(context, definition, moment, of_past=True)
 
     async def read_older(self, context: RequestContext, definition: Definition, version: int) -> Response:
         """Serve a get or list from a version that its resourceVersion allows: that needs no right to history."""
@@ -53,7 +55,17 @@ class PastReads:
         with self._journal.read() as view:
             return resolve(view, moment, self._now())
 
-    async def _get(self, context: RequestContext, definition: Definition, version: int) -> Response:
+    def _time(self, moment: Moment, version: int) -> int:
+        """To which ages in a Table are relative: that of the moment, or of the event with its version."""
+        if moment.time is not None:
+            return moment.time
+        with self._journal.read() as view:
+            event = view.event(next(history.descending(view, history.whole_log(view), version), 0))
+        return self._now() if event is None else event.time
+
+    async def _get(
+        self, context: RequestContext, definition: Definition, version: int, at: int | None = None
+    ) -> Response:
         route = context.route
         namespace = route.namespace if definition.namespaced else ""
         subresource = definition.subresource(route.subresource) if route.subresource else None
@@ -65,20 +77,24 @@ class PastReads:
             raise NotFound(subresource.not_found_resource, route.name) from None
         if converts(definition):
             body = await self._encoders.converted.one(definition, body)
-        encoder = self._encoders.of(context, definition.definition_at(route.subresource))
+        encoder = self._encoders.of(context, definition.definition_at(route.subresource), at)
         if len(body) > encoder.in_thread:
             return await self._lists.respond_object(context, encoder, body)
         return await render.respond(context, encoder.document(body))
 
-    async def _list(self, context: RequestContext, definition: Definition, moment: Moment) -> Response:
+    async def _list(
+        self, context: RequestContext, definition: Definition, moment: Moment, *, of_past: bool = False
+    ) -> Response:
         limit, token = self._lists.page(context)
+        given = moment
         if token and moment.time is not None:
             # The first page has resolved the time, and all pages are at that version.
             moment = Moment(version=max(parse_token(token).version, 0))
         version = self._resolve(moment)
         labels, fields = await parse_selectors(context, definition)
         options = ListOptions(limit=limit, token=token, labels=labels, fields=fields, at=version)
-        return await self._lists.respond(context, definition, options)
+        at = self._time(given, version) if of_past else None
+        return await self._lists.respond(context, definition, options, at)
 
 
 def _moment(context: RequestContext, definition: Definition) -> Moment:

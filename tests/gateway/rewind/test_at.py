@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
+from rewound.actors.rewind.moments import rfc3339
 from rewound.journal import Journal, retention
 from tests.actors.object_store import WATCH_HISTORY, Document, Refused
 from tests.api.access.test_access_to_the_past import RBAC
@@ -48,6 +49,35 @@ async def test_past_has_every_representation() -> None:
             assert (past.status, past.body) == (200, before.body), (path, headers)
             assert past.headers["content-type"] == before.headers["content-type"]
             assert (await api.ask("GET", path, headers=headers)).body != before.body
+
+
+async def test_ages_are_those_of_that_moment() -> None:
+    async with served() as api:
+        made = api.clock.now()
+        await api.create("configmaps", config_map("a"))
+        api.clock.advance(90)
+        at = version_of(await api.create("configmaps", config_map("b")))
+        api.clock.advance(7200)
+        (await api.ask("POST", PATH, config_map("c"))).expect(201)
+
+        async def ages(query: str, path: str = PATH) -> list[tuple[str, str]]:
+            found: list[tuple[str, str]] = []
+            token = ""
+            while True:
+                more = f"&continue={token}" if token else ""
+                headers = {"accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
+                table = (await api.ask("GET", f"{path}?{query}{more}", headers=headers)).expect(200)
+                age = [column["name"] for column in table["columnDefinitions"]].index("Age")
+                found += [(row["cells"][0], row["cells"][age]) for row in table["rows"]]
+                if not (token := table["metadata"].get("continue", "")):
+                    return found
+
+        whole = [("a", "90s"), ("b", "0s")]
+        for query in (f"at={at}", f"at={at}&limit=1", f"at={rfc3339(made + 90_000_000)}&limit=1"):
+            assert [one for one in await ages(query) if one[0] in "abc"] == whole
+        assert await ages(f"at={rfc3339(made + 30_000_000)}", f"{PATH}/a") == [("a", "30s")]
+        assert ("a", "121m") in await ages("")
+        assert ("a", "121m") in await ages(f"resourceVersion={at}&resourceVersionMatch=Exact")
 
 
 _SINGLE = "PartialObjectMetadata;g=meta.cluster.io;v=v1"
