@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice, takewhile
 from typing import Any, Final
 
 import trio
@@ -46,6 +47,7 @@ _MAX_HITS: Final = 20_000
 _BUCKETS: Final = 1000  # of marks that stand for several changes
 _REMEMBERED: Final = 4  # forests, of 20,000 lives at most
 _TOGETHER: Final = 100  # rows made in one step
+_LOOKED_AT: Final = 5000  # rows, in one step
 
 Document = dict[str, Any]
 
@@ -102,12 +104,14 @@ class ObjectReader:
             at, first, last = position.at, max(position.first, index.start), min(position.last, index.upto)
         ordered = await self._ordered(visible, sought, first, last, roots=roots)
         placed = ordered.forest.placed
+        if under := context.parameters.first("under"):
+            placed = await run_in_turns(_tree_under(placed, under))
         shown = placed[at : at + limit]
         items = await self._items(shown, visible, times, first, last)
         following = at + limit
         return Rows(
             items,
-            len(placed) + ordered.forest.left_out,
+            len(placed) + (0 if under else ordered.forest.left_out),
             ordered.forest.left_out,
             ordered.searched_from,
             parameters.position_token(following, first, last) if following < len(placed) else "",
@@ -152,6 +156,25 @@ class ObjectReader:
         names = partial(_type_name, visible)
         details = await run_in_turns(self._lifelines.details(shown, span, names))
         return await run_in_turns(_documents(shown, details, visible))
+
+
+def _tree_under(placed: list[Placed], uid: str) -> LongWork[list[Placed]]:
+    """The object with this uid and its dependents, which follow it and are deeper."""
+    for at in range(0, len(placed), _LOOKED_AT):
+        found = yield Piece(partial(_find, placed, uid, at))
+        if found is not None:
+            return _tree_at(placed, found)
+    return []
+
+
+def _tree_at(placed: list[Placed], at: int) -> list[Placed]:
+    depth = placed[at].depth
+    return [placed[at], *takewhile(lambda one: one.depth > depth, islice(placed, at + 1, None))]
+
+
+def _find(placed: list[Placed], uid: str, start: int) -> int | None:
+    some = range(start, min(start + _LOOKED_AT, len(placed)))
+    return next((at for at in some if placed[at].identity.uid == uid), None)
 
 
 def _type_name(visible: VisibleTypes, track: Track) -> str:

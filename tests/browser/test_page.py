@@ -82,7 +82,7 @@ async def test_it_follows_new_events_and_plays_old_ones(chromium: str) -> None:
         await api.create("configmaps", config_map("fresh"))
         await page.wait("document.querySelector('#events li').innerText.includes('default/fresh')")
         await patch(api, api.path("configmaps", name="fresh"), {"data": {"a": "b"}})
-        await page.wait("document.querySelector('#events li').innerText.includes('patch')")
+        await page.wait("document.querySelector('#events li').innerText.includes('data added')")
         await page.click("#live")
         # Playing moves the cursor up to the newest event and ends there.
         await page.run("document.getElementById('speed').value = '3600'")

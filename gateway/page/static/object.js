@@ -288,25 +288,12 @@ export class ObjectPane {
 
   // Objects by the uid of their owner, also those that were deleted.
   async #related(target, uid) {
-    const parameters = new URLSearchParams({ under: uid, limit: String(MOST_RELATED), from: rfc3339(0), to: rfc3339(Date.now() * 1000) });
+    const parameters = new URLSearchParams({ under: uid, limit: String(MOST_RELATED), from: rfc3339(0) });
     if (target.namespace) parameters.set("namespace", target.namespace);
-    const found = await this.#session.lifelines(parameters).catch(() => this.#listed(target));
+    const found = await this.#session.lifelines(parameters);
     const byOwner = new Map();
     for (const one of found.items) if (one.owner) byOwner.set(one.owner, [...(byOwner.get(one.owner) ?? []), one]);
     return byOwner;
-  }
-
-  // The same from lists, which do not have what was deleted.
-  async #listed(target) {
-    const at = this.#moment(), parameters = new URLSearchParams({ limit: "500" });
-    if (at) parameters.set("at", at);
-    const types = [...this.#session.types.values()].filter((one) => one.namespaced || !target.namespace);
-    const lists = types.map(async ({ type }) => {
-      const found = await this.#session.objects(type, target.namespace, "", { parameters, metadata: true }).catch(() => ({ items: [] }));
-      return found.items.flatMap(({ metadata }) => (metadata.ownerReferences ?? []).map((owner) =>
-        ({ type, namespace: metadata.namespace ?? "", name: metadata.name, uid: metadata.uid, owner: owner.uid, deleted: 0 })));
-    });
-    return { items: (await Promise.all(lists)).flat() };
   }
 
   #dependents(uid, byOwner, depth = 0) {
@@ -367,7 +354,7 @@ const changeOf = (version) => (version.deleted ? "deleted" : version.patch?.[0]?
 
 // If the timeline has no words for a version: what its patch has, without the values before.
 function pathSummary(type, version) {
-  if (version.compacted) return { text: "the version before is no longer in the journal" };
+  if (version.compacted) return { compacted: true };
   const operations = (version.patch ?? []).filter((one) => one.path !== "" && one.path !== "/metadata/generation");
   const changes = operations.slice(0, 3).map(({ op, path, value }) => {
     const field = path.slice(1).split("/").map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~")).join(".");

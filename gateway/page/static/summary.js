@@ -24,8 +24,9 @@ function whatOf(event) {
     const text = summary.text ?? summary.created?.text ?? "";
     return { what: text ? `created, ${text}` : "created", more: 0 };
   }
+  if (summary.compacted) return { what: "changed, the version before is no longer in the journal", more: 0 };
   const changes = summary.changes ?? [];
-  const what = changes.map(changeText).join(", ") || summary.text || (event.summary ? "no field changed" : event.verb);
+  const what = changes.map(changeText).join(", ") || (event.summary ? "no field changed" : event.verb);
   return { what, more: summary.more ?? 0 };
 }
 

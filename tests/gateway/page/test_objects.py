@@ -55,6 +55,14 @@ async def test_dependents_below_owners_in_pages() -> None:
         flat = await ask(api, f"{path}&roots=false&name=!busy")
         assert {(item["name"], item["depth"]) for item in flat["items"]} == {("a", 0), ("b", 0), ("top", 0)}
         assert named(await ask(api, f"{path}&verb=patch")) == ["busy"]
+        # The tree of one object; also after it was deleted.
+        uid = top["metadata"]["uid"]
+        await api.delete("secrets", "a")
+        assert named(await ask(api, f"{path}&under={uid}")) == ["top", "b", "a"]
+        one = await ask(api, f"{path}&under={uid}&limit=2")
+        assert (named(one), one["total"]) == (["top", "b"], 3)
+        assert named(await ask(api, f"{path}&under={uid}&continue={one['metadata']['continue']}")) == ["a"]
+        assert named(await ask(api, f"{path}&under=nobody")) == []
         assert named(await ask(api, f"{path}&name=a&name=top")) == ["top", "a"]
 
 
