@@ -5,6 +5,7 @@ needs no token, no client certificate, and no CA. Or it shows a data folder or a
 
   rewound open                                  what happened
   rewound open deployment web -n shop           an object, at its last change
+  rewound open pods -n shop                     a kind, in a namespace
   rewound open --at 12:03                       a moment
   rewound open --data-dir rewound-data          a folder, of a server that has stopped or runs
   rewound open --file incident.journal.gz       what `rewound record` or `rewound export` wrote
@@ -19,6 +20,7 @@ A MOMENT is a version (1042), a time (2026-11-15T04:07:33Z), a time of day (12:0
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -68,7 +70,7 @@ def _add_flags(parser: Parser) -> None:
     parser.add_argument(
         "kind", metavar="KIND", nargs="?", default="", help="Pod, pods, po or deployments.apps"
     )
-    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="of the object")
+    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="of one object")
     parser.add_argument("--at", type=_moment, metavar="MOMENT", help="begin at this moment")
     parser.add_argument(
         "--data-dir", type=Path, metavar="FOLDER", help="show this data folder, without a server"
@@ -97,8 +99,6 @@ def _moment(text: str) -> Moment:
 
 def _checked(options: Options) -> Options:
     """UsageError for flags that do not fit together."""
-    if options.kind and not options.name:
-        raise UsageError(f"{options.kind}: which one? Give its name too, as in: rewound open deployment web")
     if options.port > 65535:
         raise UsageError(f"--port: {options.port} is not a port; give a number up to 65535, or leave it out")
     given = [flag for flag in ("data_dir", "file") if getattr(options, flag) is not None]
@@ -207,7 +207,7 @@ class _Opening:
         listener = PageListener(session, view.path, _report)
         await nursery.start(listener.serve, options.port)
         link, screen = listener.gate.new_link(), missing_screen()
-        print(_banner(self._subject(target), view.user, link), flush=True)
+        print(self._banner(target, view.user, link), flush=True)
         if options.no_browser or screen:
             why = "" if options.no_browser else f"No browser is started: {screen}. "
             print(f"{why}From another machine, first: {tunnel(listener.port)}\n", flush=True)
@@ -216,9 +216,18 @@ class _Opening:
         if sys.stdin is not None and sys.stdin.isatty():
             nursery.start_soon(_renew_on_enter, listener.gate.new_link)
 
-    def _subject(self, target: Target) -> str:
+    def _banner(self, target: Target, user: str, link: str) -> str:
         options = self._options
-        return str(options.data_dir or options.file or target.server)
+        subject = options.data_dir or options.file or target.server
+        until = "until Ctrl-C" if options.duration == inf else f"for {options.duration:g} s, or until Ctrl-C"
+        lines = [
+            escaped(f"The journal of {subject}, as {user}:"),
+            f"  {link}",
+            f"One browser can use the link, within a minute; the page works {until}.",
+        ]
+        if sys.stdin is not None and sys.stdin.isatty():
+            lines.append("Enter makes a new link.")
+        return "\n".join(lines)
 
     async def _find_view(self, session: StreamingSession) -> View:
         """In a thread: credential plugins and the server may take long, and the server may be in this event loop."""
@@ -233,10 +242,12 @@ class _Opening:
         try:
             return await trio.to_thread.run_sync(find, abandon_on_cancel=True)
         except ClientError as error:
-            if isinstance(error, StatusError) or str(DATA_FOLDER_FILE) not in session.target.configured_in:
+            folder = (options.kubeconfig or DATA_FOLDER_FILE).parent
+            configured = str(folder / DATA_FOLDER_FILE.name) in session.target.configured_in
+            if isinstance(error, StatusError) or not configured or not (folder / "journal").is_dir():
                 raise
-            folder = DATA_FOLDER_FILE.parent
-            raise ClientError(f"{error} If it has stopped: rewound open --data-dir {folder}") from error
+            stopped = f"If it has stopped: rewound open --data-dir {shlex.quote(str(folder))}"
+            raise ClientError(f"{error} {stopped}") from error
 
 
 def _run(opening: _Opening) -> int:
@@ -251,17 +262,6 @@ def _run(opening: _Opening) -> int:
             raise UsageError(f"--port: {error}; give another, or leave it out") from group
         raise error from None
     return 0
-
-
-def _banner(subject: str, user: str, link: str) -> str:
-    lines = [
-        f"The journal of {subject}, as {user}:",
-        f"  {link}",
-        "One browser can use the link, within a minute; the page works until Ctrl-C.",
-    ]
-    if sys.stdin is not None and sys.stdin.isatty():
-        lines.append("Enter makes a new link.")
-    return "\n".join(lines)
 
 
 async def _start_browser(link: str) -> None:

@@ -33,7 +33,9 @@ def find_view(session: Session, kind: str, name: str, namespace: str, at: Moment
     """`namespace`: that of the flag; empty without it. ClientError, Failure, UsageError."""
     types = _types(session)
     state: dict[str, str] = {}
-    if kind:
+    if kind and not name:
+        state["type"] = _find_type(session, types["items"], kind).name
+    if name:
         found = _find_type(session, types["items"], kind)
         where = session.target.namespace if found.namespaced else ""
         state["object"] = f"{found.name}/{where}/{name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,10 +20,11 @@ from rewound.gateway.cli.open.view import find_view
 from rewound.gateway.client.credentials import Credential, FixedCredential, bearer
 from rewound.gateway.client.session import Session
 from rewound.gateway.client.target import Target
-from tests.gateway.api import ADMIN, Api, config_map, served
+from tests.gateway.api import ADMIN, ALICE, Api, config_map, served
 from tests.gateway.cli.open.process import opened_in_browser
 from tests.gateway.client.fake_server import fake_server
 from tests.gateway.page.test_replayed_timeline import record
+from tests.ports import reserve_port
 
 LONG_AGO = 1_000_000
 
@@ -88,11 +90,29 @@ async def test_a_moment_is_checked_and_shown_with_what_is_around_it() -> None:
             await views.find(at=Moment(offset=99999))
 
 
-async def test_a_namespace_filters_the_page() -> None:
+async def test_a_namespace_and_a_kind_filter_the_page() -> None:
     async with served_story() as (_, views):
         assert await views.find(namespace="default") == {"namespace": "default"}
+        both = {"namespace": "default", "type": "deployments.apps"}
+        assert await views.find("Deployment", namespace="default") == both
         with pytest.raises(Failure, match="--namespace: the journal has nothing in 'defalt'"):
             await views.find(namespace="defalt")
+
+
+async def test_a_user_with_rights_in_a_namespace_sees_it() -> None:
+    async with served_story() as (api, _):
+        rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]
+        await api.create("roles", {"metadata": {"name": "reader"}, "rules": rules})
+        subject, role = {"kind": "User", "name": "alice"}, {"kind": "Role", "name": "reader"}
+        binding = {"metadata": {"name": "reader"}, "subjects": [subject], "roleRef": role}
+        await api.create("rolebindings", binding)
+        views = Views(api, ALICE)
+        assert await views.find(namespace="default") == {"namespace": "default"}
+        # Without the right to read its history: the page shows the object, at no moment in particular.
+        shown = {"namespace": "default", "object": "configmaps/default/web"}
+        assert await views.find("cm", "web") == shown
+        with pytest.raises(Failure, match="name a namespace with -n"):
+            await views.find(at=Moment(offset=1))
 
 
 def test_a_server_without_the_page_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,10 +123,23 @@ def test_a_server_without_the_page_is_named(capsys: pytest.CaptureFixture[str]) 
     assert "has no page about its journal" in said and "rewound record" in said
 
 
+def test_a_server_that_has_stopped_leaves_its_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "journal").mkdir()
+    file = tmp_path / "admin.kubeconfig"
+    server = {"cluster": {"server": f"http://127.0.0.1:{reserve_port()}"}, "name": "a"}
+    context = {"context": {"cluster": "a", "user": ""}, "name": "a"}
+    file.write_text(json.dumps({"clusters": [server], "contexts": [context], "current-context": "a"}))
+    assert run(["--kubeconfig", str(file)]) == 1
+    said = capsys.readouterr().err
+    assert "cannot reach http" in said
+    assert f"If it has stopped: rewound open --data-dir {tmp_path}\n" in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["pod"], "pod: which one? Give its name too"),
         (["--at", "noon"], "--at: 'noon' is not a moment"),
         (["--data-dir", "a", "--file", "b"], "--data-dir and --file: give one of them"),
         (["--data-dir", ".", "--as", "bob"], "--as: has no effect with --data-dir"),
