@@ -57,7 +57,8 @@ class SchedulingQueue:
         # Both may have outdated entries: of pods that left, or that are in another state since.
         self._active: list[tuple[int, float, int, QueuedPod]] = []
         self._due: list[tuple[float, int, QueuedPod]] = []
-        self._unschedulable: dict[Key, QueuedPod] = {}
+        # By the plugins that refused them: a change helps all with the same ones, or none.
+        self._unschedulable: dict[frozenset[str], dict[Key, QueuedPod]] = {}
         self._seeking: dict[Key, QueuedPod] = {}  # those of them that have to be near other pods
         self._number = self._cycle = 0
         self._moved_in = -1  # the cycle of the last change that may help
@@ -139,7 +140,7 @@ class SchedulingQueue:
             self._set_back(queued)
         else:
             queued.state = _UNSCHEDULABLE
-            self._unschedulable[queued.key] = queued
+            self._unschedulable.setdefault(plugins, {})[queued.key] = queued
             if queued.facts.shape.required_affinity:
                 self._seeking[queued.key] = queued
             self._schedule(queued)
@@ -148,17 +149,21 @@ class SchedulingQueue:
 
     def move(self, change: str, check: Check | None = None) -> bool:
         """Try the unschedulable pods again that this change may help; returns whether there are any."""
+        groups = [pods for plugins, pods in self._unschedulable.items() if self._helps(change, plugins)]
         return self._move(
-            change, [one for one in self._unschedulable.values() if check is None or check(one.facts)]
+            one for pods in groups for one in pods.values() if check is None or check(one.facts)
         )
 
     def move_if_near(self, change: str, selects: Check) -> bool:
         """The same for a pod that runs: it helps those whose affinity it satisfies."""
-        return self._move(change, [one for one in self._seeking.values() if selects(one.facts)])
+        seeking = self._seeking.values()
+        return self._move(one for one in seeking if self._helps(change, one.plugins) and selects(one.facts))
 
-    def _move(self, change: str, pods: Iterable[QueuedPod]) -> bool:
-        helped = self._wakes.get(change, ())
-        chosen = [one for one in pods if not one.plugins or not one.plugins.isdisjoint(helped)]
+    def _helps(self, change: str, plugins: frozenset[str]) -> bool:
+        return not plugins or not plugins.isdisjoint(self._wakes.get(change, ()))
+
+    def _move(self, pods: Iterable[QueuedPod]) -> bool:
+        chosen = list(pods)
         for queued in chosen:
             self._retry(queued)
         self._moved_in = self._cycle
@@ -201,7 +206,10 @@ class SchedulingQueue:
         return queued.since + min(doubled, self._longest_backoff)
 
     def _leave(self, queued: QueuedPod) -> None:
-        self._unschedulable.pop(queued.key, None)
+        pods = self._unschedulable.get(queued.plugins, {})
+        pods.pop(queued.key, None)
+        if not pods:
+            self._unschedulable.pop(queued.plugins, None)
         self._seeking.pop(queued.key, None)
 
     def nominate(self, facts: PodFacts, node: str) -> None:
