@@ -5,12 +5,15 @@ controller. It remembers for every node whether it does and what its score depen
 that changed since: of ten thousand equal pods each one after the first costs one node, not five thousand.
 
 Nodes are tried from where the last pod ended, until enough of them do; with a hundred nodes or more that is not all.
+
+Whatever looks at many nodes is done in `Steps`, between which others may run and change the cluster. Nodes that change
+meanwhile are looked at again (`refresh`); where the set of nodes does, the decision begins anew (`Outdated`).
 """
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
@@ -32,10 +35,11 @@ from rewound.actors.scheduler.volumes import BindingFilter, claim_names
 _FEWEST_NODES: Final = 100  # up to so many are all tried
 _LOWEST_PERCENTAGE: Final = 5
 _MOST_KEYS: Final = 20_000  # of one evaluation, also of states that nodes had before
-_STEP: Final = 64  # nodes: a fraction of a turn on the event loop
+STEP: Final = 64  # nodes: a fraction of a turn on the event loop
 _REMEMBERED: Final = 64  # evaluations: some megabytes with thousands of nodes
 
 T = TypeVar("T")
+Steps = Generator[None, None, T]  # of long work, each a fraction of a turn on the event loop; then its result
 Key = tuple[Hashable, ...]  # what the score of a node depends on, by plugin
 # Pods with a priority of at least this pod's that are to run on a node, once others are gone.
 Nominated = Callable[[str], Sequence[PodFacts]]
@@ -90,6 +94,20 @@ class Unschedulable(Exception):
         self.diagnosis = diagnosis
 
 
+class Outdated(Exception):
+    """Between two steps something changed that concerns all nodes."""
+
+
+def finished(steps: Steps[T]) -> T:
+    """All of the steps at once, and their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 class NoNodes(Exception):
     def __init__(self) -> None:
         super().__init__("no nodes available to schedule pods")
@@ -127,14 +145,19 @@ class Evaluation:
         self._scores = made
         self._moving_scores = [at for at, one in enumerate(made) if not one.of_node_only]
         self._layout, self._seen = self._cluster.layout, len(self._cluster.changes)
+        self._changed: dict[str, None] = {}  # nodes that have to be looked at again
+        # The claims of a pod may be compared with thousands of volumes at each node.
+        self._stride = 1 if claim_names(pod) else STEP
         self._forget()
         self.steps = self._count()
 
     def _count(self) -> Iterator[None]:
         """Let filters and scores count all nodes, some at a time: what changes meanwhile is counted anew."""
+        for _, one in self.filters:
+            yield from one.steps()
         names = [node.name for node in self._cluster.order]
-        for start in range(0, len(names), _STEP):
-            self._refresh(names[start : start + _STEP])
+        for start in range(0, len(names), STEP):
+            self._refresh(names[start : start + STEP])
             yield
 
     def complete(self) -> Evaluation:
@@ -178,22 +201,36 @@ class Evaluation:
     def is_current(self) -> bool:
         return self._layout == self._cluster.layout
 
-    def refresh(self) -> None:
-        """Look again at the nodes that changed since."""
-        changes = self._cluster.changes
-        if self._seen == len(changes):
-            return
-        if len(self._parts) > _MOST_KEYS:
-            self._forget_keys()
-        names = set(changes[self._seen :])
-        self._seen = len(changes)
-        for name in names:
-            at, node = self._at[name], self._cluster.nodes[name]
-            if self._failures[at] is not _UNKNOWN:
-                self._failures[at] = self._first(self._fixed, node)
-            if self._keys[at] is not None:
-                self._key(node)
-        self._refresh(names)
+    @property
+    def has_seen_all(self) -> bool:
+        """Whether no node has changed since it was looked at."""
+        return self._seen == len(self._cluster.changes) and not self._changed
+
+    def refresh(self) -> Steps[None]:
+        """Look again at the nodes that changed since. Outdated."""
+        while True:
+            self.check_current()
+            changes = self._cluster.changes
+            self._changed.update(dict.fromkeys(changes[self._seen :]))
+            self._seen = len(changes)
+            if not self._changed:
+                return
+            if len(self._parts) > _MOST_KEYS:
+                self._forget_keys()
+            names = [self._changed.popitem()[0] for _ in range(min(self._stride, len(self._changed)))]
+            for name in names:
+                at, node = self._at[name], self._cluster.nodes[name]
+                if self._failures[at] is not _UNKNOWN:
+                    self._failures[at] = self._first(self._fixed, node)
+                if self._keys[at] is not None:
+                    self._key(node)
+            self._refresh(names)
+            yield
+
+    def check_current(self) -> None:
+        """Outdated."""
+        if not self.is_current():
+            raise Outdated
 
     def _refresh(self, names: Collection[str]) -> None:
         for _, one in self._moving:
@@ -252,10 +289,10 @@ class Evaluation:
         nodes: Sequence[NodeState],
         nominated: Nominated,
         failures: dict[str, Failure],
-    ) -> list[NodeState]:
-        """Up to `wanted` nodes that do, from `start` on and around; the failures of those in between."""
+    ) -> Steps[list[NodeState]]:
+        """Up to `wanted` nodes that do, from `start` on and around; the failures of those in between. Outdated."""
         found: list[NodeState] = []
-        for node in _around(nodes, start):
+        for number, node in enumerate(_around(nodes, start), 1):
             failure = self.check_with(node, nominated(node.name))
             if failure is not None:
                 failures[node.name] = failure
@@ -263,6 +300,9 @@ class Evaluation:
                 found.append(node)
                 if len(found) == wanted:
                     break
+            if number % self._stride == 0:
+                yield
+                self.check_current()
         return found
 
     def unhindered(self, start: int, wanted: int) -> Window | None:
@@ -271,10 +311,10 @@ class Evaluation:
         known = window.of(self._failures)
         return None if self._moving or self._moving_scores or any(known) else window
 
-    def keys(self, nodes: Sequence[NodeState]) -> list[int]:
-        """Numbers of what the scores of the nodes depend on: equal ones for equal scores."""
+    def keys(self, nodes: Sequence[NodeState]) -> Steps[list[int]]:
+        """Numbers of what the scores of the nodes depend on: equal ones for equal scores. Outdated."""
         found = []
-        for node in nodes:
+        for count, node in enumerate(nodes, 1):
             number = self._keys[self._at[node.name]]
             if number is None:
                 number = self._key(node)
@@ -284,6 +324,9 @@ class Evaluation:
                     fresh[moving] = self._scores[moving].key(node)
                 number = self._number(tuple(fresh))
             found.append(number)
+            if count % STEP == 0:
+                yield
+                self.check_current()
         return found
 
     def _key(self, node: NodeState) -> int:
@@ -299,10 +342,10 @@ class Evaluation:
             self._parts.append(key)
         return number
 
-    def keys_in(self, window: Window) -> list[int]:
+    def keys_in(self, window: Window) -> Steps[list[int]]:
         keys = window.of(self._keys)
         if None in keys:
-            return self.keys(window.of(self._cluster.order))
+            return (yield from self.keys(window.of(self._cluster.order)))
         return keys  # type: ignore[return-value]
 
     def best(self, keys: Sequence[int]) -> Collection[int]:
@@ -329,21 +372,23 @@ class Evaluation:
     def volumes(self) -> BindingFilter | None:
         return next((one for _, one in self.filters if isinstance(one, BindingFilter)), None)
 
-    def explained(self, nodes: Sequence[NodeState]) -> dict[str, dict[str, int]]:
-        """The weighted score of each plugin for each of these nodes, which are the feasible ones."""
-        keys = self.keys(nodes)
+    def explained(self, nodes: Sequence[NodeState]) -> Steps[dict[str, dict[str, int]]]:
+        """The weighted score of each plugin for each of these nodes, which are the feasible ones. Outdated."""
+        keys = yield from self.keys(nodes)
         counts = Counter(keys)
         found: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
         column = 0
         for plugin, weight, score in self.scores:
             if score is None:
-                for scores in found.values():
-                    scores[plugin.name] = 0
-                continue
-            by_part = score.scores(self._column(counts, column))
+                by_part: Mapping[Any, int] = {}
+            else:
+                by_part = score.scores(self._column(counts, column))
             for node, key in zip(nodes, keys, strict=True):
-                found[node.name][plugin.name] = weight * by_part[self._parts[key][column]]
-            column += 1
+                value = 0 if score is None else weight * by_part[self._parts[key][column]]
+                found[node.name][plugin.name] = value
+            column += score is not None
+            yield
+            self.check_current()
         return found
 
 
@@ -385,28 +430,15 @@ class Evaluations:
         """Forget everything, because something outside of nodes and pods changed."""
         self._remembered.clear()
 
-    def prepare(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Iterator[None]:
-        """Do the work that many nodes make for the first pod of its sort in steps, between which others may run."""
-        if len(self._cluster.nodes) < _FEWEST_NODES or claim_names(pod):
-            return  # `of` does it at once
-        try:
-            evaluation = self._begun(profile, pod, around)
-        except Unschedulable:
-            return
-        yield from evaluation.steps
-        nodes, found = self._cluster.order, 0
-        wanted = wanted_nodes(len(nodes), self._percentage)
-        for number, node in enumerate(_around(nodes, self._start % len(nodes))):
-            if not evaluation.is_current() or found == wanted:
-                return
-            found += evaluation.look(node) is None
-            if number % _STEP == 0:
-                yield
-
-    def of(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Evaluation:
-        """Raises Unschedulable if no node can do, or NoNodes."""
-        evaluation = self._begun(profile, pod, around).complete()
-        evaluation.refresh()
+    def of(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Steps[Evaluation]:
+        """Raises Unschedulable if no node can do, NoNodes, or Outdated."""
+        evaluation = self._begun(profile, pod, around)
+        for (
+            _
+        ) in evaluation.steps:  # not `yield from`: if this decision is given up, the next one goes on here
+            yield
+            evaluation.check_current()
+        yield from evaluation.refresh()
         return evaluation
 
     def _begun(self, profile: Profile, pod: PodFacts, around: Surroundings) -> Evaluation:
@@ -428,8 +460,10 @@ class Evaluations:
                 self._remembered.popitem(last=False)
         return made
 
-    def choose(self, evaluation: Evaluation, pod: PodFacts, nominated: Nominated | None = None) -> NodeState:
-        """The best node; raises Unschedulable, with what is wrong with each.
+    def choose(
+        self, evaluation: Evaluation, pod: PodFacts, nominated: Nominated | None = None
+    ) -> Steps[NodeState]:
+        """The best node; raises Unschedulable, with what is wrong with each, or Outdated.
 
         `nominated`: the pods to be reckoned with, if there are any.
         """
@@ -439,14 +473,24 @@ class Evaluations:
             window = evaluation.unhindered(start, wanted)
             if window is not None:
                 self._start = start + wanted
-                return self._best(evaluation, window.of(self._cluster.order), evaluation.keys_in(window))
+                keys = yield from evaluation.keys_in(window)
+                return self._best(evaluation, window.of(self._cluster.order), keys)
         diagnosis = Diagnosis(len(self._cluster.nodes))
-        nodes = self._feasible(evaluation, pod, nominated or _nobody, diagnosis)
+        nodes = yield from self._feasible(evaluation, pod, nominated or _nobody, diagnosis)
         if not nodes:
             raise Unschedulable(diagnosis)
         if len(nodes) == 1:
             return nodes[0]
-        return self._best(evaluation, nodes, evaluation.keys(nodes))
+        return self._best(evaluation, nodes, (yield from evaluation.keys(nodes)))
+
+    def still_does(self, evaluation: Evaluation, node: NodeState, nominated: Nominated | None) -> bool:
+        """Whether a node that was chosen does for the pod also as the cluster has become between the steps."""
+        if not evaluation.is_current():
+            return False
+        if evaluation.has_seen_all:
+            return True
+        finished(evaluation.refresh())
+        return evaluation.check_with(node, (nominated or _nobody)(node.name)) is None
 
     def _best(self, evaluation: Evaluation, nodes: Sequence[NodeState], keys: Sequence[int]) -> NodeState:
         best = evaluation.best(keys)
@@ -454,16 +498,16 @@ class Evaluations:
 
     def _feasible(
         self, evaluation: Evaluation, pod: PodFacts, nominated: Nominated, diagnosis: Diagnosis
-    ) -> list[NodeState]:
+    ) -> Steps[list[NodeState]]:
         node = self._cluster.nodes.get(_nominated_node(pod))
         if node is not None:
-            found = evaluation.feasible(0, 1, [node], nominated, diagnosis.failures)
+            found = yield from evaluation.feasible(0, 1, [node], nominated, diagnosis.failures)
             if found:
                 return found
         nodes = self._candidates(evaluation)
         wanted = wanted_nodes(len(nodes), self._percentage)
         start = self._start % len(nodes)
-        found = evaluation.feasible(start, wanted, nodes, nominated, diagnosis.failures)
+        found = yield from evaluation.feasible(start, wanted, nodes, nominated, diagnosis.failures)
         self._start = (start + len(found) + len(diagnosis.failures)) % len(nodes)
         return found
 

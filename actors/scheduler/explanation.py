@@ -17,7 +17,8 @@ from typing import Final
 
 from rewound.actors.messages import Object
 from rewound.actors.names import REWIND_GROUP
-from rewound.actors.scheduler.evaluation import Diagnosis, Evaluation, Profile
+from rewound.actors.scheduler.evaluation import STEP, Diagnosis, Evaluation, Profile, Steps
+from rewound.actors.scheduler.nodes import NodeState
 from rewound.actors.scheduler.plugins import Failure, Refusal, SchedulingError, Surroundings
 from rewound.actors.scheduler.pods import PodFacts
 
@@ -33,8 +34,8 @@ def is_asked(pod: Object) -> bool:
 
 def explain(
     profile: Profile, pod: PodFacts, around: Surroundings, node: str = "", most: int | None = None
-) -> Object:
-    """`node`: the one that was chosen; `most`: so many nodes in each list."""
+) -> Steps[Object]:
+    """`node`: the one that was chosen; `most`: so many nodes in each list. Outdated."""
     nodes = around.cluster.order
     found: Object = {
         "pod": f"{pod.namespace}/{pod.name}",
@@ -47,40 +48,44 @@ def explain(
     failures: dict[str, Failure] = {}
     scores: list[Object] = []
     try:
-        evaluation = Evaluation(profile, pod, around).complete()
-        for one in nodes:
-            failure = evaluation.check(one)
-            if failure is not None:
-                failures[one.name] = failure
-        scores = _scores(evaluation, failures)
+        evaluation = Evaluation(profile, pod, around)
+        for _ in evaluation.steps:
+            yield
+            evaluation.check_current()
+        feasible = yield from evaluation.feasible(0, len(nodes), nodes, lambda _: (), failures)
+        scores = yield from _scores(evaluation, feasible, most)
     except Refusal as refusal:
         failures = {one.name: refusal.failure for one in nodes}
     except SchedulingError as wrong:
         return found | {"message": str(wrong), "filtered": [], "scores": []}
     if len(failures) == len(nodes):
         found["message"] = Diagnosis(len(nodes), failures).reasons()
-    return found | {"filtered": _filtered(failures, most), "scores": scores[:most]}
+    filtered = yield from _filtered(failures, most)
+    return found | {"filtered": filtered, "scores": scores}
 
 
-def _scores(evaluation: Evaluation, failures: dict[str, Failure]) -> list[Object]:
+def _scores(evaluation: Evaluation, feasible: list[NodeState], most: int | None) -> Steps[list[Object]]:
     """The feasible nodes, the best first."""
-    feasible = [one for one in evaluation.nodes if one.name not in failures]
     if not feasible:
         return []
-    by_node = evaluation.explained(feasible)
-    found = [
-        {"node": name, "total": sum(plugins.values()), "plugins": plugins}
-        for name, plugins in by_node.items()
-    ]
-    return sorted(found, key=lambda one: (-one["total"], one["node"]))
+    by_node = yield from evaluation.explained(feasible)
+    totals: list[tuple[int, str]] = []
+    for number, (name, plugins) in enumerate(by_node.items(), 1):
+        totals.append((-sum(plugins.values()), name))
+        if number % STEP == 0:
+            yield
+    totals.sort()
+    return [{"node": name, "total": -total, "plugins": by_node[name]} for total, name in totals[:most]]
 
 
-def _filtered(failures: dict[str, Failure], most: int | None) -> list[Object]:
+def _filtered(failures: dict[str, Failure], most: int | None) -> Steps[list[Object]]:
     """The nodes that each reason of each plugin removed; most nodes first."""
     nodes: dict[tuple[str, str], list[str]] = {}
-    for name, failure in failures.items():
+    for number, (name, failure) in enumerate(failures.items(), 1):
         for reason in failure.reasons:
             nodes.setdefault((failure.plugin, reason), []).append(name)
+        if number % STEP == 0:
+            yield
     ordered = sorted(nodes.items(), key=lambda one: (-len(one[1]), one[0]))
     return [
         {"plugin": plugin, "reason": reason, "count": len(names), "nodes": sorted(names)[:most]}

@@ -12,7 +12,7 @@ nodes, of which there are few, not the nodes, of which there are many.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -69,6 +69,10 @@ class Filter(ABC):
 
     @abstractmethod
     def check(self, node: NodeState) -> Failure | None: ...
+
+    def steps(self) -> Iterator[None]:
+        """What has to be computed before the first check, where that takes long."""
+        return iter(())
 
     def assuming(self, node: NodeState) -> Filter:
         """The same filter where the node of this name were as given."""

@@ -7,14 +7,14 @@ one breaks no budget, then costs the least important pods, then the fewest, then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
-from rewound.actors.scheduler.evaluation import Diagnosis, Evaluation, Nominated, Profile
+from rewound.actors.scheduler.evaluation import STEP, Diagnosis, Evaluation, Nominated, Profile, Steps
 from rewound.actors.scheduler.matching import selector_of
 from rewound.actors.scheduler.nodes import Cluster, NodeState
 from rewound.actors.scheduler.plugins import Failure
@@ -57,12 +57,12 @@ class Preemption:
         evaluation: Evaluation | None,
         diagnosis: Diagnosis,
         nominated: Nominated,
-    ) -> Outcome:
+    ) -> Steps[Outcome]:
         refusal = self._ineligible(pod, diagnosis)
         if refusal:
             return Outcome(f"preemption: {refusal}")
         failures: dict[str, Failure] = {}
-        candidates = self._candidates(profile, pod, evaluation, diagnosis, nominated, failures)
+        candidates = yield from self._candidates(profile, pod, evaluation, diagnosis, nominated, failures)
         if not candidates:
             return Outcome(f"preemption: {Diagnosis(len(failures), failures).reasons()}", "")
         best = self._best(candidates)
@@ -87,7 +87,7 @@ class Preemption:
         diagnosis: Diagnosis,
         nominated: Nominated,
         failures: dict[str, Failure],
-    ) -> list[Candidate]:
+    ) -> Steps[list[Candidate]]:
         promising = []
         for node in self._cluster.order:
             failure = diagnosis.failures.get(node.name)
@@ -102,11 +102,13 @@ class Preemption:
             return []
         enough = max(len(promising) * profile.least_candidates_percent // 100, profile.least_candidates)
         offset = self._random.randrange(len(promising))
-        budgets = [_Budget(one) for one in self._budgets()]
+        budgets = yield from self._budgets_by_namespace()
         peaceful: list[Candidate] = []
         violating: list[Candidate] = []
         for node in (*promising[offset:], *promising[:offset]):
-            found = self._select(pod, node, evaluation, nominated, budgets)
+            if self._cluster.nodes.get(node.name) is not node:
+                continue  # it has gone between two steps
+            found = yield from self._select(pod, node, evaluation, nominated, budgets)
             if isinstance(found, Failure):
                 failures[node.name] = found
                 continue
@@ -115,14 +117,24 @@ class Preemption:
                 break
         return peaceful + violating
 
+    def _budgets_by_namespace(self) -> Steps[dict[str, list[_Budget]]]:
+        found: dict[str, list[_Budget]] = {}
+        for number, one in enumerate(tuple(self._budgets()), 1):
+            budget = _Budget(one)
+            found.setdefault(budget.namespace, []).append(budget)
+            if number % STEP == 0:
+                yield
+        return found
+
     def _select(
         self,
         pod: PodFacts,
         node: NodeState,
         evaluation: Evaluation,
         nominated: Nominated,
-        budgets: Sequence[_Budget],
-    ) -> Candidate | Failure:
+        budgets: Mapping[str, Sequence[_Budget]],
+    ) -> Steps[Candidate | Failure]:
+        """What has to go from one node; each step tries a copy of it."""
         lower = [other for other in node.pods.values() if other.priority < pod.priority]
         if not lower:
             return _NO_VICTIMS
@@ -130,6 +142,7 @@ class Preemption:
         for other in lower:
             tried.remove(other.uid)
         failure = evaluation.check_with(tried, to_come)
+        yield
         if failure is not None:
             return failure
         lower.sort(key=lambda other: (-other.priority, self._started(other)))
@@ -142,6 +155,7 @@ class Preemption:
                 tried.remove(other.uid)
                 victims.append(other)
                 violations += other in protected
+            yield
         if not victims:
             return Failure("", (f'expected at least one victim pod on node "{node.name}"',))
         return Candidate(node.name, victims, violations)
@@ -177,23 +191,23 @@ class _Budget:
         self.disrupted: Collection[str] = status.get("disruptedPods", {})
 
     def protects(self, pod: PodFacts) -> bool:
-        if pod.namespace != self.namespace or pod.name in self.disrupted:
+        if pod.name in self.disrupted:
             return False
         return not self.selector.is_empty and self.selector.matches(pod.labels)
 
 
 def _by_budgets(
-    pods: Sequence[PodFacts], budgets: Sequence[_Budget]
+    pods: Sequence[PodFacts], budgets: Mapping[str, Sequence[_Budget]]
 ) -> tuple[list[PodFacts], list[PodFacts]]:
-    """Pods whose loss would break a budget, and the others."""
-    left = [one.allowed for one in budgets]
+    """Pods whose loss would break a budget, and the others; budgets are by namespace."""
+    left: dict[_Budget, int] = {}
     protected: list[PodFacts] = []
     others: list[PodFacts] = []
     for pod in pods:
         breaks = False
-        for at, budget in enumerate(budgets):
+        for budget in budgets.get(pod.namespace, ()):
             if pod.labels and budget.protects(pod):
-                left[at] -= 1
-                breaks = breaks or left[at] < 0
+                left[budget] = left.get(budget, budget.allowed) - 1
+                breaks = breaks or left[budget] < 0
         (protected if breaks else others).append(pod)
     return protected, others

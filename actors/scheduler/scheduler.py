@@ -1,9 +1,9 @@
 """The scheduler: it finds a node for every pod that has none, as kube-scheduler v1.25 does.
 
-Decisions are made one after the other in one pass without a wait (`_decide`), so that each knows of those before it;
-what they lead to is then written concurrently, so that one commit carries many bindings. The work queue has the key
-PASS for the pass, and the keys of the pods with something to write. Nothing runs while no pod waits that something
-may help.
+Decisions are made one after the other in one pass (`_attempt`), so that each knows of those before it; a decision takes
+turns on the event loop, and holds if the node that it chose still does at its end. What decisions lead to is then
+written concurrently, so that one commit carries many bindings. The work queue has the key PASS for the pass, and the
+keys of the pods with something to write. Nothing runs while no pod waits that something may help.
 
 After a restart everything is found again in the objects: pods without a node wait, those with one count on it.
 """
@@ -33,7 +33,9 @@ from rewound.actors.scheduler.evaluation import (
     Evaluation,
     Evaluations,
     NoNodes,
+    Outdated,
     Profile,
+    Steps,
     Unschedulable,
 )
 from rewound.actors.scheduler.explanation import ANSWERED, IN_ANNOTATION, explain, is_asked
@@ -72,7 +74,7 @@ from rewound.actors.scheduler.volumes import (
     Reserved,
 )
 from rewound.actors.selectors.nodes import NO_SCHEDULE, NodeRequirement, untolerated
-from rewound.actors.workloads.cache import CachedType, controller_of
+from rewound.actors.workloads.cache import CachedType, controller_of, key_of
 from rewound.actors.workloads.controller import Parts
 from rewound.actors.workloads.recorder import Reporter
 from rewound.journal.records import Event
@@ -83,6 +85,13 @@ USER: Final = "system:kube-scheduler"
 PASS: Final[Key] = ("", "")
 # Decisions whose writes are on their way: enough for many commits, and a bound for their memory.
 MAX_IN_FLIGHT: Final = 1000
+# Pods whose volumes somebody has to bind or provision, which may take minutes; others with such claims are tried later.
+MAX_WAITING_FOR_VOLUMES: Final = 10_000
+_TOO_MANY_WAIT: Final = (
+    f"{MAX_WAITING_FOR_VOLUMES} pods wait for their volumes; this one is tried again later"
+)
+_MOST_TRIES: Final = 20  # of one attempt, which begins anew when nodes come or go meanwhile
+_CHANGING: Final = "the nodes changed again and again while the pod was evaluated; it is tried again later"
 _MOST_SELECTORS: Final = 10_000  # pods with labels of their own, such as those of StatefulSets; then none
 _LONGEST_NOTE: Final = 1024  # of an Event
 
@@ -159,7 +168,9 @@ class Scheduler:
         self._attempts: Counter[tuple[str, str]] = Counter()
         self._preemption_attempts = self._victims = 0
         self._work: dict[Key, list[Binding | Failed]] = {}
-        self._waiting_for_volumes: set[Key] = set()
+        # Pods whose volumes are being bound, and the pods that wait for each claim and volume.
+        self._waiting_for_volumes: dict[Key, Reserved] = {}
+        self._waiting_for: dict[Key, set[Key]] = {}
         self._is_ready = self._pauses = False
         self._begin()
         self._listen()
@@ -179,6 +190,7 @@ class Scheduler:
         self._selectors: dict[tuple[str, str, str], Selector] = {}
         self._work.clear()
         self._waiting_for_volumes.clear()
+        self._waiting_for.clear()
 
     def _listen(self) -> None:
         self._pods.listen(self._pod_changed)
@@ -239,12 +251,10 @@ class Scheduler:
             queued = self._pending.pop()
             if queued is None:
                 break
-            for _ in self._steps(queued.facts):
+            for _ in self._attempt(queued):
                 if turn.over():
                     await next_turn()
                     turn = Turn()
-            if self._pending.is_in_flight(queued):
-                self._decide(queued)
             if turn.over():
                 await next_turn()
                 turn = Turn()
@@ -254,17 +264,27 @@ class Scheduler:
 
     # --- one decision
 
-    def _steps(self, pod: PodFacts) -> Iterator[None]:
-        """What has to be computed before a decision, where that takes long."""
-        if pod.terminating:
-            return
-        profile = self._configuration.profiles[pod.spec["schedulerName"]]
+    def _attempt(self, queued: QueuedPod) -> Iterator[None]:
+        """Decide about a pod, in steps; again if the cluster changes so much between them that it has to be."""
+        pod = queued.facts
         try:
-            yield from self._evaluations.prepare(profile, pod, self._surroundings(pod))
-        except Exception:
-            return  # the decision meets it too, and reports it
+            for _ in range(_MOST_TRIES):
+                try:
+                    if (yield from self._decide(queued)):
+                        return
+                except Outdated:
+                    pass
+                yield
+            self._failed(queued, _CHANGING, "SchedulerError", Outcome(nominate=""), frozenset())
+        except Exception as broken:  # one pod must not keep the others from being scheduled
+            logger.exception("the scheduler broke on pod %s/%s", pod.namespace, pod.name)
+            message = f"{type(broken).__name__}: {broken}"
+            self._failed(queued, message, "SchedulerError", Outcome(nominate=""), frozenset())
 
-    def _decide(self, queued: QueuedPod) -> None:
+    def _decide(self, queued: QueuedPod) -> Steps[bool]:
+        """False: what was decided does not hold any more. Outdated."""
+        if not self._pending.is_in_flight(queued):
+            return True  # somebody deleted or assigned it
         pod = queued.facts
         profile = self._configuration.profiles[pod.spec["schedulerName"]]
         if pod.terminating:
@@ -272,62 +292,87 @@ class Scheduler:
                 pod, "Warning", "FailedScheduling", f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
             )
             self._pending.delete(pod)
-            return
-        evaluation = None
+            return True
+        nominated = self._nominated_for(pod)
+        evaluation, node, outcome = None, None, Outcome(nominate="")
+        message, reason, plugins = "", "Unschedulable", frozenset[str]()
         try:
-            evaluation = self._evaluations.of(profile, pod, self._surroundings(pod))
-            node = self._evaluations.choose(evaluation, pod, self._nominated_for(pod))
+            evaluation = yield from self._evaluations.of(profile, pod, self._surroundings(pod))
+            node = yield from self._evaluations.choose(evaluation, pod, nominated)
         except Unschedulable as wrong:
-            self._unschedulable(profile, queued, evaluation, wrong.diagnosis)
+            diagnosis = wrong.diagnosis
+            outcome = yield from self._preempted(profile, pod, evaluation, diagnosis)
+            message, plugins = diagnosis.message(), diagnosis.plugins
         except NoNodes as wrong:
-            self._failed(queued, str(wrong), "Unschedulable", Outcome(nominate=""), frozenset())
+            message = str(wrong)
         except SchedulingError as wrong:
-            self._failed(queued, str(wrong), "SchedulerError", Outcome(nominate=""), frozenset())
-        except Exception as broken:  # one pod must not keep the others from being scheduled
-            logger.exception("the scheduler broke on pod %s/%s", pod.namespace, pod.name)
-            message = f"{type(broken).__name__}: {broken}"
-            self._failed(queued, message, "SchedulerError", Outcome(nominate=""), frozenset())
-        else:
-            volumes = evaluation.volumes()
-            reserved = None if volumes is None else volumes.reserve(node)
-            if reserved is not None:
-                self._volumes.assume(reserved.claims, reserved.volumes)
-            explanation = self._explanation(profile, pod, node.name)
-            self._cluster.assume(pod, node.name)
-            self._pending.nominate(pod, "")
-            self._add_work(queued, Binding(queued, node.name, explanation, reserved))
+            message, reason = str(wrong), "SchedulerError"
+        explanation = yield from self._explanation(profile, pod, node.name if node is not None else "")
+        if not self._pending.is_in_flight(queued):
+            return True
+        if queued.facts is not pod:
+            return False  # it has changed
+        if node is not None:
+            assert evaluation is not None
+            return self._assign(queued, evaluation, node, explanation)
+        self._failed(queued, message, reason, outcome, plugins, explanation)
+        return True
 
-    def _unschedulable(
-        self, profile: Profile, queued: QueuedPod, evaluation: Evaluation | None, diagnosis: Diagnosis
-    ) -> None:
-        outcome, pod = Outcome(), queued.facts
-        if profile.preempts:
-            nominated = self._nominated_for(pod) or (lambda _: ())
-            outcome = self._preemption.attempt(profile, pod, evaluation, diagnosis, nominated)
-            diagnosis.after = outcome.message
-            self._preemption_attempts += 1
-            self._victims += len(outcome.victims)
-        self._failed(queued, diagnosis.message(), "Unschedulable", outcome, diagnosis.plugins)
+    def _assign(self, queued: QueuedPod, evaluation: Evaluation, node: NodeState, explanation: str) -> bool:
+        """Count the pod on a node, and have that written; False if the node does not do for it any more."""
+        pod, volumes = queued.facts, evaluation.volumes()
+        if volumes is not None and not volumes.is_current(node):
+            return False
+        if not self._evaluations.still_does(evaluation, node, self._nominated_for(pod)):
+            return False
+        reserved = None if volumes is None else volumes.reserve(node)
+        if reserved is not None:
+            if len(self._waiting_for_volumes) >= MAX_WAITING_FOR_VOLUMES:
+                self._failed(queued, _TOO_MANY_WAIT, "SchedulerError", Outcome(nominate=""), frozenset())
+                return True
+            self._volumes.assume(reserved.claims, reserved.volumes)
+        self._cluster.assume(pod, node.name)
+        self._pending.nominate(pod, "")
+        self._add_work(queued, Binding(queued, node.name, explanation, reserved))
+        return True
+
+    def _preempted(
+        self, profile: Profile, pod: PodFacts, evaluation: Evaluation | None, diagnosis: Diagnosis
+    ) -> Steps[Outcome]:
+        if not profile.preempts:
+            return Outcome()
+        nominated = self._nominated_for(pod) or (lambda _: ())
+        outcome = yield from self._preemption.attempt(profile, pod, evaluation, diagnosis, nominated)
+        diagnosis.after = outcome.message
+        self._preemption_attempts += 1
+        self._victims += len(outcome.victims)
+        return outcome
 
     def _failed(
-        self, queued: QueuedPod, message: str, reason: str, outcome: Outcome, plugins: frozenset[str]
+        self,
+        queued: QueuedPod,
+        message: str,
+        reason: str,
+        outcome: Outcome,
+        plugins: frozenset[str],
+        explanation: str = "",
     ) -> None:
         self._pending.add_unschedulable(queued, plugins)
         if outcome.nominate is not None:
             self._pending.nominate(queued.facts, outcome.nominate)
         profile = self._configuration.profiles[queued.facts.spec["schedulerName"]]
         self._attempts["unschedulable" if reason == "Unschedulable" else "error", profile.name] += 1
-        explanation = self._explanation(profile, queued.facts)
         self._add_work(queued, Failed(queued, message, reason, outcome, explanation))
 
     def _add_work(self, queued: QueuedPod, decision: Binding | Failed) -> None:
         self._work.setdefault(queued.key, []).append(decision)
         self.queue.add(queued.key)
 
-    def _explanation(self, profile: Profile, pod: PodFacts, node: str = "") -> str:
+    def _explanation(self, profile: Profile, pod: PodFacts, node: str) -> Steps[str]:
+        """For the annotation of a pod that asks for it. Outdated."""
         if not is_asked(pod.pod):
             return ""
-        found = explain(profile, pod, self._surroundings(pod), node, IN_ANNOTATION)
+        found = yield from explain(profile, pod, self._surroundings(pod), node, IN_ANNOTATION)
         return dumps(found).decode()
 
     def _nominated_for(self, pod: PodFacts) -> partial[Sequence[PodFacts]] | None:
@@ -384,7 +429,7 @@ class Scheduler:
         key, now = decision.queued.key, trio.current_time()
         if decision.volumes_since is None:
             decision.volumes_since = now
-            self._waiting_for_volumes.add(key)
+            self._wait_for(key, reserved)
             for volume in reserved.volumes:
                 await self._client.replace(self._volume_definition, volume)
             for claim in reserved.claims:
@@ -404,7 +449,21 @@ class Scheduler:
         """Nothing about volumes is assumed any longer."""
         if decision.volumes is not None:
             self._volumes.forget(decision.volumes.claims, decision.volumes.volumes)
-            self._waiting_for_volumes.discard(decision.queued.key)
+            self._end_wait(decision.queued.key)
+
+    def _wait_for(self, key: Key, reserved: Reserved) -> None:
+        """A change of one of these claims and volumes adds the key of the pod."""
+        self._waiting_for_volumes[key] = reserved
+        for one in reserved.awaited():
+            self._waiting_for.setdefault(one, set()).add(key)
+
+    def _end_wait(self, key: Key) -> None:
+        reserved = self._waiting_for_volumes.pop(key, None)
+        for one in reserved.awaited() if reserved is not None else ():
+            waiting = self._waiting_for.get(one, set())
+            waiting.discard(key)
+            if not waiting:
+                self._waiting_for.pop(one, None)
 
     def _forget(self, decision: Binding, message: str) -> None:
         """The pod does not run on the node after all, so another one may."""
@@ -598,13 +657,20 @@ class Scheduler:
             self._selectors.clear()
 
     def _storage_changed(self, added: str, updated: str, old: Object | None, new: Object | None) -> None:
-        if new is None or not self._is_ready:
+        if not self._is_ready:
+            return
+        if new is None:
+            assert old is not None
+            self._wake_waiting(added, old)  # what they wait for will not come
             return
         change = added if old is None else updated
         if change != CLASS_ADD or new.get("volumeBindingMode") == "WaitForFirstConsumer":
             self._move(change)
+        self._wake_waiting(added, new)
+
+    def _wake_waiting(self, added: str, stored: Object) -> None:
         if added in (CLAIM_ADD, VOLUME_ADD):
-            for key in self._waiting_for_volumes:
+            for key in self._waiting_for.get(key_of(stored), ()):
                 self.queue.add(key)
 
     def _move(self, change: str, check: partial[bool] | None = None) -> None:

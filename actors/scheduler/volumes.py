@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.scheduler.matching import selector_of
+from rewound.actors.scheduler.matching import Selector, selector_of
 from rewound.actors.scheduler.nodes import NodeState
 from rewound.actors.scheduler.plugins import (
     NODE_ADD,
@@ -33,6 +33,7 @@ from rewound.actors.scheduler.pods import PodFacts, amount
 from rewound.actors.scheduler.volume_objects import VolumeObjects
 from rewound.actors.selectors.nodes import NodeSelector
 from rewound.actors.workloads.volume_matching import (
+    VolumeKeys,
     capacity,
     is_free_match,
     is_reserved_for,
@@ -50,6 +51,8 @@ CSI_NODE_ADD, CSI_NODE_UPDATE = "CSI node added", "CSI node updated"
 CSI_DRIVER_ADD, CSI_DRIVER_UPDATE = "CSI driver added", "CSI driver updated"
 CAPACITY_ADD, CAPACITY_UPDATE = "storage capacity added", "storage capacity updated"
 
+T = TypeVar("T")
+_STEP: Final = 64  # objects: a fraction of a turn on the event loop
 _NODE_CONFLICT: Final = "node(s) had volume node affinity conflict"
 _BIND_CONFLICT: Final = "node(s) didn't find available persistent volumes to bind"
 _NO_SPACE: Final = "node(s) did not have enough free storage"
@@ -84,6 +87,11 @@ class Reserved:
     bound: list[Object]  # the claims of these volumes
     claims: list[Object]  # to be provisioned for the node
 
+    def awaited(self) -> Iterator[tuple[str, str]]:
+        """Namespaces and names of the volumes, which have none, and of the claims."""
+        for one in (*self.volumes, *self.bound, *self.claims):
+            yield one["metadata"].get("namespace", ""), one["metadata"]["name"]
+
     def is_bound(self, objects: VolumeObjects, node: str) -> bool:
         """Whether everything is bound; raises SchedulingError if it cannot be any more."""
         for volume in self.volumes:
@@ -108,15 +116,46 @@ class Reserved:
 
 
 class BindingFilter(Filter):
+    """The claims of one pod, compared with volumes as they were when its attempt began (`is_current`)."""
+
     of_node_only = False
 
     def __init__(self, objects: VolumeObjects, bound: list[Object], unbound: list[Object]) -> None:
         self._objects, self._bound = objects, bound
-        self._unbound = unbound
+        self._unbound = sorted(unbound, key=_size)
+        self._volumes = [_Candidates(claim, objects.keys) for claim in self._unbound]
+        self._capacities: dict[str, _ByLabels[tuple[Selector, Object]]] = {}  # by class
+
+    def steps(self) -> Iterator[None]:
+        if not self._unbound:
+            return
+        for number, volume in enumerate(tuple(self._objects.every_volume()), 1):
+            for candidates in self._volumes:
+                candidates.add(volume)
+            if number % _STEP == 0:
+                yield
+        for number, one in enumerate(tuple(self._objects.csi_capacities), 1):
+            if one.get("nodeTopology") is not None:
+                found = self._capacities.setdefault(one.get("storageClassName", ""), _ByLabels())
+                found.add((selector_of(one["nodeTopology"]), one), _topology_label(one["nodeTopology"]))
+            if number % _STEP == 0:
+                yield
+        for candidates in self._volumes:
+            yield from candidates.sort()
 
     def check(self, node: NodeState) -> Failure | None:
         reasons = self.choose(node).reasons
         return Failure("VolumeBinding", tuple(reasons), False) if reasons else None
+
+    def is_current(self, node: NodeState) -> bool:
+        """Whether nothing that the choice for this node depends on has changed since the attempt began."""
+        objects, choice = self._objects, self.choose(node)
+        claims = (*self._bound, *self._unbound)
+        return (
+            not choice.reasons
+            and all(objects.claim(*_key(one)) == one for one in claims)
+            and all(objects.volume(one["metadata"]["name"]) == one for _, one in choice.bindings)
+        )
 
     def choose(self, node: NodeState) -> VolumeChoice:
         choice = VolumeChoice()
@@ -158,23 +197,24 @@ class BindingFilter(Filter):
     def _find(self, node: NodeState, choice: VolumeChoice) -> tuple[bool, bool]:
         """Volumes for the claims; returns whether all can be had, and whether there is space to provision."""
         selected = self._objects.names.key("selected-node", "volume")
-        matching, provisions = [], []
-        for claim in self._unbound:
-            chosen = claim["metadata"].get("annotations", {}).get(selected)
+        matching: list[_Candidates] = []
+        provisions: list[Object] = []
+        for candidates in self._volumes:
+            chosen = candidates.claim["metadata"].get("annotations", {}).get(selected)
             if chosen is None:
-                matching.append(claim)
+                matching.append(candidates)
             elif chosen != node.name:
                 return False, True
             else:
-                provisions.append(claim)
+                provisions.append(candidates.claim)
         taken: set[str] = set()
-        for claim in sorted(matching, key=_size):
-            volume = matching_volume(self._objects, claim, node, taken)
+        for candidates in matching:
+            volume = candidates.best(node, taken)
             if volume is None:
-                provisions.append(claim)
+                provisions.append(candidates.claim)
             else:
                 taken.add(volume["metadata"]["name"])
-                choice.bindings.append((claim, volume))
+                choice.bindings.append((candidates.claim, volume))
         return self._provision(node, provisions, choice) if provisions else (True, True)
 
     def _provision(self, node: NodeState, claims: list[Object], choice: VolumeChoice) -> tuple[bool, bool]:
@@ -202,35 +242,115 @@ class BindingFilter(Filter):
         driver = self._objects.csi_drivers.get("", provisioner)
         if quantity is None or driver is None or not driver["spec"].get("storageCapacity"):
             return True
-        return any(
-            one.get("storageClassName") == made["metadata"]["name"]
-            and _is_enough(one, amount("", quantity))
-            and one.get("nodeTopology") is not None
-            and selector_of(one["nodeTopology"]).matches(node.labels)
-            for one in self._objects.csi_capacities
+        found = self._capacities.get(made["metadata"]["name"])
+        return found is not None and any(
+            _is_enough(one, amount("", quantity)) and selector.matches(node.labels)
+            for some in found.of(node.labels)
+            for selector, one in some
         )
+
+
+class _ByLabels(Generic[T]):
+    """Items by a label that a node must have for each: of thousands, a node is compared with its own."""
+
+    def __init__(self) -> None:
+        self._any: list[T] = []
+        self._by_label: dict[str, dict[str, list[T]]] = {}
+
+    def add(self, item: T, label: tuple[str, Iterable[str]] | None) -> None:
+        """`label`: a key, and the values of which a node must have one; None: it may have any labels."""
+        if label is None:
+            self._any.append(item)
+            return
+        values = self._by_label.setdefault(label[0], {})
+        for value in set(label[1]):
+            values.setdefault(value, []).append(item)
+
+    def of(self, labels: Mapping[str, str]) -> list[list[T]]:
+        """The items for a node with these labels, in lists that each have the order in which items were added."""
+        found = [self._any]
+        for key, values in self._by_label.items():
+            if (value := labels.get(key)) is not None and value in values:
+                found.append(values[value])
+        return found
+
+
+def _topology_label(selector: Object) -> tuple[str, Iterable[str]] | None:
+    for key, value in (selector.get("matchLabels") or {}).items():
+        return key, (value,)
+    return None
+
+
+class _Candidate(NamedTuple):
+    capacity: int
+    number: int  # among all volumes
+    volume: Object
+    terms: NodeSelector | None  # of its node affinity
+
+
+class _Candidates:
+    """The volumes that do for a claim, on some node."""
+
+    def __init__(self, claim: Object, keys: VolumeKeys) -> None:
+        self.claim, self._keys = claim, keys
+        self._reserved: list[Object] = []
+        self._free: list[_Candidate] = []
+        self._by_labels: _ByLabels[_Candidate] = _ByLabels()
+
+    def add(self, volume: Object) -> None:
+        if is_reserved_for(volume, self.claim):
+            if reserved_fits(volume, self.claim):
+                self._reserved.append(volume)
+        elif is_free_match(volume, self.claim, self._keys):
+            required = volume["spec"].get("nodeAffinity", {}).get("required")
+            terms = None if required is None else NodeSelector.compile(required)
+            self._free.append(_Candidate(capacity(volume), len(self._free), volume, terms))
+
+    def sort(self) -> Iterator[None]:
+        """After the last volume: the smallest first."""
+        self._free.sort()  # their numbers differ: nothing behind these is compared
+        for number, one in enumerate(self._free, 1):
+            self._by_labels.add(one, _affinity_label(one.volume))
+            if number % _STEP == 0:
+                yield
+
+    def best(self, node: NodeState, taken: Collection[str]) -> Object | None:
+        """The one that is reserved for the claim, or the smallest that the node reaches."""
+        for volume in self._reserved:
+            if volume["metadata"]["name"] not in taken:
+                return volume if reaches(volume, node) else None
+        # In one list each is no smaller than the one before it: the first that does is the best of the list.
+        firsts = []
+        for some in self._by_labels.of(node.labels):
+            for one in some:
+                if one.volume["metadata"]["name"] not in taken and _reaches(one.terms, node):
+                    firsts.append(one)
+                    break
+        return min(firsts).volume if firsts else None
+
+
+def _affinity_label(volume: Object) -> tuple[str, Iterable[str]] | None:
+    terms = volume["spec"].get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms") or []
+    if len(terms) != 1:
+        return None
+    for one in terms[0].get("matchExpressions") or ():
+        if one["operator"] == "In":
+            return one["key"], one.get("values") or ()
+    return None
 
 
 def reaches(volume: Object, node: NodeState) -> bool:
     """Whether the volume can be used on the node, by its node affinity."""
     required = volume["spec"].get("nodeAffinity", {}).get("required")
-    if required is None:
-        return True
-    return any(term.labels.matches(node.labels) for term in NodeSelector.compile(required).terms)
+    return _reaches(None if required is None else NodeSelector.compile(required), node)
 
 
-def matching_volume(objects: VolumeObjects, claim: Object, node: NodeState, taken: set[str]) -> Object | None:
-    """The smallest volume that does for the claim on this node."""
-    found: list[Object] = []
-    for volume in objects.every_volume():
-        if volume["metadata"]["name"] in taken:
-            continue
-        if is_reserved_for(volume, claim):
-            if reserved_fits(volume, claim):
-                return volume if reaches(volume, node) else None
-        elif is_free_match(volume, claim, objects.keys) and reaches(volume, node):
-            found.append(volume)
-    return min(found, key=capacity, default=None)
+def _reaches(required: NodeSelector | None, node: NodeState) -> bool:
+    return required is None or any(term.labels.matches(node.labels) for term in required.terms)
+
+
+def _key(claim: Object) -> tuple[str, str]:
+    return claim["metadata"]["namespace"], claim["metadata"]["name"]
 
 
 def _bound_to(volume: Object, claim: Object, names: Names) -> Object:

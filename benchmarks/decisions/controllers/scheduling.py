@@ -12,7 +12,7 @@ from benchmarks.decisions.measure import Effort, compare, effort_of_command_line
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
 from rewound.actors.scheduler.configuration import default_configuration
-from rewound.actors.scheduler.evaluation import Evaluations, Unschedulable
+from rewound.actors.scheduler.evaluation import Evaluations, Unschedulable, finished
 from rewound.actors.scheduler.matching import equality_selector
 from rewound.actors.scheduler.nodes import Cluster
 from rewound.actors.scheduler.plugins import Surroundings
@@ -42,8 +42,8 @@ class Decisions:
         if not self._remembers:
             self._evaluations.clear()
         try:
-            evaluation = self._evaluations.of(PROFILE, facts, self._around)
-            self._cluster.assume(facts, self._evaluations.choose(evaluation, facts).name)
+            evaluation = finished(self._evaluations.of(PROFILE, facts, self._around))
+            self._cluster.assume(facts, finished(self._evaluations.choose(evaluation, facts)).name)
         except Unschedulable as refused:
             refused.diagnosis.message()
 

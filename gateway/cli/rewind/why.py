@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rewound.actors.names import Names
 from rewound.actors.scheduler.configuration import default_configuration, read_configuration
-from rewound.actors.scheduler.evaluation import Profile
+from rewound.actors.scheduler.evaluation import Profile, finished
 from rewound.actors.scheduler.explanation import explain, lines
 from rewound.actors.scheduler.nodes import Cluster
 from rewound.actors.scheduler.plugins import Surroundings
@@ -133,7 +133,8 @@ def _explained(source: Source, names: Names, profile: Profile, pod: Document, at
         if other["spec"].get("nodeName") and not ended and other["metadata"]["uid"] != own:
             cluster.assume(cluster.shapes.facts(other), other["spec"]["nodeName"])
     facts = cluster.shapes.facts(pod)
-    return explain(profile, facts, _surroundings(moment_, cluster, facts), pod["spec"].get("nodeName", ""))
+    around = _surroundings(moment_, cluster, facts)
+    return finished(explain(profile, facts, around, pod["spec"].get("nodeName", "")))
 
 
 def _surroundings(moment_: _Moment, cluster: Cluster, pod: PodFacts) -> Surroundings:

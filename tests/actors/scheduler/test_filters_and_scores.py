@@ -11,7 +11,14 @@ import pytest
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
 from rewound.actors.scheduler.configuration import default_configuration
-from rewound.actors.scheduler.evaluation import Evaluation, Evaluations, Unschedulable, wanted_nodes
+from rewound.actors.scheduler.evaluation import (
+    Evaluation,
+    Evaluations,
+    Outdated,
+    Unschedulable,
+    finished,
+    wanted_nodes,
+)
 from rewound.actors.scheduler.explanation import explain
 from rewound.actors.scheduler.matching import EVERYTHING, Selector, equality_selector
 from rewound.actors.scheduler.nodes import Cluster
@@ -52,7 +59,10 @@ class World:
 
     def choose(self, made: Object) -> str:
         facts = self.facts(made)
-        return self.evaluations.choose(self.evaluations.of(PROFILE, facts, self.around), facts).name
+        return finished(self.evaluations.choose(self.evaluation(facts), facts)).name
+
+    def evaluation(self, facts: Any) -> Evaluation:
+        return finished(self.evaluations.of(PROFILE, facts, self.around))
 
     def refusal(self, made: Object) -> str:
         with pytest.raises(Unschedulable) as caught:
@@ -62,7 +72,7 @@ class World:
         )
 
     def scores(self, made: Object, plugin: str) -> Mapping[str, int]:
-        found = explain(PROFILE, self.facts(made), self.around)
+        found = finished(explain(PROFILE, self.facts(made), self.around))
         return {one["node"]: one["plugins"][plugin] for one in found["scores"]}
 
 
@@ -262,21 +272,28 @@ def test_nodes_may_change_between_the_steps_before_a_decision() -> None:
     world = World(*(node(f"n{at}", cpu="3", labels={ZONE: str(at % 3)}) for at in range(200)))
     near = {"labels": {"app": "a"}, "affinity": affine("podAntiAffinity", {"app": "a"}, HOST)}
     facts = world.facts(pod("p", topologySpreadConstraints=[constraint(ZONE, "DoNotSchedule")], **near))
-    steps = world.evaluations.prepare(PROFILE, facts, world.around)
+    steps = world.evaluations.of(PROFILE, facts, world.around)
     for number, _ in enumerate(steps):
         world.run(pod("x", labels={"app": "a"}), f"n{number}")
         world.run(pod("y", cpu="3"), f"n{199 - number}")
     assert number > 3
-    kept = world.evaluations.of(PROFILE, facts, world.around)
+    kept = world.evaluation(facts)
     fresh = Evaluation(PROFILE, facts, world.around).complete()
     found = [kept.check(one) for one in world.cluster.order]
     assert found == [fresh.check(one) for one in world.cluster.order]
     assert len(set(found)) > 1
-    stopped = world.evaluations.prepare(PROFILE, world.facts(pod("q")), world.around)
+    other = world.facts(pod("q"))
+    given_up = world.evaluations.of(PROFILE, other, world.around)
+    next(given_up)
+    given_up.close()
+    kept, fresh = world.evaluation(other), Evaluation(PROFILE, other, world.around).complete()
+    feasible = [one for one in world.cluster.order if fresh.check(one) is None]
+    assert finished(kept.explained(feasible)) == finished(fresh.explained(feasible))
+    stopped = world.evaluations.of(PROFILE, world.facts(pod("r", labels={"app": "r"})), world.around)
     next(stopped)
     world.cluster.set_node(node("more"))
-    for _ in stopped:  # goes on with an evaluation that is out of date
-        pass
+    with pytest.raises(Outdated):
+        finished(stopped)
     world.cluster.set_node(node("more", cpu="1"))
     assert world.choose(pod("q", nodeSelector={HOST: "more"})) == "more"
 
@@ -295,13 +312,13 @@ def test_a_remembered_evaluation_equals_a_new_one() -> None:
     running: list[str] = []
     for step in range(300):
         facts = world.facts(chosen.choice(templates))
-        kept = world.evaluations.of(PROFILE, facts, world.around)
+        kept = world.evaluation(facts)
         fresh = Evaluation(PROFILE, facts, world.around).complete()
         for one in world.cluster.order:
             assert kept.check(one) == fresh.check(one), (step, one.name)
         feasible = [one for one in world.cluster.order if fresh.check(one) is None]
         if feasible:
-            assert kept.explained(feasible) == fresh.explained(feasible), step
+            assert finished(kept.explained(feasible)) == finished(fresh.explained(feasible)), step
         match chosen.randrange(8):
             case 0 if running:
                 world.cluster.remove_pod(running.pop(chosen.randrange(len(running))))

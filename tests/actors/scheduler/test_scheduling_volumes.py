@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rewound.actors.messages import Object
+from rewound.actors.scheduler import scheduler
 from tests.actors.scheduler.scheduling import add_nodes, assigned, node, open_scheduling, pod, refusal
+from tests.actors.workloads.bench import Bench
 
 NOT_HELPFUL = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 CLASSES = "storageclasses.storage.k8s.io"
@@ -119,6 +123,73 @@ async def test_a_claim_is_provisioned_for_the_node(tmp_path: Path, autojump_cloc
         await bench.patch("persistentvolumeclaims", "data", {**done, "spec": {"volumeName": "made"}})
         await bench.rest()
         assert assigned(bench) == {"p": "b"}
+
+
+DONE = {"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}}
+
+
+def taken(bench: Bench) -> int:
+    """How many keys the scheduler has taken from its queue."""
+    (loop,) = (one for one in bench.workloads.loops if one.name == "scheduler")
+    return loop.statistics()[1].taken
+
+
+async def test_a_change_of_a_claim_wakes_the_pods_that_wait_for_it_alone(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a"))
+        await bench.create(CLASSES, storage_class("fast", "example.org/disks"))
+        for number in range(10):
+            await bench.create("persistentvolumeclaims", claim(f"data-{number}", "fast"))
+            await bench.create("pods", with_claim(f"p{number}", f"data-{number}"))
+        await bench.rest()
+        before = taken(bench)
+        await bench.patch("persistentvolumeclaims", "data-3", {"metadata": {"labels": {"a": "b"}}})
+        await bench.rest()
+        assert taken(bench) - before == 1
+        await bench.patch("persistentvolumeclaims", "data-3", {**DONE, "spec": {"volumeName": "made"}})
+        await bench.rest()
+        assert [name for name, where in assigned(bench).items() if where] == ["p3"]
+
+
+async def test_pods_that_wait_for_volumes_are_limited_and_keep_no_others_waiting(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "MAX_WAITING_FOR_VOLUMES", 1)
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a"))
+        await bench.create(CLASSES, storage_class("fast", "example.org/disks"))
+        for name in ("one", "two"):
+            await bench.create("persistentvolumeclaims", claim(name, "fast"))
+            await bench.create("pods", with_claim(f"p-{name}", name))
+            await bench.rest()
+        await bench.create("pods", pod("plain"))
+        await bench.rest()
+        assert assigned(bench) == {"p-one": "", "p-two": "", "plain": "a"}
+        condition = bench.get("pods", "p-two")["status"]["conditions"][0]
+        assert condition["message"].endswith("pods wait for their volumes; this one is tried again later")
+        await bench.patch("persistentvolumeclaims", "one", {**DONE, "spec": {"volumeName": "made"}})
+        await bench.rest(20)
+        annotations = bench.get("persistentvolumeclaims", "two")["metadata"].get("annotations", {})
+        assert annotations["volume.kubernetes.io/selected-node"] == "a"
+
+
+async def test_a_volume_that_is_removed_ends_the_wait_for_it(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_scheduling(tmp_path) as bench:
+        await add_nodes(bench, node("a"))
+        await bench.create(CLASSES, storage_class("local", "kubernetes.io/no-provisioner"))
+        made = volume("disk", "local", "2Gi", "a")
+        await bench.create("persistentvolumes", made)
+        await bench.patch("persistentvolumes", "disk", {"status": made["status"]}, "status")
+        await bench.create("persistentvolumeclaims", claim("data", "local"))
+        await bench.create("pods", with_claim("p", "data"))
+        await bench.rest()
+        await bench.patch("persistentvolumes", "disk", {"metadata": {"finalizers": None}})
+        await bench.delete("persistentvolumes", "disk")
+        await bench.rest()
+        condition = bench.get("pods", "p")["status"]["conditions"][0]
+        assert 'could not find v1.PersistentVolume "disk"' in condition["message"]
 
 
 async def test_a_restart_while_volumes_are_bound_goes_on(tmp_path: Path, autojump_clock: object) -> None:
