@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+import pytest
 import trio
 
 from tests.browser.chromium import open_page
@@ -15,6 +16,7 @@ from tests.gateway.client.fake_server import fake_server
 from tests.gateway.https import served_securely
 
 
+@pytest.mark.slow
 async def test_the_link_leads_to_the_object(chromium: str, tmp_path: Path) -> None:
     async with served_securely() as api, open_page(chromium) as page:
         await tell_story(api)
