@@ -67,7 +67,10 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     "verify": (partial(_of_journal, "verify"), "check every record of a data folder"),
     "recover": (partial(_of_journal, "recover"), "save what is sound in a damaged folder into a new one"),
     "export": (partial(_of_journal, "export"), "write the journal of a data folder to one portable file"),
-    "import": (partial(_of_journal, "import"), "create a new data folder from such a file"),
+    "import": (
+        _in("importing", "run"),
+        "create a new data folder from such a file; `import audit` from an audit log, `import kwok`",
+    ),
     "backup": (_in("backup", "backup"), "write the journal of a running server to a file; --follow goes on"),
     "restore": (_in("restore", "restore"), "create a data folder from a backup, at any offset or time in it"),
     "promote": (_in("promote", "promote"), "make a standby (`rewound serve --follow`) the leader"),

@@ -108,7 +108,7 @@ def _record(options: Options) -> int:
     writer = _run(session(target), folder, chosen)
     _print_summary(writer, out)
     if as_file:
-        _export(folder, out)
+        export(folder, out)
     flag = "--file" if as_file else "--data-dir"
     print(f"to look at it: rewound open {flag} {shlex.quote(str(out))}", file=sys.stderr)
     return 0
@@ -224,13 +224,16 @@ def _print_summary(writer: RecordingWriter, out: Path) -> None:
         )
 
 
-def _export(folder: Path, out: Path) -> None:
-    """Make the file, and remove the folder, which has the same content."""
+def export(folder: Path, out: Path) -> None:
+    """Make the file, and remove the folder, which has the same content; refused requests get a file beside it."""
     from rewound.gateway.cli.journal.commands import journal
+    from rewound.gateway.record.refused import FILE
 
     code = journal(["export", "--data-dir", str(folder), str(out)])
     if code:
         raise Failure(f"the recording stays in {folder}; export it with `rewound journal export`")
+    if (folder / FILE).exists():
+        shutil.move(folder / FILE, out.with_name(f"{out.name}.{FILE}"))
     shutil.rmtree(folder)
 
 

@@ -1,14 +1,14 @@
 """One recorded change: an object of another server, in the form in which the journal stores objects.
 
-The API does not say who wrote it: the user is `recorded`; `attribution` finds the field manager. Values of Secrets are
-masked unless the user asks for them.
+Neither lists nor watches say who wrote it: without an audit log the user is `recorded`, and `attribution` finds the
+field manager. Values of Secrets are masked unless the user asks for them.
 """
 
 from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rewound.actors.golang.json import dumps
 from rewound.actors.kinds.declaration.definition import Definition
@@ -26,12 +26,27 @@ SECRETS: Final = "secrets"
 # Values of a Secret are base64: this is valid for clients that decode it.
 MASK: Final = base64.b64encode(b"***").decode()
 MASKED_MANIFEST: Final = "***"
+# How reasons begin of events that had no version on the recorded server.
+FOUND_DELETED: Final = "found to be deleted"
+ADDED: Final = "added by the recorder"
 _LONGEST: Final = 128  # letters of a uid or a version
 
 
 def number_of(version: str) -> int | None:
     """A version as a number; None for one that is no number, or too large for an offset."""
     return int(version) if version.isdecimal() and len(version) < 20 else None
+
+
+class Author(NamedTuple):
+    """Who made a change, by the audit log of the recorded server."""
+
+    user: str
+    verb: str
+    manager: str
+    source: str  # user agent and addresses
+    time: int  # microseconds since 1970
+    guessed: bool = False  # the request was found by object, verb and time alone
+    may_apply: bool = False  # a patch whose content the log does not have: managedFields may show an apply
 
 
 @dataclass(slots=True)
@@ -46,6 +61,8 @@ class Change:
     facts: bytes
     arrived: int  # microseconds since 1970
     reason: str = ""
+    author: Author | None = None
+    place: int = 0  # of a change without a version: the offset that it should have, if that is free
 
     @property
     def number(self) -> int | None:
@@ -64,7 +81,15 @@ def change_of(
 
     KeyError, TypeError, AttributeError or ValueError for what is no object.
     """
-    stored = _in_storage_form(kind, given)
+    return stored_change(
+        kind, _in_storage_form(kind, given), arrived, removed=removed, with_secrets=with_secrets
+    )
+
+
+def stored_change(
+    kind: RecordedKind, stored: Document, arrived: int, *, removed: bool, with_secrets: bool
+) -> Change:
+    """The same for an object in its storage version; `stored` belongs to the caller no longer."""
     if kind.type_name == SECRETS and not with_secrets:
         _mask(stored)
     metadata = stored["metadata"]
@@ -91,7 +116,7 @@ def _check_names(namespace: str, name: str, uid: str, version: str) -> None:
 
 def removal(kind: RecordedKind, namespace: str, name: str, version: str, arrived: int) -> Change:
     """An object that a list at a version no longer has: it was deleted while the recorder did not run."""
-    reason = f"found to be deleted by the list at version {version}"
+    reason = f"{FOUND_DELETED} by the list at version {version}"
     return Change(kind, namespace, name, "", "", True, b"", b"", arrived, reason=reason)
 
 

@@ -187,6 +187,27 @@ def recordable(
         )
 
 
+def kind_of(
+    place: tuple[str, str, str], kind: str, namespaced: bool, catalog: Catalog, definition: Definition | None
+) -> RecordedKind | None:
+    """A kind by group, version and plural, as an audit log names it; `kind` and `namespaced` count for custom kinds.
+
+    None for what no server stores (reviews, bindings, kinds of v1 that no release has) and for impossible names.
+    """
+    group, version, plural = place
+    if definition is not None:
+        if not definition.is_stored:
+            return None
+        kind, namespaced = definition.kind, definition.namespaced
+    elif not (group and _GROUP.fullmatch(group) and all(map(_LABEL.fullmatch, (version, plural, kind)))):
+        return None
+    type_name = f"{plural}.{group}" if definition is None else definition.type_name
+    storage = None if catalog.stored_type(type_name) is None else catalog.storage(type_name)
+    return RecordedKind(
+        type_name, group, version, plural, kind, namespaced, definition=definition, storage=storage
+    )
+
+
 def _choose(of_type: list[RecordedKind]) -> RecordedKind:
     """The version to record: the stored one, else one that this release has, else the preferred one."""
 

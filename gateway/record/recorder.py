@@ -27,7 +27,7 @@ from rewound.actors.rewind.moments import rfc3339
 from rewound.gateway.client.errors import ClientError, StatusError
 from rewound.gateway.client.streaming import StreamingSession
 from rewound.gateway.client.target import without_credentials
-from rewound.gateway.record.changes import Change, change_of, number_of
+from rewound.gateway.record.changes import ADDED, Change, change_of, number_of
 from rewound.gateway.record.follower import Follower, KindState
 from rewound.gateway.record.kinds import (
     MAX_KINDS,
@@ -532,7 +532,7 @@ def definition_of(kind: RecordedKind, definitions: RecordedKind, names: Names, n
         },
     }
     change = change_of(definitions, document, now, removed=False, with_secrets=False)
-    change.reason = f"added by the recorder, so that {kind.type_name} can be served"
+    change.reason = f"{ADDED}, so that {kind.type_name} can be served"
     return change
 
 

@@ -3,6 +3,8 @@
 An offset of the journal is the resourceVersion of the recorded server wherever that is possible: offsets may have gaps
 but must ascend. What arrives too late for its place, or has a version that is no number or not known, gets the next
 free offset; its event says in its reason which version it had.
+
+    reason   recorded as version 1042; with kubectl/v1.25.0 from 10.0.0.7; user guessed; field manager guessed
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Final, NamedTuple
 from rewound.actors.selectors.facts import unpack_uids
 from rewound.actors.store.document import at_version, decode, without_version
 from rewound.gateway.record.attribution import Writer, writer_of
-from rewound.gateway.record.changes import USER, Change, number_of
+from rewound.gateway.record.changes import ADDED, FOUND_DELETED, USER, Change, number_of
 from rewound.journal import history, keys
 from rewound.journal.log import Journal
 from rewound.journal.records import GUESSED, Event
@@ -22,8 +24,10 @@ from rewound.journal.retention import advance
 from rewound.journal.view import View
 
 # One durable transaction each.
-BATCH: Final = 1000
+BATCH: Final = 1000  # events
+BATCH_BYTES: Final = 16 << 20
 RECORDED_AS: Final = "recorded as version "
+USER_GUESSED: Final = "user guessed"
 
 
 class Written(NamedTuple):
@@ -41,7 +45,9 @@ class RecordingWriter:
         self._time = journal.time
         self._objects: dict[tuple[str, str, str], Written] = {}
         self._batch: list[Event] = []
-        self._unwritten: dict[tuple[str, str, str], bytes] = {}  # the contents of objects in the batch
+        self._batch_bytes = 0
+        # Contents and facts of the objects in the batch.
+        self._unwritten: dict[tuple[str, str, str], tuple[bytes, bytes]] = {}
         self.events = 0
         self.renumbered = 0
         with journal.read() as view:
@@ -55,9 +61,22 @@ class RecordingWriter:
     def head(self) -> int:
         return self._head
 
+    @property
+    def time(self) -> int:
+        """Of the newest event, in microseconds since 1970."""
+        return self._time
+
     def names_of(self, type_name: str) -> set[tuple[str, str]]:
         """Namespace and name of the objects of a type that exist."""
         return {key[1:] for key in self._objects if key[0] == type_name}
+
+    def written(self, key: tuple[str, str, str]) -> Written | None:
+        """The last event of an object that exists, by type, namespace and name."""
+        return self._objects.get(key)
+
+    def content(self, key: tuple[str, str, str]) -> bytes:
+        """The content of an object that exists, with an empty resourceVersion."""
+        return self._last_content(key, self._objects[key])[0]
 
     def newest_version(self, type_name: str) -> str:
         """The version of the newest recorded change of a type; empty without one."""
@@ -79,41 +98,43 @@ class RecordingWriter:
             assert one.number is not None
             # What has no version goes into the gaps that others leave.
             while unknown and self._head + 1 < one.number:
-                self._add(unknown.popleft())
-            self._add(one)
+                self.add(unknown.popleft())
+            self.add(one)
         for one in unknown:
-            self._add(one)
-        self._flush()
+            self.add(one)
+        self.flush()
 
     def forget_before(self, version: int) -> None:
         """Raise the retention floor: of versions before the first lists the recording knows only a part."""
         while not advance(self.journal, version).done:
             pass
 
-    def _add(self, change: Change) -> None:
+    def add(self, change: Change) -> None:
+        """Append one change after all that were added before; durable after `flush`."""
         known = self._objects.get(change.key)
         if change.removed:
             if known is not None:
                 self._append(change, known, removed=True)
             return
-        if known is not None and known.uid == change.uid and _is_recorded(change, known):
+        same = known is not None and (known.uid == change.uid or not known.uid or not change.uid)
+        if same and known is not None and _is_recorded(change, known):
             return
-        if known is not None and known.uid != change.uid:
+        if known is not None and not same:
             # It was deleted and created again, and no watch had the deletion.
             self._append(_unseen_removal(change), known, removed=True)
             known = None
         self._append(change, known, removed=False)
 
     def _append(self, change: Change, known: Written | None, *, removed: bool) -> None:
-        if not change.body or len(self._batch) >= BATCH:
-            self._flush()
+        if len(self._batch) >= BATCH or self._batch_bytes >= BATCH_BYTES:
+            self.flush()
         offset = self._offset(change)
         previous = 0 if known is None else known.offset
         body, facts = change.body, change.facts
         if not body:
             assert known is not None
-            body, facts = self._last_content(change, known)
-        writer = self._writer(change, known)
+            body, facts = self._last_content(change.key, known)
+        author, writer = change.author, self._writer(change, known)
         self._head, self._time = offset, self._time_of(change, writer)
         self._batch.append(
             Event(
@@ -125,61 +146,70 @@ class RecordingWriter:
                 previous=previous,
                 removed=removed,
                 time=self._time,
-                user=USER,
+                user=USER if author is None else author.user,
                 manager=writer.manager,
                 facts=facts,
                 body=at_version(body, offset),
                 reason=self._reason(change, offset, writer),
             )
         )
-        self._unwritten[change.key] = change.body
+        self._unwritten[change.key] = body, facts
+        self._batch_bytes += len(body)
         self.events += 1
         if removed:
             del self._objects[change.key]
         else:
-            self._objects[change.key] = Written(offset, change.version, change.uid)
+            uid = change.uid or (known.uid if known is not None else "")
+            version = change.version or (str(offset) if change.place else "")
+            self._objects[change.key] = Written(offset, version, uid)
 
     def _offset(self, change: Change) -> int:
-        number = change.number
-        if number is None:
-            return self._head + 1
-        return number if number > self._head else self._head + 1
+        return max(change.number or change.place, self._head + 1)
 
     def _writer(self, change: Change, known: Written | None) -> Writer:
-        if change.removed:
-            return Writer("")
+        author = change.author
+        if author is not None and not author.may_apply:
+            return Writer(author.manager)
+        if change.removed or not change.body:
+            return Writer("" if author is None else author.manager)
         before = None
         if known is not None:
-            body = self._unwritten.get(change.key) or self._last_content(change, known)[0]
-            before = decode(body)
-        return writer_of(before, decode(change.body), change.arrived)
+            before = decode(self._last_content(change.key, known)[0])
+        found = writer_of(before, decode(change.body), change.arrived)
+        return found if author is None else found._replace(manager=author.manager, guessed=False, time=0)
 
     def _reason(self, change: Change, offset: int, writer: Writer) -> str:
-        reason = change.reason
+        parts = [change.reason]
         if change.version and change.version != str(offset):
             self.renumbered += 1
-            reason = RECORDED_AS + change.version
-        if not writer.guessed:
-            return reason
-        return f"{reason}; {GUESSED}" if reason else GUESSED
+            parts = [RECORDED_AS + change.version]
+        if change.author is not None:
+            source = change.author.source.replace(";", ",")
+            parts += [f"with {source}" if source else "", USER_GUESSED if change.author.guessed else ""]
+        parts.append(GUESSED if writer.guessed else "")
+        return "; ".join(filter(None, parts))
 
     def _time_of(self, change: Change, writer: Writer) -> int:
         """The time of the write if it is known, else of its arrival; times never decrease along the log."""
-        time = change.arrived
+        time = change.arrived if change.author is None else change.author.time
         if writer.time:
             time = min(writer.time, change.arrived)
             if change.arrived - time < PRECISE:
                 time = change.arrived
         return max(time, self._time)
 
-    def _last_content(self, change: Change, known: Written) -> tuple[bytes, bytes]:
+    def _last_content(self, key: tuple[str, str, str], known: Written) -> tuple[bytes, bytes]:
+        """The content, with an empty resourceVersion, and the facts."""
+        if (unwritten := self._unwritten.get(key)) is not None:
+            return unwritten
+        type_name, namespace, name = key
         with self.journal.read() as view:
-            row = view.get(self.journal.type_id(change.kind.type_name), change.namespace, change.name)
+            row = view.get(self.journal.type_id(type_name), namespace, name)
         assert row is not None
         return without_version(row.body, known.offset), row.facts
 
-    def _flush(self) -> None:
-        batch, self._batch = self._batch, []
+    def flush(self) -> None:
+        batch, self._batch, self._batch_bytes = self._batch, [], 0
         self._unwritten.clear()
         self.journal.append(batch)
 
@@ -193,16 +223,16 @@ def original_version(view: View, offset: int) -> str:
     event = view.event(offset)
     if event is None:
         return ""
-    reason = event.reason.removesuffix(GUESSED).removesuffix("; ")
-    if reason.startswith(RECORDED_AS):
-        return reason.removeprefix(RECORDED_AS)
-    return "" if reason else str(offset)
+    first = event.reason.partition("; ")[0]
+    if first.startswith(RECORDED_AS):
+        return first.removeprefix(RECORDED_AS)
+    return "" if first.startswith((FOUND_DELETED, ADDED)) else str(offset)
 
 
 def _is_recorded(change: Change, known: Written) -> bool:
     """Whether the journal has this version of the object, or a newer one."""
     if change.version == known.version:
-        return True
+        return bool(change.version)
     number, newest = change.number, number_of(known.version)
     return number is not None and newest is not None and number < newest
 
@@ -218,11 +248,13 @@ def _unseen_removal(change: Change) -> Change:
         b"",
         b"",
         change.arrived,
-        reason=f"found to be deleted before version {change.version}",
+        reason=f"{FOUND_DELETED} before version {change.version}",
     )
 
 
 def _verb(change: Change, known: Written | None, writer: Writer) -> str:
+    if change.author is not None:
+        return "apply" if writer.applied else change.author.verb
     if change.removed or writer.deletes:
         return "delete"
     if known is None:

@@ -1,0 +1,203 @@
+"""`rewound import audit` and `rewound import kwok`: a journal from what other tools have written.
+
+rewound import audit audit.log incident             an audit log of any API server, as a data folder
+rewound import audit audit-*.log audit.log.gz incident.journal.gz
+rewound import kwok recording.yaml incident         what `kwokctl snapshot record` wrote
+rewound import incident.journal.gz --data-dir x     a file of `rewound export`
+
+OUT is a new data folder; or one file, if it ends in .journal or .journal.gz. Files may be compressed with gzip; - is
+stdin. Values of Secrets are masked unless --with-secrets is given.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from rewound.gateway.cli.access.flags import Options, Parser, UsageError
+from rewound.gateway.cli.command import Failure, exit_on_sigterm, run_command
+from rewound.gateway.cli.progress import Progress
+from rewound.gateway.cli.record import FILES, UNFINISHED, export
+from rewound.journal.errors import JournalError
+
+if TYPE_CHECKING:
+    from rewound.gateway.record.audit_import import Summary
+    from rewound.gateway.record.writer import RecordingWriter
+
+_GZIP = b"\x1f\x8b"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """`rewound import`: what the first argument names, or else a file of `rewound export`."""
+    what, *rest = arguments or [""]
+    if what not in IMPORTS:
+        from rewound.gateway.cli.journal.commands import journal
+
+        return journal(["import", *arguments], "rewound")
+    return run_command(lambda: _run(what, rest), [(UsageError, 2), ((Failure, JournalError, OSError), 1)])
+
+
+def _run(what: str, arguments: Sequence[str]) -> int:
+    parser = Parser(f"rewound import {what}", __doc__)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="in any order; - is stdin")
+    parser.add_argument("out", type=Path, metavar="OUT", help="a new folder, or a file .journal[.gz]")
+    parser.add_argument(
+        "--with-secrets", action="store_true", help="keep the values of Secrets (default: masked)"
+    )
+    options = parser.parse_args(arguments)
+    out: Path = options.out
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise Failure(f"{out} already exists; name a new folder, or remove it")
+    as_file = out.name.endswith(FILES)
+    folder = out.with_name(out.name + UNFINISHED) if as_file else out
+    existed = folder.exists()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with exit_on_sigterm():
+            IMPORTS[what](options, folder)
+    except BaseException:
+        # Half of a log would look like the whole.
+        shutil.rmtree(folder)
+        if existed:
+            folder.mkdir(mode=0o700)
+        raise
+    if as_file:
+        export(folder, out)
+    return 0
+
+
+def _import_audit(options: Options, folder: Path) -> None:
+    from rewound.actors.names import NAMES
+    from rewound.gateway.record.audit_import import AuditImport
+    from rewound.gateway.record.refused import RefusedRequests
+    from rewound.gateway.record.requests import Unreadable, requests_in
+    from rewound.gateway.record.writer import RecordingWriter
+    from rewound.journal.log import Journal
+
+    with ExitStack() as stack:
+        logs = _in_order([stack.enter_context(_Log.opened(file)) for file in options.files])
+        journal = stack.enter_context(_closed(Journal.open(folder / "journal", dialect=_dialect(logs))))
+        refused = RefusedRequests(folder)
+        stack.callback(refused.close)
+        writer = RecordingWriter(journal)
+        importing = AuditImport(writer, NAMES[journal.dialect], refused, with_secrets=options.with_secrets)
+        progress = stack.enter_context(Progress("import", sum(log.size for log in logs)))
+        unreadable, first = 0, ""
+        for done, line in _lines(logs):
+            progress(done)
+            try:
+                for request in requests_in(line):
+                    importing.take(request)
+            except Unreadable as error:
+                unreadable, first = unreadable + 1, first or str(error)
+        _print(options.out, writer, importing.finish(), unreadable, first)
+        if refused.left_out:
+            _say(f"{refused.left_out:,} refused requests are left out: there are too many")
+
+
+def _print(out: Path, writer: RecordingWriter, summary: Summary, unreadable: int, first: str) -> None:
+    from rewound.gateway.record.refused import FILE
+
+    _say(
+        f"imported {writer.events:,} events up to version {writer.head} from {summary.requests:,} requests into {out}"
+    )
+    if summary.refused:
+        file = out.with_name(f"{out.name}.{FILE}") if out.name.endswith(FILES) else out / FILE
+        _say(f"{summary.refused:,} requests were refused: they are in {file}")
+    for what, count in summary.missing.most_common():
+        _say(f"{count:,} requests are left out, because the log lacks the {what}")
+    if unreadable:
+        _say(f"{unreadable:,} lines are left out: {first}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+class _Log:
+    """A log file, and its first line."""
+
+    def __init__(self, name: str, stream: BinaryIO, raw: BinaryIO, size: int) -> None:
+        from rewound.gateway.record.requests import lines_of
+
+        self.name = name
+        self.size = size
+        self._raw = raw
+        self._lines = lines_of(stream)
+        self.first = next(self._lines, b"")
+
+    @classmethod
+    @contextmanager
+    def opened(cls, file: str) -> Iterator[_Log]:
+        if file == "-":
+            yield cls("stdin", _decompressed(sys.stdin.buffer), sys.stdin.buffer, 0)
+            return
+        with Path(file).open("rb", buffering=1 << 20) as raw:
+            yield cls(file, _decompressed(raw), raw, os.fstat(raw.fileno()).st_size)
+
+    def position(self) -> int:
+        """How far the file is read, in bytes."""
+        return self._raw.tell() if self.size else 0
+
+    def lines(self) -> Iterator[bytes]:
+        if self.first:
+            yield self.first
+        yield from self._lines
+
+
+def _in_order(logs: list[_Log]) -> list[_Log]:
+    """Rotated files by the time of their first event, whatever their names."""
+    from rewound.gateway.record.requests import first_time
+
+    return sorted(logs, key=lambda one: first_time(one.first))
+
+
+def _dialect(logs: list[_Log]) -> str:
+    from rewound.gateway.record.requests import GROUPS, dialect_in
+
+    for log in logs:
+        if found := dialect_in(log.first):
+            return found
+    raise Failure(
+        f"{logs[0].name} is no audit log: its first line is no Event or EventList of {' or '.join(GROUPS)}; "
+        "logs in the legacy format have too little to import"
+    )
+
+
+def _lines(logs: list[_Log]) -> Iterator[tuple[int, bytes]]:
+    """All lines, with how many bytes were read until then. Failure for a line without end."""
+    from rewound.gateway.record.requests import Unreadable
+
+    before = 0
+    for log in logs:
+        try:
+            for line in log.lines():
+                yield before + log.position(), line
+        except (Unreadable, EOFError, gzip.BadGzipFile) as error:
+            raise Failure(f"{log.name}: {error}") from error
+        before += log.size
+
+
+def _decompressed(stream: BinaryIO) -> BinaryIO:
+    buffered = cast(io.BufferedReader, stream)
+    if buffered.peek(2)[:2] == _GZIP:
+        return cast(BinaryIO, io.BufferedReader(cast(Any, gzip.GzipFile(fileobj=buffered)), 1 << 20))
+    return buffered
+
+
+@contextmanager
+def _closed(journal: Any) -> Iterator[Any]:
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+IMPORTS: dict[str, Callable[[Options, Path], None]] = {"audit": _import_audit}

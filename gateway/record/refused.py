@@ -1,0 +1,97 @@
+"""Requests that the recorded server refused: a file of JSON lines beside the journal, oldest first.
+
+    {"time": 1700000000000000, "user": "alice", "verb": "delete", "type": "pods", "namespace": "shop", "name": "web",
+     "code": 403, "reason": "Forbidden", "message": "...", "userAgent": "kubectl/v1.25.0", "sourceIPs": ["10.0.0.7"]}
+
+A refused request changes nothing, so it has no version, and an event for it would give its object one that the recorded
+server does not have. Readers take what is there: a line that is cut short, after a crash, is left out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+from rewound.actors.golang.json import unescaped
+from rewound.gateway.record.requests import Request
+
+Document = dict[str, Any]
+
+FILE: Final = "refused.jsonl"
+LARGEST: Final = 256 << 20  # bytes; what is refused after that is only counted
+_LONGEST_LINE: Final = 64 << 10
+
+
+class RefusedRequests:
+    """Appends to the file of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._stream: BinaryIO | None = None
+        self._size = 0
+        self.left_out = 0
+
+    def add(self, request: Request) -> None:
+        line = unescaped(document_of(request)) + b"\n"
+        if self._stream is None:
+            self._stream = self._path.open("ab")
+            self._path.chmod(0o600)
+            self._size = self._stream.tell()
+        if self._size + len(line) > LARGEST or len(line) > _LONGEST_LINE:
+            self.left_out += 1
+            return
+        self._stream.write(line)
+        self._size += len(line)
+
+    def flush(self) -> None:
+        if self._stream is not None:
+            self._stream.flush()
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+def document_of(request: Request) -> Document:
+    resource = f"{request.resource}.{request.group}" if request.group else request.resource
+    return {
+        "time": request.time,
+        "user": request.user,
+        "verb": request.verb,
+        "type": resource,
+        **({"subresource": request.subresource} if request.subresource else {}),
+        "namespace": request.namespace,
+        "name": request.name,
+        "code": request.code,
+        "reason": request.reason,
+        "message": request.message,
+        "userAgent": request.agent,
+        "sourceIPs": list(request.addresses),
+        "auditID": request.audit_id,
+    }
+
+
+def refused_in(folder: Path, since: int = 0, until: int | None = None) -> Iterator[Document]:
+    """The refused requests of a folder from one time to another, in microseconds; none without the file."""
+    try:
+        stream = (folder / FILE).open("rb")
+    except FileNotFoundError:
+        return
+    with stream:
+        while line := stream.readline(_LONGEST_LINE):
+            try:
+                found = orjson.loads(line)
+                time = int(found["time"])
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+                continue
+            if time >= since and (until is None or time <= until):
+                yield found
+
+
+def newest_refused(folder: Path, count: int) -> list[Document]:
+    return list(deque(refused_in(folder), maxlen=count))

@@ -1,0 +1,212 @@
+"""Requests of an audit log: `audit.k8s.io/v1` or `audit.cluster.io/v1`, one Event or EventList in a line, any level.
+
+    line -> requests_in -> Request: who, from where, which verb on which object, what was sent, what came of it
+
+A log is untrusted input of any size: lines are bounded, and a line that is no event is counted and left out. Only the
+last stage of a request counts (ResponseComplete, or Panic); the events of its other stages say nothing more. Requests
+that change nothing (reads, dry runs, reviews) are no Request, unless they were refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, BinaryIO, Final
+from urllib.parse import parse_qs
+
+import orjson
+
+Document = dict[str, Any]
+
+LONGEST_LINE: Final = (
+    64 << 20
+)  # bytes; an event has two objects at most, and a server bounds each at a few MB
+GROUPS: Final = {"audit.k8s.io/v1": "kubernetes", "audit.cluster.io/v1": "cluster"}  # the dialect of each
+_WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_LAST_STAGES: Final = frozenset({"ResponseComplete", "Panic"})
+_NOT_FOUND: Final = (404, 410)  # of reads: a client that looks whether something exists was not refused
+_LONGEST_NAME: Final = 256  # letters of a user or a manager; a longer one is cut
+_LONGEST_AGENT: Final = 100
+_LONGEST_MESSAGE: Final = 1000
+_MOST_ADDRESSES: Final = 3
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    audit_id: str
+    verb: str
+    user: str  # whom the client acted as
+    agent: str  # the client's User-Agent
+    addresses: tuple[str, ...]
+    group: str
+    version: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    uid: str  # of the object, where the log has it
+    sent_version: str  # the resourceVersion that the client sent: the precondition of an update
+    code: int
+    reason: str  # of an error, in one word
+    message: str
+    received: int  # microseconds since 1970, as `time`
+    time: int  # when the response was complete
+    query: dict[str, list[str]] = field(default_factory=dict)
+    sent: Any = None  # None below level Request
+    returned: Any = None  # None below level RequestResponse
+    status: Document = field(default_factory=dict)  # responseStatus, which every level has
+    is_apply: bool = False  # server-side apply, which is a patch on the wire
+    size: int = 0  # bytes of the line
+
+    @property
+    def refused(self) -> bool:
+        return self.code >= 400
+
+    @property
+    def manager(self) -> str:
+        """The field manager, as a server finds it: the query parameter, or the user agent up to its first slash."""
+        named = self.query.get("fieldManager", [""])[0] or self.agent.partition("/")[0]
+        return "".join(one for one in named if one.isprintable())[:128]
+
+    @property
+    def source(self) -> str:
+        """User agent and addresses, for a person."""
+        where = ", ".join(self.addresses)
+        return f"{self.agent} from {where}" if self.agent and where else self.agent or where
+
+    @property
+    def journal_verb(self) -> str:
+        """What this server's own journal would call it."""
+        return "apply" if self.is_apply else self.verb
+
+    @property
+    def returned_version(self) -> str:
+        """The resourceVersion of the object that was returned; empty without one."""
+        metadata = self.returned.get("metadata") if isinstance(self.returned, dict) else None
+        return _text(metadata.get("resourceVersion")) if isinstance(metadata, dict) else ""
+
+
+class Unreadable(ValueError):
+    """A line that is no audit event; the text says why."""
+
+
+def requests_in(line: bytes) -> Iterator[Request]:
+    """The requests that a line has: none, one, or those of a batch. Unreadable."""
+    try:
+        given = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise Unreadable(f"it is no JSON ({error})") from None
+    for event in _events(given):
+        try:
+            found = _request(event)
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise Unreadable(f"it is no audit event ({error!r})") from None
+        if found is not None:
+            found.size = len(line)
+            yield found
+
+
+def dialect_in(line: bytes) -> str:
+    """The dialect of the server that wrote a line; empty for a line that is no audit event of version v1."""
+    try:
+        given = orjson.loads(line)
+        return GROUPS.get(given.get("apiVersion"), "")
+    except (orjson.JSONDecodeError, AttributeError, TypeError):
+        return ""
+
+
+def first_time(line: bytes) -> int:
+    """The time of the first event of a line, in microseconds since 1970; 0 without one."""
+    try:
+        event = next(_events(orjson.loads(line)))
+        return micros(event.get("stageTimestamp") or event.get("requestReceivedTimestamp"))
+    except (ValueError, TypeError, StopIteration):
+        return 0
+
+
+def lines_of(stream: BinaryIO) -> Iterator[bytes]:
+    """The lines of a log. Unreadable for one that is longer than LONGEST_LINE."""
+    while line := stream.readline(LONGEST_LINE):
+        if len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
+            raise Unreadable(
+                f"a line has more than {LONGEST_LINE >> 20} MiB; is it an audit log in JSON lines?"
+            )
+        if line.strip():
+            yield line
+
+
+def _events(given: Any) -> Iterator[Document]:
+    if not isinstance(given, dict):
+        raise Unreadable("it is no object")
+    if given.get("apiVersion") not in GROUPS:
+        found = f"{given.get('apiVersion')!r}"[:80]
+        raise Unreadable(f"its apiVersion is {found}, not {' or '.join(GROUPS)}")
+    if given.get("kind") != "EventList":
+        yield given
+        return
+    items = given.get("items") or []
+    if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+        raise Unreadable("its items are no list of events")
+    yield from items
+
+
+def _request(event: Document) -> Request | None:
+    """None for a stage, or a request, that changes nothing and was not refused."""
+    status = event.get("responseStatus") or {}
+    # A request that fails to authenticate has no later event than that of its response's start.
+    unknown = event["stage"] == "ResponseStarted" and status.get("code", 0) == 401
+    if event["stage"] not in _LAST_STAGES and not unknown:
+        return None
+    code, verb = int(status.get("code", 0)), _text(event.get("verb"))
+    refused = code >= 400 and (verb in _WRITES or code not in _NOT_FOUND)
+    path, _, query = _text(event.get("requestURI")).partition("?")
+    if not refused and (verb not in _WRITES or code >= 400 or not code or "dryRun=" in query):
+        return None
+    user = event.get("impersonatedUser") or event.get("user") or {}
+    what = event.get("objectRef") or {}
+    if not what and not refused:
+        return None
+    details = status.get("details") or {}
+    parameters, sent = parse_qs(query, max_num_fields=100) if query else {}, event.get("requestObject")
+    return Request(
+        audit_id=_text(event.get("auditID")),
+        verb=verb,
+        user=_text(user.get("username"))[:_LONGEST_NAME],
+        agent=_text(event.get("userAgent"))[:_LONGEST_AGENT],
+        addresses=tuple(_text(one) for one in (event.get("sourceIPs") or ())[:_MOST_ADDRESSES]),
+        group=_text(what.get("apiGroup")),
+        version=_text(what.get("apiVersion")),
+        resource=_text(what.get("resource")) or ("" if what else path[:_LONGEST_NAME]),
+        subresource=_text(what.get("subresource")),
+        namespace=_text(what.get("namespace")),
+        name=_text(what.get("name")),
+        uid=_text(what.get("uid")) or _text(details.get("uid")),
+        sent_version=_text(what.get("resourceVersion")),
+        code=code,
+        reason=_text(status.get("reason")),
+        message=_text(status.get("message"))[:_LONGEST_MESSAGE],
+        received=micros(event.get("requestReceivedTimestamp")),
+        time=micros(event.get("stageTimestamp") or event.get("requestReceivedTimestamp")),
+        query=parameters,
+        sent=sent,
+        returned=event.get("responseObject"),
+        status=status,
+        is_apply=verb == "patch" and "fieldManager" in parameters and _is_configuration(sent),
+    )
+
+
+def _is_configuration(sent: Any) -> bool:
+    """Whether a patch is an applied configuration, which names its type; its client must name a manager too."""
+    return isinstance(sent, dict) and all(isinstance(sent.get(one), str) for one in ("kind", "apiVersion"))
+
+
+def micros(time: Any) -> int:
+    """ValueError, TypeError for what is no time."""
+    return (datetime.fromisoformat(time) - _EPOCH) // _MICROSECOND
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
