@@ -16,6 +16,7 @@ import io
 import os
 import shutil
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -125,12 +126,10 @@ class _Log:
     """A log file, and its first line."""
 
     def __init__(self, name: str, stream: BinaryIO, raw: BinaryIO, size: int) -> None:
-        from rewound.gateway.record.requests import lines_of
-
         self.name = name
         self.size = size
         self._raw = raw
-        self._lines = lines_of(stream)
+        self._lines = _lines_of(name, stream)
         self.first = next(self._lines, b"")
 
     @classmethod
@@ -172,17 +171,22 @@ def _dialect(logs: list[_Log]) -> str:
 
 
 def _lines(logs: list[_Log]) -> Iterator[tuple[int, bytes]]:
-    """All lines, with how many bytes were read until then. Failure for a line without end."""
-    from rewound.gateway.record.requests import Unreadable
-
+    """All lines, with how many bytes were read until then."""
     before = 0
     for log in logs:
-        try:
-            for line in log.lines():
-                yield before + log.position(), line
-        except (Unreadable, EOFError, gzip.BadGzipFile) as error:
-            raise Failure(f"{log.name}: {error}") from error
+        for line in log.lines():
+            yield before + log.position(), line
         before += log.size
+
+
+def _lines_of(name: str, stream: BinaryIO) -> Iterator[bytes]:
+    """Failure for a line without end, or damaged compression."""
+    from rewound.gateway.record.requests import Unreadable, lines_of
+
+    try:
+        yield from lines_of(stream)
+    except (Unreadable, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise Failure(f"{name}: {error}") from error
 
 
 def _decompressed(stream: BinaryIO) -> BinaryIO:

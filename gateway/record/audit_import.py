@@ -27,7 +27,7 @@ from rewound.actors.names import Names
 from rewound.actors.rewind.moments import rfc3339
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
-from rewound.gateway.record.changes import Author, Change, change_of, number_of, stored_change
+from rewound.gateway.record.changes import Author, Change, change_of, check_names, number_of, stored_change
 from rewound.gateway.record.kinds import MAX_KINDS, RecordedKind, kind_of
 from rewound.gateway.record.recorder import built_in_definitions, definition_of
 from rewound.gateway.record.refused import RefusedRequests
@@ -152,7 +152,9 @@ class AuditImport:
         if not name:
             self.summary.missing["name of a created object"] += 1
             return
-        effect = Effect(kind, namespace, name, request, metadata.get("uid") or request.uid)
+        uid = metadata.get("uid") or request.uid
+        check_names(namespace, name, uid, "")
+        effect = Effect(kind, namespace, name, request, uid)
         if request.subresource == "scale":
             effect.number = number_of(request.returned_version)  # that of the object
         if document is not None and metadata.get("resourceVersion"):

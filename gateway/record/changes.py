@@ -95,7 +95,7 @@ def stored_change(
     metadata = stored["metadata"]
     namespace = metadata.get("namespace", "") if kind.namespaced else ""
     name, uid, version = metadata["name"], metadata.get("uid", ""), str(metadata.get("resourceVersion", ""))
-    _check_names(namespace, name, uid, version)
+    check_names(namespace, name, uid, version)
     ordered = in_usual_order({**metadata, "resourceVersion": ""})
     document: Document = {} if kind.is_built_in else {"apiVersion": kind.api_version}
     document["metadata"] = {**ordered, **{key: one for key, one in metadata.items() if key not in ordered}}
@@ -106,7 +106,7 @@ def stored_change(
     )
 
 
-def _check_names(namespace: str, name: str, uid: str, version: str) -> None:
+def check_names(namespace: str, name: str, uid: str, version: str) -> None:
     """TypeError, ValueError if a journal cannot have them."""
     if not _are_texts([namespace, name, uid]):
         raise TypeError("name, namespace and uid must be strings")

@@ -1,0 +1,188 @@
+"""`rewound import audit` with logs of other servers, of several files, and with what is no log."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from rewound.gateway.cli.main import main
+from rewound.gateway.record.refused import refused_in
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from tests.gateway.record.recording import events_of
+
+TIME = "2026-11-17T10:00:{:02d}.000000Z"
+
+
+def audit(
+    verb: str, second: int, name: str = "web", *, code: int = 200, uri: str = "/api/v1", **more: Any
+) -> dict[str, Any]:
+    """An event as Kubernetes writes it."""
+    return {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "RequestResponse",
+        "auditID": f"id-{second}",
+        "stage": "ResponseComplete",
+        "requestURI": uri,
+        "verb": verb,
+        "user": {"username": "alice"},
+        "sourceIPs": ["10.0.0.7"],
+        "userAgent": "kubectl/v1.25.0 (linux/amd64)",
+        "objectRef": {"resource": "configmaps", "namespace": "shop", "name": name, "apiVersion": "v1"},
+        "responseStatus": {"metadata": {}, "code": code},
+        "requestReceivedTimestamp": TIME.format(second),
+        "stageTimestamp": TIME.format(second),
+        **more,
+    }
+
+
+def config_map(version: int, text: str, name: str = "web", **metadata: Any) -> dict[str, Any]:
+    return {
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": f"uid-{name}",
+            "resourceVersion": str(version),
+            **metadata,
+        },
+        "data": {"text": text},
+    }
+
+
+def gone(uid: str) -> dict[str, Any]:
+    details = {"name": "web", "kind": "configmaps", "uid": uid}
+    return {"responseStatus": {"status": "Success", "code": 200, "details": details}}
+
+
+def write(path: Path, *events: dict[str, Any]) -> str:
+    path.write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in events))
+    return str(path)
+
+
+def imported(out: Path, type_name: str = "configmaps") -> list[Event]:
+    journal = Journal.open(out / "journal", readonly=True)
+    try:
+        return events_of(journal, type_name)
+    finally:
+        journal.close()
+
+
+def test_lines_out_of_order_and_a_delete_without_a_version(tmp_path: Path) -> None:
+    log = write(
+        tmp_path / "audit.log",
+        audit("create", 1, code=201, responseObject=config_map(10, "one")),
+        audit("patch", 3, responseObject=config_map(14, "three")),
+        audit("update", 2, responseObject=config_map(12, "two")),
+        audit("delete", 4, **gone("uid-web")),
+        audit("create", 5, code=201, responseObject=config_map(20, "again", uid="other")),
+        audit("update", 5, responseObject=config_map(13, "late")),
+    )
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
+    found = imported(tmp_path / "out")
+    shown = [(one.offset, one.verb, orjson.loads(one.body)["data"]["text"], one.removed) for one in found]
+    assert shown == [
+        (10, "create", "one", False),
+        (12, "update", "two", False),
+        (13, "update", "late", False),
+        (14, "patch", "three", False),
+        (15, "delete", "three", True),
+        (20, "create", "again", False),
+    ]
+    assert {(one.user, one.manager) for one in found} == {("alice", "kubectl")}
+    assert found[0].reason == "with kubectl/v1.25.0 (linux/amd64) from 10.0.0.7"
+    assert "version assumed" in found[4].reason
+
+
+def test_rotated_and_compressed_files_and_batches(tmp_path: Path) -> None:
+    later = audit("update", 30, responseObject=config_map(30, "later"))
+    batch = {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": [later]}
+    write(tmp_path / "a.log", batch)
+    first = write(tmp_path / "z.log", audit("create", 1, code=201, responseObject=config_map(10, "first")))
+    (tmp_path / "z.log.gz").write_bytes(gzip.compress(Path(first).read_bytes()))
+    out = tmp_path / "out.journal.gz"
+    assert main(["import", "audit", str(tmp_path / "a.log"), str(tmp_path / "z.log.gz"), str(out)]) == 0
+    assert main(["import", str(out), "--data-dir", str(tmp_path / "data")]) == 0
+    assert [one.offset for one in imported(tmp_path / "data")] == [10, 30]
+
+
+def test_refused_dry_and_unreadable_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forbidden = {"code": 403, "reason": "Forbidden", "message": "no\x1b"}
+    log = write(
+        tmp_path / "audit.log",
+        audit("create", 1, code=201, responseObject=config_map(10, "one")),
+        audit("delete", 2, responseStatus=forbidden, impersonatedUser={"username": "bob"}),
+        audit("get", 2, code=404),
+        audit("update", 3, uri="/api/v1/x?dryRun=All", responseObject=config_map(11, "dry")),
+        audit("update", 3, stage="RequestReceived", responseObject=config_map(11, "early")),
+        {**audit("update", 4), "stageTimestamp": "never"},
+        audit("update", 4, responseObject={"kind": "ConfigMap", "metadata": {"name": ["a"]}}),
+        audit("update", 4, responseObject=config_map(12, "two", labels={"a": 5})),
+        audit("update", 5, "../x\x00", responseObject=config_map(13, "two", name="\x00")),
+    )
+    with Path(log).open("ab") as stream:
+        stream.write(b"{half\n[]\n\n")
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
+    assert [one.offset for one in imported(tmp_path / "out") if one.user == "alice"][:1] == [10]
+    assert {orjson.loads(one.body)["data"]["text"] for one in imported(tmp_path / "out")} == {"one"}
+    [refused] = refused_in(tmp_path / "out")
+    assert (refused["user"], refused["verb"], refused["code"], refused["name"]) == (
+        "bob",
+        "delete",
+        403,
+        "web",
+    )
+    said = capsys.readouterr().err
+    assert "3 lines are left out" in said and "1 requests were refused" in said
+
+
+def test_objects_that_existed_before_and_marks(tmp_path: Path) -> None:
+    held = config_map(20, "held", "held", finalizers=["a/b"], deletionTimestamp="2026-11-17T10:00:02Z")
+    log = write(
+        tmp_path / "audit.log",
+        audit("delete", 1, **gone("uid-web")),
+        audit("delete", 2, "held", responseObject=held),
+        audit(
+            "update", 3, "held", responseObject={**held, "metadata": {**held["metadata"], "finalizers": []}}
+        ),
+    )
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
+    shown = [(one.name, one.verb, one.removed) for one in imported(tmp_path / "out")]
+    assert shown == [
+        ("web", "create", False),
+        ("web", "delete", True),
+        ("held", "delete", False),
+        ("held", "update", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no audit log"),
+        (b'{"kind":"Event","apiVersion":"v1"}\n', "is no audit log"),
+        (b"2026-11-17 AUDIT: id=...\n", "legacy format"),
+        (b"\x1f\x8bbroken", ""),
+    ],
+)
+def test_what_is_no_log_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+) -> None:
+    (tmp_path / "log").write_bytes(content)
+    assert main(["import", "audit", str(tmp_path / "log"), str(tmp_path / "out")]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_existing_folder_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").touch()
+    assert main(["import", "audit", "-", str(tmp_path / "out")]) == 1
+    assert "already exists" in capsys.readouterr().err
+    assert (tmp_path / "out" / "mine").exists()
