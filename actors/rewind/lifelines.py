@@ -30,12 +30,13 @@ from rewound.journal.records import Event
 MAX_LIVES: Final = 20_000  # whose names and owners are read for one request: some 200 ms
 MAX_MARKS: Final = 200  # of one life
 _FOLDED: Final = 2000  # events of each change, in one step
-_COPIED: Final = 10_000  # entries of an index, in one step
+_COPIED: Final = 5000  # entries of an index, in one step
 _READ_TOGETHER: Final = 100  # events per transaction
 _REMEMBERED_LIVES, _REMEMBERED_EVENTS = 50_000, 100_000
 _BYTES_OF_LIFE: Final = 64  # as `Piece.size` counts: more than 1,000 lives are sorted in a thread
+MAX_BYTES_OF_NAMES: Final = 64 << 20  # of the events in which these are
 MAX_READS, MAX_BYTES = 4000, 16 << 20  # events and their contents, read for the phases and marks of one page
-_SAMPLES: Final = 64  # events of a long life whose phases are read; then those between two that differ
+SAMPLES: Final = 64  # events of a long life whose phases are read; then those between two that differ
 
 
 class Life(NamedTuple):
@@ -73,7 +74,7 @@ class _TrackLives:
 
     def extend(self, track: Track) -> LongWork[None]:
         if not self.created:
-            for some in _in_slices(list(track.existing.items()), _COPIED):
+            for some in _in_slices(track.existing.items(), _COPIED):
                 yield Piece(partial(self._begin, some))
         for window in _windows(track, [len(lives) for lives in self.of_events]):
             yield Piece(partial(self._fold, track, window))
@@ -124,19 +125,29 @@ class _TrackLives:
             start, end = bisect_right(offsets, first), bisect_right(offsets, last)
             for at in range(start, end, _COPIED):
                 yield Piece(partial(changes.update, lives[at : min(at + _COPIED, end)]))
-        found: list[int] = []
+        found = _Between(track, self, array("I"), array("I"))
         for at in range(0, len(self.created), _COPIED):
-            found += yield Piece(partial(self._between, at, first, last, only))
-        return _Between(track, self, found, [changes.get(life, 0) for life in found])
+            yield Piece(partial(self._add_between, found, at, first, last, changes, only))
+        return found
 
-    def _between(self, at: int, first: int, last: int, only: frozenset[int] | None) -> list[int]:
+    def _add_between(
+        self,
+        found: _Between,
+        at: int,
+        first: int,
+        last: int,
+        changes: Counter[int],
+        only: frozenset[int] | None,
+    ) -> None:
         part = slice(at, at + _COPIED)
         lives = enumerate(zip(self.created[part], self.deleted[part], self.numbers[part], strict=True), at)
-        return [
+        chosen = [
             life
             for life, (created, deleted, number) in lives
             if created <= last and (not deleted or deleted > first) and (only is None or number in only)
         ]
+        found.lives.extend(chosen)
+        found.changes.extend([changes.get(life, 0) for life in chosen])
 
 
 class _Between(NamedTuple):
@@ -144,8 +155,8 @@ class _Between(NamedTuple):
 
     track: Track
     of: _TrackLives
-    lives: list[int]
-    changes: list[int]
+    lives: array[int]
+    changes: array[int]
 
     def busy(self, least: int, last: int) -> list[Life]:
         """Those with at least so many changes."""
@@ -287,13 +298,13 @@ class Lifelines:
         total = sum(len(one.lives) for one in found)
         least = 0
         if total > MAX_LIVES:
-            changes = list(chain.from_iterable(one.changes for one in found))
+            changes = chain.from_iterable(one.changes for one in found)
             least = (yield Piece(partial(sorted, changes), total))[-MAX_LIVES]
         busy: list[Life] = []
         for one in found:
-            busy += yield Piece(partial(one.busy, least, last))
+            busy += yield Piece(partial(one.busy, least, last), len(one.lives) * _BYTES_OF_LIFE)
         if len(busy) > MAX_LIVES:  # several have the least number of changes
-            busy = yield Piece(partial(_without_some, busy, least))
+            busy = yield Piece(partial(_without_some, busy, least), len(busy) * _BYTES_OF_LIFE)
         return Lives(busy, total)
 
     def _lives_of(self, track: Track) -> LongWork[_TrackLives]:
@@ -310,26 +321,41 @@ class Lifelines:
 
     def forest(self, found: Lives, names: Patterns, *, roots: bool) -> LongWork[Forest]:
         """The lives with these names, busiest first; with `roots`, dependents come below their owners."""
-        lives = found.busiest
         placed: list[Placed] = []
-        for at in range(0, len(lives), _READ_TOGETHER):
-            placed += yield Piece(partial(self._place, lives[at : at + _READ_TOGETHER], names))
+        at = size = 0
+        while at < len(found.busiest) and size <= MAX_BYTES_OF_NAMES:
+            some = found.busiest[at : at + _READ_TOGETHER]
+            size += yield from self._identify([life.known for life in some])
+            placed += yield Piece(partial(self._placed, some, names))
+            at += len(some)
         order = _trees if roots else _flat
         placed = yield Piece(partial(order, placed), len(placed) * _BYTES_OF_LIFE)
-        return Forest(placed, found.total - len(lives))
+        return Forest(placed, found.total - min(at, len(found.busiest)))
 
-    def _place(self, lives: list[Life], names: Patterns) -> list[Placed]:
-        known = {life.known: self._identities.get(life.known) for life in lives}
-        missing = sorted(offset for offset, identity in known.items() if identity is None)
-        with self._journal.read() as view:
-            for event in view.events_at(missing, keys.MAX_OFFSET):
-                read = known[event.offset] = _identity(event)
-                self._identities.put(event.offset, read)
+    def _identify(self, offsets: list[int]) -> LongWork[int]:
+        """Read names and owners, of large objects one after the other; how many bytes it read."""
+        missing = sorted(offset for offset in offsets if self._identities.get(offset) is None)
+        total = 0
+        while missing:
+            size, missing = yield Piece(partial(self._identify_some, missing))
+            total += size
+        return total
+
+    def _identify_some(self, offsets: list[int]) -> tuple[int, list[int]]:
+        """Their bytes, and the offsets that are left."""
+        events = self._events(offsets)
+        for event in events:
+            self._identities.put(event.offset, _identity(event))
+        # The others are gone, unless the last one was large.
+        read = events[-1].offset if events else offsets[-1]
+        return sum(len(event.body) for event in events), offsets[bisect_right(offsets, read) :]
+
+    def _placed(self, lives: list[Life], names: Patterns) -> list[Placed]:
         return [
             Placed(life, identity)
             for life in lives
             # None: retention has removed it meanwhile.
-            if (identity := known[life.known]) is not None and names.matches(identity.name)
+            if (identity := self._identities.get(life.known)) is not None and names.matches(identity.name)
         ]
 
     # What is shown of them.
@@ -337,11 +363,13 @@ class Lifelines:
     def details(
         self, placed: Sequence[Placed], span: TimedRange, type_name: Callable[[Track], str]
     ) -> LongWork[list[Details]]:
-        """Of the lives of one page. `type_name` is empty for a type without phases."""
+        """Of the lives of one page; of fewer, if they are large. `type_name` is empty for a type without phases."""
         offsets = yield from _events_of(placed, span)
         budget = _Budget()
         found: list[Details] = []
         for one, own in zip(placed, offsets, strict=True):
+            if budget.size > MAX_BYTES:
+                break
             found.append((yield from self._details(one, own, span, type_name(one.life.track), budget)))
         return found
 
@@ -349,12 +377,12 @@ class Lifelines:
         self, placed: Placed, offsets: list[int], span: TimedRange, type_name: str, budget: _Budget
     ) -> LongWork[Details]:
         life, details = placed.life, Details()
+        if type_name:  # first: it reads times too
+            details.phases = yield from self._phases(placed, offsets, span, type_name, budget)
         needed = [offset for offset in (life.created, life.deleted) if offset]
-        ends = yield from self._read(needed, "", None)
+        ends = yield from self._read(needed, "", budget, always=True)
         details.created = ends[life.created].time if life.created in ends else 0
         details.deleted = ends[life.deleted].time if life.deleted in ends else 0
-        if type_name:
-            details.phases = yield from self._phases(placed, offsets, span, type_name, budget)
         if len(offsets) <= MAX_MARKS and budget.allows(len(offsets)):
             read = yield from self._read(offsets, "", budget)
             details.marks = sorted({read[offset].time for offset in offsets if offset in read})
@@ -374,11 +402,11 @@ class Lifelines:
         if before:
             offsets = [before, *offsets]
         chosen = offsets
-        if len(offsets) > _SAMPLES:
-            step = (len(offsets) - 1) / (_SAMPLES - 1)
-            chosen = [offsets[round(step * at)] for at in range(_SAMPLES)]
+        if len(offsets) > SAMPLES:
+            step = (len(offsets) - 1) / (SAMPLES - 1)
+            chosen = [offsets[round(step * at)] for at in range(SAMPLES)]
         read = yield from self._read(chosen, type_name, budget)
-        if len(offsets) > _SAMPLES:
+        if len(offsets) > SAMPLES:
             yield from self._refine(offsets, chosen, read, type_name, budget)
         return _transitions(read, before, span.start)
 
@@ -415,7 +443,7 @@ class Lifelines:
             return next(history.descending(view, history.of_object(view, key), first), 0)
 
     def _read(
-        self, offsets: Sequence[int], type_name: str, budget: _Budget | None
+        self, offsets: Sequence[int], type_name: str, budget: _Budget, *, always: bool = False
     ) -> LongWork[dict[int, Moment]]:
         """Times, and phases if there is a type; without those that are gone, or more than the budget allows."""
         found: dict[int, Moment] = {}
@@ -426,12 +454,11 @@ class Lifelines:
                 missing.append(offset)
             else:
                 found[offset] = known
-        while missing and (budget is None or budget.allows(1)):
+        while missing and (always or budget.allows(1)):
             events = yield Piece(partial(self._events, missing[:_READ_TOGETHER]))
-            size = sum(len(event.body) for event in events) if type_name else 0
-            if budget is not None:
-                budget.spend(len(events), size)
-            found |= yield Piece(partial(self._remember, events, type_name), size)
+            size = sum(len(event.body) for event in events)
+            budget.spend(len(events), size)
+            found |= yield Piece(partial(self._remember, events, type_name), size if type_name else 0)
             # The others of these are gone, unless the last one was large.
             read = events[-1].offset if events else missing[:_READ_TOGETHER][-1]
             missing = missing[bisect_right(missing, read) :]
@@ -461,7 +488,7 @@ class _Budget:
     size: int = 0
 
     def allows(self, more: int) -> bool:
-        return self.reads + more <= MAX_READS and self.size < MAX_BYTES
+        return self.reads + more <= MAX_READS and self.size <= 2 * MAX_BYTES
 
     def spend(self, reads: int, size: int) -> None:
         self.reads += reads
@@ -480,6 +507,8 @@ class TimedRange:
 
     def merged_marks(self, offsets: list[int]) -> list[int]:
         """The buckets in which there are events, so wide that there are few: where each begins."""
+        if not self.edges:
+            return []
         buckets = sorted({max(0, bisect_left(self.edges, offset) - 1) for offset in offsets})
         width = 1
         while len(buckets) > MAX_MARKS:

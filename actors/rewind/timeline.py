@@ -326,6 +326,17 @@ def total(tracks: Iterable[Track], first: int, last: int) -> int:
     )
 
 
+def count_objects(tracks: Iterable[Track], first: int, last: int) -> int:
+    """How many objects exist or change after the first offset and up to the last one: those that began until then,
+    without those that had ended. One that was deleted and created again counts twice."""
+    return sum(
+        len(track.existing)
+        + bisect_right(track.offsets[CREATED], last)
+        - bisect_right(track.offsets[DELETED], first)
+        for track in tracks
+    )
+
+
 def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> LongWork[None]:
     """Add the events of these tracks to a row, per bucket of time.
 

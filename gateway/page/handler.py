@@ -31,6 +31,7 @@ from rewound.actors.rewind.timeline import (
     Track,
     bucket_of,
     bucket_width,
+    count_objects,
     count_rows,
     scan,
     total,
@@ -137,15 +138,20 @@ class JournalPage:
         edges = await run_in_turns(index.times.offsets_before(times, index.start, index.upto))
         rows = await run_in_turns(_rows(index.tracks(), visible, by))
         covered = left_out = 0
+        objects: dict[tuple[str, str], int] = {}
         merged = 1
         if sought.empty:
             rows, left_out = await run_in_turns(_busiest(rows, edges[0], edges[-1]))
             merged = await run_in_turns(count_rows(rows.values(), edges, MAX_CELLS))
+            objects = await run_in_turns(_objects(rows, edges[0], edges[-1]))
         else:
             covered = await self._count_matching(rows, visible, edges, sought)
         large = sum(len(cells) for cells, _ in rows.values()) > _MANY_CELLS
         fitted = await encode_in_thread(_fitted, rows) if large else _fitted(rows)
         merged *= fitted.merged
+        for row in fitted.rows:
+            if (row["type"], row["namespace"]) in objects:
+                row["objects"] = objects[row["type"], row["namespace"]]
         document: Document = {
             "kind": "Timeline",
             **self._ends(visible),
@@ -274,6 +280,14 @@ def _busiest(rows: _Rows, first: int, last: int) -> LongWork[tuple[_Rows, int]]:
         totals[key] = yield Piece(partial(total, tracks, first, last))
     found = [key for key in sorted(totals, key=lambda key: -totals[key]) if totals[key]]
     return {key: rows[key] for key in found[:MAX_ROWS]}, len(found[MAX_ROWS:])
+
+
+def _objects(rows: _Rows, first: int, last: int) -> LongWork[dict[tuple[str, str], int]]:
+    """How many objects existed or changed, by row."""
+    found: dict[tuple[str, str], int] = {}
+    for key, (_, tracks) in rows.items():
+        found[key] = yield Piece(partial(count_objects, tracks, first, last))
+    return found
 
 
 class _Fitted(NamedTuple):

@@ -16,8 +16,8 @@ from typing import Any, Final
 import trio
 
 from rewound.actors.rewind.lifelines import (
-    MAX_MARKS,
     MAX_READS,
+    SAMPLES,
     Details,
     Forest,
     Lifelines,
@@ -108,7 +108,7 @@ class ObjectReader:
             placed = await run_in_turns(_tree_under(placed, under))
         shown = placed[at : at + limit]
         items = await self._items(shown, visible, times, first, last)
-        following = at + limit
+        following = at + len(items)
         return Rows(
             items,
             len(placed) + (0 if under else ordered.forest.left_out),
@@ -148,14 +148,15 @@ class ObjectReader:
         buckets: list[int] = []
         edges: list[int] = []
         changes = [one.life.changes for one in shown]
-        if max(changes, default=0) > MAX_MARKS or sum(changes) > MAX_READS // 2:
+        # Where not every change can be a mark of its own. Phases and marks may read an event each.
+        if max(changes, default=0) > SAMPLES or 2 * sum(changes) + len(shown) > MAX_READS:
             width = bucket_width(times.end - times.start, _BUCKETS)
             buckets = list(range(times.start - times.start % width, times.end + width, width))
             edges = await run_in_turns(self._index.times.offsets_before(buckets, first, last))
         span = TimedRange(times.start, first, last, buckets, edges)
         names = partial(_type_name, visible)
         details = await run_in_turns(self._lifelines.details(shown, span, names))
-        return await run_in_turns(_documents(shown, details, visible))
+        return await run_in_turns(_documents(shown[: len(details)], details, visible))
 
 
 def _tree_under(placed: list[Placed], uid: str) -> LongWork[list[Placed]]:

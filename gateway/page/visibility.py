@@ -27,6 +27,7 @@ from rewound.actors.rewind.rights import REWIND, SECRETS
 from rewound.actors.rewind.timeline import Patterns, Track
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.describe.discovery import rewindable
+from rewound.gateway.wire.worker_threads import encode_in_thread
 from rewound.journal.log import Journal
 
 ALL: Final = None  # in the place of a namespace
@@ -182,7 +183,7 @@ class Visibility:
             if turn.over():
                 await next_turn()
                 turn = Turn()
-        near = difflib.get_close_matches(text.lower(), known, n=1)
+        near = await encode_in_thread(partial(difflib.get_close_matches, text.lower(), known, n=1))
         hint = f": did you mean {quoted(known[near[0]])}?" if near else ""
         return BadRequest(f"type: {quoted(text)} is no kind that you may list{hint}")
 

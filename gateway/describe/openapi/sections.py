@@ -159,6 +159,7 @@ _ROW = Struct(
     Field("type", STRING, 0),
     Field("namespace", STRING, 0),
     Field("total", INT64, 0),
+    Field("objects", INT64, 0),
     Field("cells", ListOf(INT64), 0),
 )
 TIMELINE = Struct(

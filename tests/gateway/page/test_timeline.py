@@ -51,6 +51,8 @@ async def test_counts_per_bucket_type_and_change() -> None:
         assert (found["kind"], found["width"]) == ("Timeline", 100_000)
         (row,) = found["rows"]
         assert (row["type"], row["namespace"], row["total"]) == ("configmaps", "", 3)
+        of_all = await ask(api, f"{TIMELINE}/objects", type="cm", **{"from": rfc3339(began - 5_000_000)})
+        assert row["objects"] == of_all["total"]
         cells = [row["cells"][at : at + 4] for at in range(0, len(row["cells"]), 4)]
         begin = [found["start"] + bucket * found["width"] for bucket, *_ in cells]
         assert begin == [began - began % 100_000 + seconds * 1_000_000 for seconds in (0, 10, 20)]
@@ -340,33 +342,76 @@ async def test_refused_requests() -> None:
         assert "limit: Invalid value: 0: must be at least 1" in refused["message"]
 
 
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+
+
+async def define_widgets(api: Api) -> None:
+    """A custom kind whose objects may have any content."""
+    definition = {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                    },
+                }
+            ],
+        },
+    }
+    await api.create("customresourcedefinitions", definition)
+    with trio.fail_after(60):
+        while (await api.ask("GET", WIDGETS)).status == 404:
+            await trio.lowlevel.checkpoint()
+
+
+def widget(name: str, **content: Any) -> Document:
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, **content}
+
+
 async def test_custom_kinds_have_a_timeline() -> None:
     async with served(dialect="kubernetes") as api:
-        definition = {
-            "metadata": {"name": "widgets.example.com"},
-            "spec": {
-                "group": "example.com",
-                "scope": "Namespaced",
-                "names": {"plural": "widgets", "kind": "Widget"},
-                "versions": [
-                    {
-                        "name": "v1",
-                        "served": True,
-                        "storage": True,
-                        "schema": {"openAPIV3Schema": {"type": "object"}},
-                    }
-                ],
-            },
-        }
-        await api.create("customresourcedefinitions", definition)
-        path = "/apis/example.com/v1/namespaces/default/widgets"
-        with trio.fail_after(60):
-            while (await api.ask("GET", path)).status == 404:
-                await trio.lowlevel.checkpoint()
-        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
-        (await api.ask("POST", path, widget)).expect(201)
-        events = await ask(api, EVENTS, type="widgets.example.com")
-        assert named(events) == ["w"]
+        await define_widgets(api)
+        (await api.ask("POST", WIDGETS, widget("w"))).expect(201)
+        for name in ("widgets.example.com", "wd", "Widget"):
+            assert named(await ask(api, EVENTS, type=name)) == ["w"]
+
+
+async def test_objects_with_any_content() -> None:
+    """Summaries, lifelines and comparisons describe what they can of objects that do not have the usual fields."""
+    async with served(dialect="kubernetes") as api:
+        await define_widgets(api)
+        before = await api.head()
+        conditions = [{"type": f"C{number}", "status": {"a": [number]}} for number in range(5000)]
+        deep: Any = {}
+        for _ in range(200):
+            deep = {"d": deep}
+        contents: tuple[Document, ...] = (
+            {"status": {"phase": {"a": 1}, "conditions": conditions}},
+            {"status": {"conditions": [{"type": ["Ready"]}, 7, None]}, "spec": [1]},
+            {"status": "Running", "spec": {"replicas": {}, "containers": 3}},
+            {"status": {"phase": "\u2028<script>" * 50}, "spec": deep},
+        )
+        for number, content in enumerate(contents):
+            made = (await api.ask("POST", WIDGETS, widget(f"w{number}", **content))).expect(201)
+            changed = widget(f"w{number}", **contents[number - 1])
+            changed["metadata"] = made["metadata"]
+            (await api.ask("PUT", f"{WIDGETS}/w{number}", changed)).expect(200)
+        events = await ask(api, EVENTS, type="wd", summary="true")
+        assert all(len(item["summary"]["changes"]) <= 3 for item in events["items"])
+        lives = await ask(api, f"{TIMELINE}/objects", type="wd")
+        assert sorted(named(lives)) == ["w0", "w1", "w2", "w3"]
+        assert all(len(words) <= 40 for life in lives["items"] for _, words, _ in life["phases"])
+        compared = await ask(api, f"{TIMELINE}/comparison", type="wd", **{"from": before})
+        assert compared["counts"]["added"] == 4
+        for document in (events, lives, compared):
+            assert len(str(document)) < 20_000
 
 
 async def test_openapi_describes_it() -> None:
