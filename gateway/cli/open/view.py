@@ -129,7 +129,7 @@ def _moment(session: Session, at: Moment, namespace: str) -> dict[str, str]:
     elif time < oldest["time"]:
         raise Failure(f"--at: {exact(time)} is too early: {_described('first', oldest)}")
     elif time > max(ends["now"], newest["time"]):
-        raise Failure(f"--at: {exact(time)} is in the future; {_described('newest', newest)}")
+        raise Failure(f"--at: {exact(time)} is too late: {_described('newest', newest)}")
     cursor = {"at": str(at.offset) if at.offset is not None else rfc3339(time)}
     start = max(time - AROUND, oldest["time"] - _MARGIN)
     end = max(min(time + AROUND, newest["time"] + _MARGIN), time + _MARGIN)
