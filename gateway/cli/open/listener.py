@@ -2,7 +2,7 @@
 
 The browser needs neither a certificate nor a token, and trusts no CA: the session does, as those of all commands
 (kubeconfig files, plugins, identity providers). The response goes back as it arrives; a long poll waits as long as the
-server lets it. While the server cannot be reached, requests get 502 and the terminal a line; the page tries again.
+server lets it. While the server cannot be reached, requests get 502 and the terminal a line; the next request tries again.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class PageListener:
         """The response to a request that could not be forwarded; the terminal gets a line when this begins."""
         if why != self._trouble:
             self._trouble = why
-            self._report(f"{why}; the page goes on trying")
+            self._report(f"{why}; trying again with every request of the page")
         body = dump_line(plain_failure(502, why).document())
         return Response(502, body, headers=[*PROTECTION, (b"cache-control", b"no-store")])
 
