@@ -2,7 +2,7 @@
 
 The browser needs neither a certificate nor a token, and trusts no CA: the session does, as those of all commands
 (kubeconfig files, plugins, identity providers). The response goes back as it arrives; a long poll waits as long as the
-server lets it. While the server cannot be reached, requests get 502 and the terminal a line; the next request tries again.
+server lets it. While the server cannot be reached, requests get 502 and the terminal a line; the next one tries again.
 """
 
 from __future__ import annotations
