@@ -75,7 +75,7 @@ export class Session {
   }
 
   // An object, or a list, of a type; as it was, if the parameters say so. Whole, only its metadata, or a Table.
-  objects(type, namespace, name = "", { parameters = null, metadata = false, table = false, signal = null } = {}) {
+  async objects(type, namespace, name = "", { parameters = null, metadata = false, table = false, signal = null } = {}) {
     const one = this.types.get(type);
     if (!one) throw new Refused(403, `${type}: there is no such kind, or you may not list it`);
     const root = one.apiVersion.includes("/") ? `/apis/${one.apiVersion}` : `/api/${one.apiVersion}`;

@@ -7,13 +7,13 @@
 //                       what empty lists offer: the newest events, the whole journal, no filter, the fields of the filter
 
 import { authorNumber, authorOf } from "./authors.js";
-import { button, debounced, element, find } from "./dom.js";
+import { button, element, find } from "./dom.js";
 import { duration, parseTime, readable, rfc3339 } from "./scale.js";
 import { objectText, sentence } from "./summary.js";
 
-const PAGE = 100, AFTER = 30;  // events before and after the cursor that are loaded together
+const PAGE = 100, AFTER = 50;  // events before and after the cursor that are loaded together
 const MOST = 1000;             // events in the list
-const SETTLED = 150;           // milliseconds that the cursor rests before events around it are loaded
+const PAUSE = 150;             // milliseconds before events around the cursor are loaded
 
 export class ChangesPane {
   #session;
@@ -27,7 +27,10 @@ export class ChangesPane {
   #total = null;
   #cursor = null;
   #current = -1;
+  #hasMoved = false;   // the cursor, since the list scrolled to it
+  #stop = null;        // the button that the Tab key reaches
   #loading = null;
+  #waiting = 0;        // a timer: events around the cursor will be loaded
   #list; #count; #note; #empty; #skeleton; #more; #later;
 
   constructor(session, actions) {
@@ -77,34 +80,40 @@ export class ChangesPane {
     this.#note.hidden = !this.#note.textContent;
     this.#empty.hidden = items.length > 0;
     if (!items.length) this.#empty.replaceChildren(...this.#reasons(filtered, newest, allowed, text));
-    this.follow(this.#cursor);
+    this.#mark(indexAt(items, this.#cursor));
+    this.#showCurrent();
   }
 
-  // Mark the event at the cursor, or the last one before it, and scroll the list to it.
+  // Mark the event at the cursor, or the last one before it, and scroll the list to it if the cursor has moved. It is
+  // called for every frame while the cursor moves.
   follow(cursor) {
+    this.#hasMoved ||= cursor?.time !== this.#cursor?.time || cursor?.version !== this.#cursor?.version;
     this.#cursor = cursor;
     const at = indexAt(this.#items, cursor);
+    if (at === this.#current && !this.#isOutside(cursor)) return;
     this.#mark(at);
-    if (this.#isOutside(cursor)) this.#loadSoon();
-    else if (at >= 0) this.#reveal(this.#rows[at]);
+    this.#showCurrent();
+  }
+
+  #showCurrent() {
+    if (this.#isOutside(this.#cursor)) this.#loadAround();
+    else if (this.#hasMoved && this.#current >= 0) this.#reveal(this.#rows[this.#current]);
   }
 
   #mark(at) {
     this.#rows[this.#current]?.removeAttribute("aria-current");
     this.#rows[at]?.setAttribute("aria-current", "true");
     this.#current = at;
-    this.#tabTo(Math.max(at, 0));
-  }
-
-  // One stop for the Tab key; arrows lead on.
-  #tabTo(at) {
-    for (const one of this.#list.querySelectorAll("[tabindex='0']")) one.tabIndex = -1;
-    const stop = this.#rows[at]?.firstElementChild;
+    // One stop for the Tab key; arrows lead on.
+    const stop = this.#rows[Math.max(at, 0)]?.firstElementChild;
+    if (this.#stop) this.#stop.tabIndex = -1;
     if (stop) stop.tabIndex = 0;
+    this.#stop = stop;
   }
 
-  // Only the list scrolls, never the page.
+  // Only the list scrolls, never the page; who has scrolled away meanwhile stays there until the cursor moves again.
   #reveal(row) {
+    this.#hasMoved = false;
     const list = this.#list, top = row.offsetTop - list.offsetTop;
     if (top < list.scrollTop || top + row.offsetHeight > list.scrollTop + list.clientHeight) {
       list.scrollTop = top - (list.clientHeight - row.offsetHeight) / 2;
@@ -120,6 +129,7 @@ export class ChangesPane {
     this.#newer = newer;
     this.#rows = items.map((event, at) => this.#row(event, items[at - 1]));
     this.#current = -1;
+    this.#stop = null;
     this.#list.replaceChildren(...this.#rows);
     this.#list.setAttribute("aria-busy", "false");
     this.#list.hidden = !items.length;
@@ -192,16 +202,23 @@ export class ChangesPane {
     return (from === null || time >= from) && (to === null || time <= to);
   }
 
-  #loadSoon = debounced(() => this.#isOutside(this.#cursor) && this.#load((signal) => this.#loadAround(signal)), SETTLED);
+  // Not more often than now and then, while the cursor moves.
+  #loadAround() {
+    if (this.#waiting) return;
+    this.#waiting = setTimeout(async () => {
+      if (this.#isOutside(this.#cursor)) await this.#load((signal) => this.#around(this.#cursor.time, signal));
+      this.#waiting = 0;
+    }, PAUSE);
+  }
 
-  async #loadAround(signal) {
-    const time = this.#cursor.time;
+  async #around(time, signal) {
     const [before, after] = await Promise.all([
       this.#page({ to: rfc3339(time), limit: PAGE }, signal),
       this.#page({ from: rfc3339(time + 1), limit: AFTER, order: "ascending" }, signal),
     ]);
     this.#set([...after.items.reverse(), ...before.items], Boolean(before.metadata.continue), Boolean(after.metadata.continue));
-    this.#reveal(this.#rows[Math.min(after.items.length, this.#rows.length - 1)]);
+    const row = this.#rows[indexAt(this.#items, this.#cursor)];
+    if (row) this.#reveal(row);
   }
 
   #loadOlder() {

@@ -168,7 +168,11 @@ export class ObjectPane {
     const found = await Promise.all([left, right].map((version) => this.#objectAt(target, version)));
     if (this.#chosen.left !== left || this.#chosen.right !== right) return;
     const titles = [left ? `${left} ${found[0].note}` : "nothing before", `${right} ${found[1].note}`];
-    place.replaceChildren(differenceOf(target.type, found[0].object, found[1].object, titles));
+    try {
+      place.replaceChildren(differenceOf(target.type, found[0].object, found[1].object, titles));
+    } catch (error) {  // nested deeper than a script can follow
+      place.replaceChildren(element("p", { class: "problem", text: `The versions cannot be compared: ${error.message}` }));
+    }
     place.dataset.shown = `${left}..${right}`;
   }
 
