@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from typing import Final, NamedTuple
+from operator import add
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+import msgpack
 
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.versions import link_at
@@ -26,6 +29,10 @@ from rewound.journal.view import View
 MAX_EVENTS: Final = 4_000_000  # 64 MB
 _LINKS: Final = 300  # read per transaction, in about a millisecond
 _TRIMMED: Final = 500  # tracks per step
+_JOINED: Final = 50  # tracks per step
+BLOCK: Final = 1 << 14  # offsets
+_GAP: Final = 16 * BLOCK  # offsets, which are read in a second
+_ON_DISK: Final = 1 << 20  # the size of a piece that waits for a disk, so that it runs in a thread
 
 CREATED, UPDATED, DELETED = range(3)
 CHANGES: Final = ("created", "updated", "deleted")
@@ -38,11 +45,13 @@ class Track:
     are not in memory: the journal has them at any of the offsets.
     """
 
-    __slots__ = ("existing", "namespace", "objects", "offsets", "type_id")
+    __slots__ = ("existing", "namespace", "objects", "offsets", "scope", "type_id")
 
-    def __init__(self, key: bytes) -> None:
-        self.type_id = int.from_bytes(key[:2], "big")
-        self.namespace = key[2:].decode()
+    def __init__(self, scope: bytes) -> None:
+        """`scope` is the part of a state key before the name."""
+        self.scope = scope
+        self.type_id = int.from_bytes(scope[:2], "big")
+        self.namespace = scope[2:].decode()
         self.offsets = (array("Q"), array("Q"), array("Q"))
         self.objects = (array("Q"), array("Q"), array("Q"))  # that of each offset
         # Objects that existed where the index begins, with their newest event up to there. One whose first event
@@ -63,11 +72,48 @@ class Track:
         for number, offset in islice(self._pairs(DELETED), counts[DELETED]):
             if existing.get(number, offset) < offset:
                 del existing[number]
-        for offsets, objects, count in zip(self.offsets, self.objects, counts, strict=True):
-            del offsets[:count], objects[:count]
+        self.cut(start)
+
+    def cut(self, start: int) -> None:
+        """Drop the events up to `start`."""
+        counts = [bisect_right(offsets, start) for offsets in self.offsets]
+        if any(counts):
+            self.offsets = _each(_without_first, self.offsets, counts)
+            self.objects = _each(_without_first, self.objects, counts)
+
+    def prepend(self, older: Track) -> None:
+        """Add the events before the first. Arrays are replaced, because somebody may be reading them in turns."""
+        self.offsets = _each(add, older.offsets, self.offsets)
+        self.objects = _each(add, older.objects, self.objects)
+
+    def append(self, newer: Track) -> None:
+        for known, more in zip((*self.offsets, *self.objects), (*newer.offsets, *newer.objects), strict=True):
+            known.extend(more)
+
+    def packed(self) -> list[bytes]:
+        return [self.scope, *(numbers.tobytes() for numbers in (*self.offsets, *self.objects))]
+
+    @classmethod
+    def unpacked(cls, scope: bytes, *numbers: bytes) -> Track:
+        track = cls(scope)
+        for known, stored in zip((*track.offsets, *track.objects), numbers, strict=True):
+            known.frombytes(stored)
+        return track
 
     def _pairs(self, change: int) -> Iterator[tuple[int, int]]:
         return zip(self.objects[change], self.offsets[change], strict=True)
+
+
+_Arrays: TypeAlias = "tuple[array[int], array[int], array[int]]"
+
+
+def _each(work: Callable[..., Any], first: _Arrays, second: Sequence[Any]) -> _Arrays:
+    created, updated, deleted = (work(one, other) for one, other in zip(first, second, strict=True))
+    return created, updated, deleted
+
+
+def _without_first(numbers: array[int], count: int) -> array[int]:
+    return numbers[count:]
 
 
 _numbers: dict[bytes, int] = {}
@@ -84,9 +130,45 @@ def object_number(key: bytes) -> int:
     return number
 
 
+def number_of(event: Event) -> int:
+    return object_number(keys.of_object(event.type_id, event.namespace, event.name))
+
+
 def object_at(track: Track, change: int, offset: int) -> int:
     """The number of the object that an event of a track is about."""
     return track.objects[change][bisect_left(track.offsets[change], offset)]
+
+
+class Block(NamedTuple):
+    """The events of `BLOCK` offsets, as bytes."""
+
+    last: int  # the offset of the last one
+    mark: bytes
+    data: bytes
+
+
+_MARK: Final = 5  # bytes at the start of a stored event: its layout and checksum
+
+
+def event_mark(view: View, offset: int) -> bytes:
+    """What distinguishes an event from another one at its offset, as a restored journal has; empty without one."""
+    value = view.txn.get(keys.pack_offset(offset), db=view.databases.events) if offset else None
+    return b"" if value is None else bytes(value[:_MARK])
+
+
+class Blocks(Protocol):
+    """Where parts of the index are stored; `IndexFile`."""
+
+    def load_block(self, number: int) -> Block | None: ...
+
+    def save_block(self, number: int, block: Block) -> None: ...
+
+
+_Tracks = dict[bytes, Track]  # by scope
+
+
+def _never() -> bool:
+    return False
 
 
 class TimelineIndex:
@@ -96,25 +178,41 @@ class TimelineIndex:
     A timeline counts the events of many types in many buckets of time. The journal has an index by type, but no
     counts: a million events would be a million reads per request. This index has the offset of every event in
     an array per type, namespace and change, so that a count is two binary searches, and beside it the number of its
-    object, so that the lives of objects are found without a read: sixteen bytes an event. It is
-    read from the journal's index by type with the first request for a timeline, and continued with
-    each later one; nothing follows the feed for it.
+    object, so that the lives of objects are found without a read: sixteen bytes an event.
+
+    It is read from the journal's index by type, the newest block of offsets first, so that the first
+    timeline need not wait for all, and continued with each later request; nothing follows the feed for it. Whole blocks
+    are stored, so that the next server reads few of them.
 
     It covers the newest `MAX_EVENTS` events above the retention floor. Times are not in it: `Times` finds their
     offsets.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, blocks: Blocks | None = None) -> None:
         self._journal = journal
-        self._tracks: dict[bytes, Track] = {}  # by the part of a state key before the name
-        self._read_upto: dict[int, int] = {}  # by type
+        self.blocks = blocks
+        self._tracks: _Tracks = {}
+        self._read_upto: dict[int, int] = {}  # by type; else from where it began
+        self._began = 0
         self._existing_upto: dict[int, int] = {}  # by type: what there was at the floor
+        self._existing_floor, self._knows_existing = 0, False
+        self._older: list[_Tracks] = []  # blocks that were read, descending, and not added yet
+        self._joining: _Tracks = {}  # the same as one, while it is added
+        self._older_low = 0  # these begin after this offset
         self.times = Times(journal)
-        self.start = 0  # it has the events after this offset
+        self.start = 0  # the journal has events after this offset
+        self.low = 0  # the index has those after this one
         self.upto = 0  # and up to this one
 
-    def update(self) -> LongWork[None]:
-        """Read what was committed since, and drop what retention removed."""
+    @property
+    def complete(self) -> bool:
+        return self.low <= self.start
+
+    def update(self, enough: Callable[[], bool] = _never, *, shows: bool = True) -> LongWork[None]:
+        """Read what was committed since, drop what retention removed, and read older blocks, until it is `enough`.
+
+        At least as many offsets as a block has are read. Without `shows`, it is added together with others, later.
+        """
         with self._journal.read() as view:
             head, floor = view.head, view.floor
             types = view.written_types()
@@ -122,29 +220,31 @@ class TimelineIndex:
         if start > self.start:
             yield from self._trim(start)
             self.start = start
-        if head == self.upto:
-            return
-        # A replay may have gone back: what was read stays, and is not shown.
-        for type_id in types:
-            while type_id not in self._read_upto and (after := self._existing_upto.get(type_id, 0)) < floor:
-                yield Piece(partial(self._read_existing, type_id, after, floor))
-            while (after := max(self._read_upto.get(type_id, 0), start)) < head:
-                yield Piece(partial(self._read, type_id, after, head))
-        yield from self.times.update(start, head)
-        self.upto = head
+        if not self.upto or head - max((self._began, *self._read_upto.values())) > _GAP:
+            self._begin(head)
+        if head != self.upto:
+            # A replay may have gone back: what was read stays, and is not shown.
+            for type_id in types:
+                while (after := max(self._read_upto.get(type_id, self._began), start)) < head:
+                    yield Piece(partial(self._read, type_id, after, head))
+            yield from self.times.update(start, head)
+            self.upto = head
+        if not self.complete:
+            yield from self._read_older(types, enough, shows=shows)
+        if self.complete and not self._knows_existing:
+            yield from self._read_all_existing(types, floor)
+
+    def _begin(self, head: int) -> None:
+        """Begin with nothing, at the head: also where more was written since than a request should wait for."""
+        self._tracks, self._older, self._joining = {}, [], {}
+        self._read_upto.clear()
+        self._existing_upto.clear()
+        self._knows_existing = False
+        self._began = self.low = self._older_low = head
 
     def _read(self, type_id: int, after: int, upto: int) -> None:
         links, self._read_upto[type_id] = self._links(type_id, after, upto)
-        for offset, key, previous, removed in links:
-            change = DELETED if removed else UPDATED if previous else CREATED
-            self._track(key).add(offset, change, object_number(key))
-
-    def _read_existing(self, type_id: int, after: int, floor: int) -> None:
-        """What retention has left up to the floor is the state there."""
-        links, self._existing_upto[type_id] = self._links(type_id, after, floor)
-        for offset, key, _, removed in links:
-            if not removed:
-                self._track(key).existing[object_number(key)] = offset
+        _add_links(self._tracks, links)
 
     def _links(self, type_id: int, after: int, upto: int) -> tuple[list[Link], int]:
         """Some events of a type, and the offset up to which these are all."""
@@ -152,13 +252,100 @@ class TimelineIndex:
             links = list(islice(history.links(view, type_id, after, upto), _LINKS))
         return links, links[-1].offset if len(links) == _LINKS else upto
 
-    def _track(self, key: bytes) -> Track:
-        """That of an object, by its state key."""
-        scope = key[: key.index(b"\0", 2)]
-        track = self._tracks.get(scope)
-        if track is None:
-            track = self._tracks[scope] = Track(scope)
-        return track
+    # Older blocks. What was read is added when it is a third of all, so that arrays are copied a few times only.
+
+    def _read_older(self, types: list[int], enough: Callable[[], bool], *, shows: bool) -> LongWork[None]:
+        yield from self._join()
+        read, known = sum(map(_size, self._older)), _size(self._tracks)
+        while not self.complete:
+            if self._older_low > self.start:
+                number = (self._older_low - 1) // BLOCK
+                first = max(number * BLOCK, self.start)
+                tracks = yield from self._block(types, number, first, self._older_low)
+                self._older.append(tracks)
+                self._older_low = first
+                read += _size(tracks)
+            stops = enough() and self._began - self._older_low >= min(BLOCK, self._began - self.start)
+            if (stops and shows) or self._older_low <= self.start or 2 * read >= known:
+                self._joining = yield from _joined(self._older)
+                self._older = []
+                yield from self._join()
+                read, known = 0, known + read
+            if stops:
+                return
+
+    def _join(self) -> LongWork[None]:
+        while self._joining:
+            yield Piece(self._join_some)
+        if not self._older:
+            self.low = self._older_low
+
+    def _join_some(self) -> None:
+        for _ in range(min(_JOINED, len(self._joining))):
+            scope, older = self._joining.popitem()
+            older.cut(self.start)
+            track = self._tracks.get(scope)
+            if track is None:
+                self._tracks[scope] = older
+            else:
+                track.prepend(older)
+
+    def _block(self, types: list[int], number: int, first: int, last: int) -> LongWork[_Tracks]:
+        """The events after `first` up to `last`: as they were stored, or from the journal."""
+        ends = last == (number + 1) * BLOCK
+        if self.blocks is not None and ends:
+            stored = yield Piece(partial(self.blocks.load_block, number), _ON_DISK)
+            tracks: _Tracks | None = yield Piece(partial(self._checked, stored))
+            if tracks is not None:
+                return tracks
+        tracks = {}
+        for type_id in types:
+            after = first
+            while after < last:
+                links, after = yield Piece(partial(self._links, type_id, after, last))
+                yield Piece(partial(_add_links, tracks, links))
+        if self.blocks is not None and ends and first == number * BLOCK and tracks:
+            block = yield Piece(partial(self._packed, tracks, first))
+            if block is not None:
+                yield Piece(partial(self.blocks.save_block, number, block), _ON_DISK)
+        return tracks
+
+    def _checked(self, stored: Block | None) -> _Tracks | None:
+        if stored is None:
+            return None
+        with self._journal.read() as view:
+            if stored.mark != event_mark(view, stored.last):
+                return None
+        return {scope: Track.unpacked(scope, *numbers) for scope, *numbers in msgpack.unpackb(stored.data)}
+
+    def _packed(self, tracks: _Tracks, first: int) -> Block | None:
+        """None if retention has removed events meanwhile."""
+        last = max(offsets[-1] for track in tracks.values() for offsets in track.offsets if offsets)
+        with self._journal.read() as view:
+            mark = event_mark(view, last)
+            if view.floor > first or not mark:
+                return None
+        return Block(last, mark, msgpack.packb([track.packed() for track in tracks.values()]))
+
+    # What existed where the index begins.
+
+    def _read_all_existing(self, types: list[int], floor: int) -> LongWork[None]:
+        if floor != self._existing_floor:
+            self._existing_floor = floor
+            self._existing_upto.clear()
+        for type_id in types:
+            while (after := self._existing_upto.get(type_id, 0)) < floor:
+                yield Piece(partial(self._read_existing, type_id, after, floor))
+        self._knows_existing = True
+
+    def _read_existing(self, type_id: int, after: int, floor: int) -> None:
+        """What retention has left up to the floor is the state there."""
+        links, self._existing_upto[type_id] = self._links(type_id, after, floor)
+        for offset, key, _, removed in links:
+            if not removed:
+                existing = _track(self._tracks, key).existing
+                number = object_number(key)
+                existing[number] = max(existing.get(number, 0), offset)
 
     def _trim(self, start: int) -> LongWork[None]:
         scopes = list(self._tracks)
@@ -181,6 +368,42 @@ class TimelineIndex:
             "events": sum(len(offsets) for track in self._tracks.values() for offsets in track.offsets),
             "existing": sum(len(track.existing) for track in self._tracks.values()),
         }
+
+
+def _add_links(tracks: _Tracks, links: list[Link]) -> None:
+    for offset, key, previous, removed in links:
+        change = DELETED if removed else UPDATED if previous else CREATED
+        _track(tracks, key).add(offset, change, object_number(key))
+
+
+def _track(tracks: _Tracks, key: bytes) -> Track:
+    """That of an object, by its state key."""
+    scope = key[: key.index(b"\0", 2)]
+    track = tracks.get(scope)
+    if track is None:
+        track = tracks[scope] = Track(scope)
+    return track
+
+
+def _size(tracks: _Tracks) -> int:
+    return sum(len(offsets) for track in tracks.values() for offsets in track.offsets)
+
+
+def _joined(blocks: list[_Tracks]) -> LongWork[_Tracks]:
+    """Blocks, descending, as one."""
+    joined: _Tracks = {}
+    for block in reversed(blocks):
+        yield Piece(partial(_append, joined, block))
+    return joined
+
+
+def _append(joined: _Tracks, block: _Tracks) -> None:
+    for scope, track in block.items():
+        known = joined.get(scope)
+        if known is None:
+            joined[scope] = track
+        else:
+            known.append(track)
 
 
 STEP: Final = 512
@@ -314,15 +537,21 @@ class Cells:
         self.counts = merged
 
     def flat(self) -> list[int]:
-        return [number for bucket in sorted(self.counts) for number in (bucket, *self.counts[bucket])]
+        return [
+            number
+            for bucket in sorted(self.counts)
+            if any(self.counts[bucket])
+            for number in (bucket, *self.counts[bucket])
+        ]
 
 
-def total(tracks: Iterable[Track], first: int, last: int) -> int:
+LeftOut: TypeAlias = "Callable[[bytes], array[int]]"  # updates to leave out, by scope: offsets, ascending
+
+
+def total(tracks: Iterable[Track], first: int, last: int, left_out: LeftOut | None = None) -> int:
     """How many events these tracks have after the first offset and up to the last one."""
-    return sum(
-        bisect_right(offsets, last) - bisect_right(offsets, first)
-        for track in tracks
-        for offsets in track.offsets
+    return sum(_between(offsets, first, last) for track in tracks for offsets in track.offsets) - sum(
+        _between(left_out(track.scope), first, last) for track in tracks if left_out is not None
     )
 
 
@@ -337,24 +566,41 @@ def count_objects(tracks: Iterable[Track], first: int, last: int) -> int:
     )
 
 
-def count(tracks: Iterable[Track], edges: Sequence[int], cells: Cells) -> LongWork[None]:
+def _between(offsets: array[int], first: int, last: int) -> int:
+    return bisect_right(offsets, last) - bisect_right(offsets, first)
+
+
+def count(
+    tracks: Iterable[Track], edges: Sequence[int], cells: Cells, left_out: LeftOut | None = None
+) -> LongWork[None]:
     """Add the events of these tracks to a row, per bucket of time.
 
     edges     [10, 14, 14, 20]           bucket 0 has offsets 11 to 14, bucket 1 none, bucket 2 those from 15 to 20
     cells     [0, 3, 1, 0,  2, 0, 6, 0]  bucket, created, updated, deleted; and so on, without empty buckets
     """
     for track in tracks:
-        for change, offsets in enumerate(track.offsets):
+        without = NOTHING if left_out is None else left_out(track.scope)
+        for change, offsets, sign in (*_positive(track), (UPDATED, without, -1)):
             first = bisect_right(offsets, edges[0])
             last = bisect_right(offsets, edges[-1], first)
             if first < last:
-                cells.total += last - first
-                walk = _walk if last - first < _WALKED * len(edges) else _search
-                yield Piece(partial(walk, offsets[first:last], edges, change, cells.counts))
+                cells.total += sign * (last - first)
+                count_them = walk if last - first < _WALKED * len(edges) else _search
+                yield Piece(partial(count_them, offsets[first:last], edges, change, cells.counts, sign))
+
+
+NOTHING: Final = array("Q")
+
+
+def _positive(track: Track) -> Iterator[tuple[int, array[int], int]]:
+    return ((change, offsets, 1) for change, offsets in enumerate(track.offsets))
 
 
 def count_rows(
-    rows: Iterable[tuple[Cells, Sequence[Track]]], edges: Sequence[int], most: int
+    rows: Iterable[tuple[Cells, Sequence[Track]]],
+    edges: Sequence[int],
+    most: int,
+    left_out: LeftOut | None = None,
 ) -> LongWork[int]:
     """Count the events of every row, in buckets so wide that all rows together have at most `most` cells.
 
@@ -363,7 +609,7 @@ def count_rows(
     """
     merged, counted = 1, list[Cells]()
     for cells, tracks in rows:
-        yield from count(tracks, edges, cells)
+        yield from count(tracks, edges, cells, left_out)
         counted.append(cells)
         while sum(map(len, counted)) > most and len(edges) > 2:
             merged *= 2
@@ -373,7 +619,9 @@ def count_rows(
     return merged
 
 
-def _walk(offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]]) -> None:
+def walk(
+    offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]], sign: int = 1
+) -> None:
     """Look at each event: cheaper than a search for each bucket, if there are few events in one."""
     bucket, edge = -1, edges[0]
     current: list[int] = []
@@ -382,15 +630,17 @@ def _walk(offsets: array[int], edges: Sequence[int], change: int, counts: dict[i
             bucket = bisect_left(edges, offset, bucket + 1) - 1
             edge = edges[bucket + 1]
             current = counts.setdefault(bucket, [0, 0, 0])
-        current[change] += 1
+        current[change] += sign
 
 
-def _search(offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]]) -> None:
+def _search(
+    offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]], sign: int = 1
+) -> None:
     first = 0
     for bucket, edge in enumerate(edges[1:]):
         following = bisect_right(offsets, edge, first)
         if following > first:
-            counts.setdefault(bucket, [0, 0, 0])[change] += following - first
+            counts.setdefault(bucket, [0, 0, 0])[change] += sign * (following - first)
             first = following
 
 
@@ -399,10 +649,14 @@ def bucket_of(edges: Sequence[int], offset: int) -> int:
 
 
 MAX_COST: Final = 100_000  # of one scan: some 200 ms
-_LINK_COST, _EVENT_COST, _BYTES_PER_COST = 2, 5, 1000
+_LINK_COST, EVENT_COST, BYTES_PER_COST = 2, 5, 1000
 _TRACKS: Final = 500  # per step
 _SCAN_SLICE: Final = 100  # candidates per transaction
 _SLICE_COST: Final = 500
+
+
+def change_of(event: Event) -> int:
+    return DELETED if event.removed else UPDATED if event.previous else CREATED
 
 
 class Hit(NamedTuple):
@@ -450,9 +704,12 @@ class Filter:
     verb: Patterns = _ANY
     user: Patterns = _ANY
     manager: Patterns = _ANY
+    terms: str = ""  # of `search.parse_text`: found by the index of words
+    status: bool = True  # also updates that changed status only
 
     @property
     def empty(self) -> bool:
+        """Whether all is known from the index of the timeline, and that of words."""
         return not (self.name or self.needs_event)
 
     @property
@@ -483,7 +740,9 @@ class Found(NamedTuple):
 
 
 _Candidate = tuple[int, Track, int]  # offset, track, change
-_Head = tuple[int, int, int, int]  # offset (negative if descending), number of the track, change, position
+# Offset (negative if descending), number of the track, change, position, and the offsets: the index may replace those
+# of the track meanwhile.
+_Head: TypeAlias = "tuple[int, int, int, int, array[int]]"
 
 
 def scan(
@@ -496,6 +755,7 @@ def scan(
     limit: int,
     max_bytes: int,
     events: bool,
+    left_out: LeftOut | None = None,
 ) -> LongWork[Found]:
     """Reads the events of some tracks in the order of the log, in either direction, and filters them.
 
@@ -511,7 +771,7 @@ def scan(
     candidates = _merged(heap, tracks, wanted)
     hits: list[Hit] = []
     cost = size = 0
-    reader = _Reader(journal, sought, shows_user, events or sought.needs_event)
+    reader = _Reader(journal, sought, shows_user, events or sought.needs_event, left_out)
     while some := list(islice(candidates, _SCAN_SLICE)):
         while some:
             if len(hits) >= limit or cost >= MAX_COST or size >= max_bytes:
@@ -525,12 +785,18 @@ def scan(
 
 class _Reader:
     def __init__(
-        self, journal: Journal, sought: Filter, shows_user: Callable[[Track], bool], events: bool
+        self,
+        journal: Journal,
+        sought: Filter,
+        shows_user: Callable[[Track], bool],
+        events: bool,
+        left_out: LeftOut | None,
     ) -> None:
         self._journal = journal
         self._sought = sought
         self._shows_user = shows_user
         self._events = events
+        self._left_out = left_out
 
     def read(self, candidates: list[_Candidate], limit: int) -> tuple[list[Hit], int, int, list[_Candidate]]:
         """Hits, bytes, cost, and the candidates that are left."""
@@ -549,6 +815,8 @@ class _Reader:
 
     def _hit(self, view: View, offset: int, track: Track, change: int) -> tuple[Hit | None, int]:
         cost = 0
+        if change == UPDATED and self._left_out is not None and has(self._left_out(track.scope), offset):
+            return None, 1
         if self._sought.name:
             cost = _LINK_COST
             link = link_at(view, track.type_id, offset)
@@ -558,11 +826,16 @@ class _Reader:
             return Hit(offset, track, change, None), cost
         event = view.event(offset)
         if event is None:  # retention has removed it meanwhile
-            return None, cost + _EVENT_COST
-        cost += _EVENT_COST + len(event.body) // _BYTES_PER_COST
+            return None, cost + EVENT_COST
+        cost += EVENT_COST + len(event.body) // BYTES_PER_COST
         if not self._sought.matches(event, shows_user=self._shows_user(track)):
             return None, cost
         return Hit(offset, track, change, event), cost
+
+
+def has(offsets: array[int], offset: int) -> bool:
+    position = bisect_left(offsets, offset)
+    return position < len(offsets) and offsets[position] == offset
 
 
 def _heads(tracks: Sequence[Track], at: int, wanted: Range) -> list[_Head]:
@@ -576,7 +849,7 @@ def _heads(tracks: Sequence[Track], at: int, wanted: Range) -> list[_Head]:
             else:
                 position = bisect_left(offsets, wanted.after + 1)
             if 0 <= position < len(offsets) and wanted.after < offsets[position] <= wanted.upto:
-                found.append((sign * offsets[position], number, change, position))
+                found.append((sign * offsets[position], number, change, position, offsets))
     return found
 
 
@@ -584,12 +857,10 @@ def _merged(heap: list[_Head], tracks: Sequence[Track], wanted: Range) -> Iterat
     """The offsets of all tracks in the range, in order."""
     sign = -1 if wanted.descending else 1
     while heap:
-        signed, number, change, position = heap[0]
-        track = tracks[number]
-        yield sign * signed, track, change
+        signed, number, change, position, offsets = heap[0]
+        yield sign * signed, tracks[number], change
         position += sign
-        offsets = track.offsets[change]
         if 0 <= position < len(offsets) and wanted.after < offsets[position] <= wanted.upto:
-            heapq.heapreplace(heap, (sign * offsets[position], number, change, position))
+            heapq.heapreplace(heap, (sign * offsets[position], number, change, position, offsets))
         else:
             heapq.heappop(heap)

@@ -85,6 +85,7 @@ class ApiServer:
         """With a `predecessor`, its listeners and connections pass their requests to this one from now on."""
         self._settings = settings
         self._store = store
+        self._nursery = nursery
         self._addresses: Addresses = predecessor._addresses if predecessor else Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._connects = OnDemand("rewound.gateway.proxy.connects", self._make_connects)
@@ -288,7 +289,8 @@ class ApiServer:
 
             names = self._store.names
             about = About(self._settings.data_dir, self._url(), names.dialect, extensions.replayed)
-            return JournalPage(self._store, self._stop, about, replays=extensions.add_controls is not None)
+            replays = extensions.add_controls is not None
+            return JournalPage(self._store, self._stop, self._nursery.start_soon, about, replays=replays)
 
         page = OnDemand("rewound.gateway.page.handler", make)
 

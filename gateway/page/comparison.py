@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
-
-import trio
 
 from rewound.actors.errors import BadRequest, Expired
 from rewound.actors.rewind.comparison import (
@@ -24,8 +22,10 @@ from rewound.actors.rewind.comparison import (
 )
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.moments import Moment, resolve
-from rewound.actors.rewind.timeline import Filter, TimelineIndex
+from rewound.actors.rewind.timeline import Filter
 from rewound.gateway.page import parameters
+from rewound.gateway.page.events import EventReader
+from rewound.gateway.page.index import PageIndex
 from rewound.gateway.page.objects import chosen_numbers, matching_objects
 from rewound.gateway.page.visibility import VisibleTypes, seen_tracks
 from rewound.gateway.pipeline.context import RequestContext
@@ -51,15 +51,14 @@ class ComparisonReader:
     def __init__(
         self,
         journal: Journal,
-        index: TimelineIndex,
-        update: Callable[[], Awaitable[None]],
-        updating: trio.Lock,
+        indexes: PageIndex,
+        events: EventReader,
         now: Callable[[], int],
     ) -> None:
         self._journal = journal
-        self._index = index
-        self._update = update
-        self._updating = updating  # held by whoever changes the index
+        self._indexes = indexes
+        self._index = indexes.timeline
+        self._events = events
         self._now = now
 
     async def read(self, context: RequestContext, visible: VisibleTypes) -> Document:
@@ -76,7 +75,7 @@ class ComparisonReader:
         first, last = self._resolved(given, until)
         if position is None:
             position = parameters.Position(0, first.version, last.version)
-        await self._update()
+        await self._indexes.update_all()
         if position.first < self._index.start:
             raise Expired(
                 f"from: timelines have the newest events only: choose a moment from version {self._index.start} on"
@@ -127,10 +126,10 @@ class ComparisonReader:
     ) -> tuple[list[Compared], int]:
         tracks = await run_in_turns(seen_tracks(self._index.tracks(), visible))
         matching, searched_from = await matching_objects(
-            self._journal, tracks, visible, sought, between.first, between.last
+            self._journal, self._events, tracks, visible, sought, between.first, between.last
         )
         found: list[Compared] = []
-        async with self._updating:  # the arrays of the index must not change meanwhile
+        async with self._indexes.updating:  # the arrays of the index must not change meanwhile
             for track in tracks:
                 only = chosen_numbers(track, sought.name, matching)
                 if only is None or only:

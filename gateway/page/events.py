@@ -9,7 +9,7 @@ user does not see.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -20,13 +20,27 @@ import trio
 from rewound.actors.rewind.documents import event_document
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.moments import Moment
+from rewound.actors.rewind.search import TextIndex, find_events, scope_of
 from rewound.actors.rewind.summary import compacted, summarize
-from rewound.actors.rewind.timeline import CHANGES, Filter, Hit, Range, TimelineIndex, scan
+from rewound.actors.rewind.timeline import (
+    CHANGES,
+    UPDATED,
+    Filter,
+    Found,
+    Hit,
+    LeftOut,
+    Range,
+    Track,
+    change_of,
+    has,
+    scan,
+)
 from rewound.actors.rewind.versions import uid_of
 from rewound.actors.store.feed import Feed
 from rewound.gateway.memory.budget import TooManyRequests
 from rewound.gateway.message import Response
 from rewound.gateway.page import parameters
+from rewound.gateway.page.index import PageIndex
 from rewound.gateway.page.visibility import VisibleTypes, seen_tracks
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.rewind.parameters import offset_in, token_of
@@ -55,8 +69,12 @@ class Query:
     descending: bool
     sought: Filter
     limit: int
-    contents: bool
-    summary: bool
+    contents: bool = False
+    summary: bool = False
+
+    @property
+    def max_bytes(self) -> int:
+        return MAX_BYTES if self.contents or self.summary else 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +83,7 @@ class Page:
     following: int  # the offset of the next page; 0 after the last
     upto: int  # ascending, all events up to this version have been searched
     size: int
+    indexed: Document | None = None  # the events that have words, if these are not all yet
 
     @property
     def token(self) -> str:
@@ -75,14 +94,12 @@ class EventReader:
     def __init__(
         self,
         journal: Journal,
-        index: TimelineIndex,
-        update: Callable[[], Awaitable[None]],
+        index: PageIndex,
         feed: Feed,
         stop: trio.Event,
     ) -> None:
         self._journal = journal
         self._index = index
-        self._update = update
         self._feed = feed
         self._stop = stop
         self._waiting: Counter[str] = Counter()  # requests, by user
@@ -109,8 +126,8 @@ class EventReader:
     async def read(self, wanted: Query) -> Page:
         if not wanted.visible.types:
             return Page([], 0, 0, 0)
-        await self._update()
-        index = self._index
+        await self._index.update()
+        index = self._index.timeline
         times = [
             wanted.after.time or 0 if isinstance(wanted.after, Moment) else 0,
             (wanted.upto.time or 0) + 1 if isinstance(wanted.upto, Moment) else 0,
@@ -119,19 +136,17 @@ class EventReader:
         found_at = await run_in_turns(index.times.offsets_before(times, index.start, upto))
         after = found_at[0] if isinstance(wanted.after, Moment) else wanted.after
         last = found_at[1] if isinstance(wanted.upto, Moment) else min(wanted.upto, upto)
-        tracks = await run_in_turns(seen_tracks(index.tracks(), wanted.visible))
-        found = await run_in_turns(
-            scan(
-                self._journal,
-                tracks,
-                Range(after, last, wanted.descending),
-                wanted.sought,
-                wanted.visible.shows_user,
-                limit=wanted.limit,
-                max_bytes=MAX_BYTES if wanted.contents or wanted.summary else 1 << 62,
-                events=True,
-            )
-        )
+        indexed: Document | None = None
+        if wanted.sought.terms:
+            text = await self._index.text()
+            indexed = self._index.indexed(text)
+            span = Range(max(after, index.start), last, wanted.descending)
+            found = await self.find(wanted, span, text)
+            last = min(last, text.covered.high) if text.covered is not None else after
+        else:
+            if not wanted.descending and after < index.low:
+                await self._index.update_all()
+            found, indexed = await self._scan(wanted, Range(after, last, wanted.descending))
         items = await run_in_turns(_documents(found.hits, wanted.visible, contents=wanted.contents))
         following = found.following
         if wanted.summary:
@@ -144,7 +159,53 @@ class EventReader:
                 del items[len(summaries) :]
         searched = following - 1 if following else max(after, last)
         size = found.size if wanted.contents else 0
-        return Page(items, following, searched, size)
+        return Page(items, following, searched, size, indexed)
+
+    async def _scan(self, wanted: Query, span: Range) -> tuple[Found, Document | None]:
+        """The events of a range, and whether all updates are known that changed status only."""
+        left_out, indexed = None, None
+        if not wanted.sought.status:
+            text = await self._index.text()
+            left_out, indexed = await self._index.status_only(text), self._index.indexed(text)
+        index = self._index.timeline
+        low = index.low  # more may be read meanwhile
+        tracks = await run_in_turns(seen_tracks(index.tracks(), wanted.visible))
+        found = await run_in_turns(
+            scan(
+                self._journal,
+                tracks,
+                replace(span, after=max(span.after, low)),
+                wanted.sought,
+                wanted.visible.shows_user,
+                limit=wanted.limit,
+                max_bytes=wanted.max_bytes,
+                events=True,
+                left_out=left_out,
+            )
+        )
+        if not found.following and span.after < low and low > index.start:
+            found = found._replace(following=low)  # older events are still being read
+        return found, indexed
+
+    async def find(self, wanted: Query, span: Range, text: TextIndex | None = None) -> Found:
+        """The events of a range that have words. NoIndex."""
+        text = text or await self._index.text()
+        left_out = None if wanted.sought.status else await self._index.status_only(text)
+        expression = self._index.expression(wanted.visible.groups(), wanted.sought)
+        if not expression:
+            return Found([], 0, 0)
+        check = partial(_checked, wanted, left_out)
+        return await self._index.search(
+            find_events(
+                self._journal,
+                text,
+                expression,
+                span,
+                check,
+                limit=wanted.limit,
+                max_bytes=wanted.max_bytes,
+            )
+        )
 
     def waiting(
         self, user: str, wanted: Query, empty: Page, seconds: int, document: Callable[[Page], Document]
@@ -223,6 +284,18 @@ class _Later:
         self._sent = True
         page = await self._reader.next_events_or_stop(self._user, self._wanted, self._page, self._seconds)
         return dump_line(self._document(page))
+
+
+def _checked(wanted: Query, left_out: LeftOut | None, event: Event) -> Hit | None:
+    """An event that has the words, if the caller sees it and its filter matches."""
+    track, change = Track(scope_of(event)), change_of(event)
+    if not wanted.visible.sees(track) or not wanted.sought.name.matches(event.name):
+        return None
+    if not wanted.sought.matches(event, shows_user=wanted.visible.shows_user(track)):
+        return None
+    if change == UPDATED and left_out is not None and has(left_out(track.scope), event.offset):
+        return None
+    return Hit(event.offset, track, change, event)
 
 
 def _after(first: Moment | None) -> Moment | int:

@@ -23,11 +23,12 @@ import trio
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.search import TextIndex, count_found
 from rewound.actors.rewind.timeline import (
     Cells,
     Filter,
+    LeftOut,
     Range,
-    TimelineIndex,
     Track,
     bucket_of,
     bucket_width,
@@ -41,7 +42,8 @@ from rewound.gateway.message import Response
 from rewound.gateway.page import parameters
 from rewound.gateway.page.about import About
 from rewound.gateway.page.comparison import ComparisonReader
-from rewound.gateway.page.events import EventReader, Page
+from rewound.gateway.page.events import EventReader, Page, Query
+from rewound.gateway.page.index import PageIndex, Start
 from rewound.gateway.page.objects import ObjectReader
 from rewound.gateway.page.visibility import Visibility, VisibleTypes
 from rewound.gateway.pipeline import render
@@ -65,8 +67,8 @@ Document = dict[str, Any]
 
 
 class JournalPage:
-    def __init__(self, store: Store, stop: trio.Event, about: About, *, replays: bool) -> None:
-        """`replays`: whether the server may have /debug/rewound/replay."""
+    def __init__(self, store: Store, stop: trio.Event, start: Start, about: About, *, replays: bool) -> None:
+        """`start` starts a task that ends with `stop`. `replays`: whether the server may have /debug/rewound/replay."""
         journal = store.journal
         self._replays = replays
         self._about = about
@@ -76,13 +78,11 @@ class JournalPage:
         self._now = store.write_contexts.now
         self._visibility = Visibility(journal, store.access.authorizer)
         self._memory = store.memory
-        self._index = TimelineIndex(journal)
-        self._updating = trio.Lock()
-        self._objects = ObjectReader(journal, self._index, self._update, self._updating)
-        self._comparison = ComparisonReader(
-            journal, self._index, self._update, self._updating, store.write_contexts.now
-        )
-        self._events = EventReader(journal, self._index, self._update, store.feed, stop)
+        self._indexes = PageIndex(journal, store.registry, start, stop)
+        self._index, self._update = self._indexes.timeline, self._indexes.update
+        self._events = EventReader(journal, self._indexes, store.feed, stop)
+        self._objects = ObjectReader(journal, self._indexes, self._events)
+        self._comparison = ComparisonReader(journal, self._indexes, self._events, store.write_contexts.now)
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
             TIMELINE_PATH: self._timeline,
             f"{TIMELINE_PATH}/events": self._list_events,
@@ -102,10 +102,6 @@ class JournalPage:
             raise MethodNotAllowed(("GET",))
         parameters.refuse_token(context)
         return await serve(context)
-
-    async def _update(self) -> None:
-        async with self._updating:
-            await run_in_turns(self._index.update())
 
     async def _sight(self, context: RequestContext) -> VisibleTypes:
         types, namespaces = parameters.types_of(context), parameters.namespaces_of(context)
@@ -135,17 +131,27 @@ class JournalPage:
         start = span.start - span.start % width
         buckets = -(-(span.end - start) // width)
         times = [start + number * width for number in range(buckets + 1)]
-        edges = await run_in_turns(index.times.offsets_before(times, index.start, index.upto))
+        text = await self._indexes.text() if sought.terms or not sought.status else None
+        statuses = None if text is None or sought.status else await self._indexes.status_only(text)
+        reading = self._reading()
+        edges = await run_in_turns(index.times.offsets_before(times, index.low, index.upto))
         rows = await run_in_turns(_rows(index.tracks(), visible, by))
         covered = left_out = 0
         objects: dict[tuple[str, str], int] = {}
         merged = 1
-        if sought.empty:
-            rows, left_out = await run_in_turns(_busiest(rows, edges[0], edges[-1]))
-            merged = await run_in_turns(count_rows(rows.values(), edges, MAX_CELLS))
+        if text is not None and sought.terms and sought.empty:
+            expression = self._indexes.expression(visible.groups(), sought)
+            counted = count_found(text, expression, list(rows.values()), edges, MAX_CELLS, statuses)
+            merged, covered = await self._indexes.search(counted)
+        elif sought.empty:
+            rows, left_out = await run_in_turns(_busiest(rows, edges[0], edges[-1], statuses))
+            merged = await run_in_turns(count_rows(rows.values(), edges, MAX_CELLS, statuses))
             objects = await run_in_turns(_objects(rows, edges[0], edges[-1]))
+        elif text is not None and sought.terms:
+            wanted = Query(visible, edges[0], edges[-1], True, sought, _MAX_HITS)
+            covered = await self._count_found_events(rows, edges, wanted, text)
         else:
-            covered = await self._count_matching(rows, visible, edges, sought)
+            covered = await self._count_matching(rows, visible, edges, sought, statuses)
         large = sum(len(cells) for cells, _ in rows.values()) > _MANY_CELLS
         fitted = await encode_in_thread(_fitted, rows) if large else _fitted(rows)
         merged *= fitted.merged
@@ -159,15 +165,37 @@ class JournalPage:
             "width": width * merged,
             "buckets": -(-buckets // merged),
             "rows": fitted.rows,
+            **reading,
         }
+        if text is not None and visible.types and (indexed := self._indexes.indexed(text)):
+            document["indexed"] = indexed
         if left_out := left_out + fitted.left_out:
             document["rowsLeftOut"] = left_out
         if covered:
             document["searchedFrom"] = str(covered)
         return await self._respond(context, document, sum(4 * len(row["cells"]) for row in fitted.rows))
 
+    def _reading(self) -> Document:
+        """Which events are not in the index of the timeline yet: those before a version."""
+        index = self._index
+        return {} if index.complete else {"reading": {"from": str(index.low + 1)}}
+
+    async def _count_found_events(self, rows: _Rows, edges: list[int], wanted: Query, text: TextIndex) -> int:
+        """Count the newest events that have words, and that a filter matches; as `_count_matching`."""
+        found = await self._events.find(wanted, Range(edges[0], edges[-1]), text)
+        cells_of = {track.scope: cells for cells, tracks in rows.values() for track in tracks}
+        for hit in found.hits:
+            if (cells := cells_of.get(hit.track.scope)) is not None:
+                cells.add(bucket_of(edges, hit.offset), hit.change)
+        return found.following
+
     async def _count_matching(
-        self, rows: _Rows, visible: VisibleTypes, edges: list[int], sought: Filter
+        self,
+        rows: _Rows,
+        visible: VisibleTypes,
+        edges: list[int],
+        sought: Filter,
+        left_out: LeftOut | None,
     ) -> int:
         """Count the newest events that a filter matches; the version down to which it searched, 0 for all."""
         cells_of = {id(track): cells for cells, tracks in rows.values() for track in tracks}
@@ -182,6 +210,7 @@ class JournalPage:
                 limit=_MAX_HITS,
                 max_bytes=1 << 62,
                 events=False,
+                left_out=left_out,
             )
         )
         for hit in found.hits:
@@ -191,6 +220,8 @@ class JournalPage:
     async def _list_objects(self, context: RequestContext) -> Response:
         span = parameters.span_of(context, self._now())
         visible = await self._sight(context)
+        await self._update()
+        reading = self._reading()
         found = await self._objects.read(context, visible, span)
         document: Document = {
             "kind": "TimelineObjects",
@@ -198,6 +229,7 @@ class JournalPage:
             "metadata": {"continue": found.token} if found.token else {},
             "total": found.total,
             "items": found.items,
+            **reading,
         }
         if found.left_out:
             document["leftOut"] = found.left_out
@@ -232,6 +264,7 @@ class JournalPage:
             **self._ends(visible),
             "metadata": metadata,
             "upto": str(found.upto),
+            **({"indexed": found.indexed} if found.indexed else {}),
             "items": found.items,
         }
 
@@ -273,11 +306,11 @@ def _add_tracks(rows: _Rows, tracks: list[Track], visible: VisibleTypes, by: str
             rows.setdefault((name, namespace), (Cells(), []))[1].append(track)
 
 
-def _busiest(rows: _Rows, first: int, last: int) -> LongWork[tuple[_Rows, int]]:
+def _busiest(rows: _Rows, first: int, last: int, without: LeftOut | None) -> LongWork[tuple[_Rows, int]]:
     """The rows with the most events, and how many others have some: only the former are counted by bucket."""
     totals: dict[tuple[str, str], int] = {}
     for key, (_, tracks) in rows.items():
-        totals[key] = yield Piece(partial(total, tracks, first, last))
+        totals[key] = yield Piece(partial(total, tracks, first, last, without))
     found = [key for key in sorted(totals, key=lambda key: -totals[key]) if totals[key]]
     return {key: rows[key] for key in found[:MAX_ROWS]}, len(found[MAX_ROWS:])
 

@@ -7,8 +7,7 @@ and a look back, cost what their rows cost.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, takewhile
 from typing import Any, Final
@@ -30,13 +29,15 @@ from rewound.actors.rewind.timeline import (
     Filter,
     Patterns,
     Range,
-    TimelineIndex,
     Track,
     bucket_width,
+    number_of,
     object_at,
     scan,
 )
 from rewound.gateway.page import parameters
+from rewound.gateway.page.events import EventReader, Query
+from rewound.gateway.page.index import PageIndex
 from rewound.gateway.page.visibility import VisibleTypes, seen_tracks
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.rewind.turns import run_in_turns
@@ -71,14 +72,13 @@ class ObjectReader:
     def __init__(
         self,
         journal: Journal,
-        index: TimelineIndex,
-        update: Callable[[], Awaitable[None]],
-        updating: trio.Lock,
+        indexes: PageIndex,
+        events: EventReader,
     ) -> None:
         self._journal = journal
-        self._index = index
-        self._update = update
-        self._updating = updating  # held by whoever changes the index
+        self._indexes = indexes
+        self._index = indexes.timeline
+        self._events = events
         self._lifelines = Lifelines(journal)
         self._forests: OrderedDict[object, _Ordered] = OrderedDict()
         self._ordering = (
@@ -94,7 +94,7 @@ class ObjectReader:
         position = parameters.position_in(token) if token else None
         if not visible.types:
             return Rows([], 0, 0, 0, "")
-        await self._update()
+        await self._indexes.update()
         index = self._index
         first, last = await run_in_turns(
             index.times.offsets_before([times.start, times.end], index.start, index.upto)
@@ -120,8 +120,8 @@ class ObjectReader:
     async def _ordered(
         self, visible: VisibleTypes, sought: Filter, first: int, last: int, *, roots: bool
     ) -> _Ordered:
-        # What existed at the beginning changes when retention moves the start of the index.
-        key = visible.key, sought, first, last, roots, self._index.start
+        # What existed at the beginning changes when retention moves the start of the index, or more of it is read.
+        key = visible.key, sought, first, last, roots, self._index.start, self._index.low
         async with self._ordering:
             known = self._forests.get(key)
             if known is None:
@@ -135,9 +135,11 @@ class ObjectReader:
         self, visible: VisibleTypes, sought: Filter, first: int, last: int, *, roots: bool
     ) -> _Ordered:
         tracks = await run_in_turns(seen_tracks(self._index.tracks(), visible))
-        matching, searched_from = await matching_objects(self._journal, tracks, visible, sought, first, last)
+        matching, searched_from = await matching_objects(
+            self._journal, self._events, tracks, visible, sought, first, last
+        )
         chosen = partial(chosen_numbers, names=sought.name, matching=matching)
-        async with self._updating:  # the arrays of the index must not change meanwhile
+        async with self._indexes.updating:  # the arrays of the index must not change meanwhile
             lives = await run_in_turns(self._lifelines.lives(tracks, first, last, chosen))
         forest = await run_in_turns(self._lifelines.forest(lives, sought.name, roots=roots))
         return _Ordered(forest, searched_from)
@@ -192,12 +194,26 @@ _Matching = dict[tuple[int, str], set[int]]  # numbers of objects, by type and n
 
 
 async def matching_objects(
-    journal: Journal, tracks: list[Track], visible: VisibleTypes, sought: Filter, first: int, last: int
+    journal: Journal,
+    events: EventReader,
+    tracks: list[Track],
+    visible: VisibleTypes,
+    sought: Filter,
+    first: int,
+    last: int,
 ) -> tuple[_Matching | None, int]:
     """The objects that have events that a filter matches; None if it asks for none.
 
     It searches the newest events: down to the version that it returns too, 0 for all.
     """
+    objects: _Matching = {}
+    if sought.terms:
+        wanted = Query(visible, first, last, True, replace(sought, status=True), _MAX_HITS)
+        found = await events.find(wanted, Range(first, last))
+        for hit in found.hits:
+            assert hit.event is not None, "found by its words"
+            objects.setdefault(_key(hit.track), set()).add(number_of(hit.event))
+        return objects, found.following
     if not sought.needs_event:
         return None, 0
     found = await run_in_turns(
@@ -212,7 +228,6 @@ async def matching_objects(
             events=False,
         )
     )
-    objects: _Matching = {}
     for hit in found.hits:
         objects.setdefault(_key(hit.track), set()).add(object_at(hit.track, hit.change, hit.offset))
     return objects, found.following

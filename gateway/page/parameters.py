@@ -12,6 +12,7 @@ import orjson
 from rewound.actors.errors import BadRequest
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.rewind.moments import Moment, parse_moment
+from rewound.actors.rewind.search import parse_text
 from rewound.actors.rewind.timeline import SECOND, Filter, Patterns, patterns
 from rewound.gateway.pipeline.context import RequestContext
 
@@ -146,7 +147,22 @@ def namespaces_of(context: RequestContext) -> Patterns:
 
 
 def filter_of(context: RequestContext) -> Filter:
-    return Filter(*(_patterns(context, name, MAX_PATTERNS) for name in ("name", "verb", "user", "manager")))
+    name, verb, user, manager = (
+        _patterns(context, name, MAX_PATTERNS) for name in ("name", "verb", "user", "manager")
+    )
+    status = context.parameters.optional_boolean("status") is not False
+    return Filter(name, verb, user, manager, _terms(context), status)
+
+
+def _terms(context: RequestContext) -> str:
+    """What the text `q` means to the index of words; empty without one."""
+    text = (context.parameters.first("q") or "").strip()
+    if len(text) > _MAX_LENGTH:
+        raise BadRequest(f"q: must not have more than {_MAX_LENGTH} characters")
+    try:
+        return parse_text(text) if text else ""
+    except ValueError as error:
+        raise BadRequest(f"q: {error}") from None
 
 
 def _patterns(context: RequestContext, name: str, most: int) -> Patterns:

@@ -24,6 +24,7 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.rights import REWIND, SECRETS
+from rewound.actors.rewind.search import Seen
 from rewound.actors.rewind.timeline import Patterns, Track
 from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.gateway.describe.discovery import rewindable
@@ -92,6 +93,17 @@ class VisibleTypes:
         if (track.type_id, ALL) not in scopes and (track.type_id, track.namespace) not in scopes:
             return False
         return not self._excluded or not track.namespace or self._excluded.matches(track.namespace)
+
+    def groups(self) -> list[Seen]:
+        """The same for the index of words: types that are seen in the same namespaces."""
+        namespaces: dict[tuple[int, bool], set[str | None]] = {}
+        for (type_id, namespace), users in self._scopes.items():
+            namespaces.setdefault((type_id, users), set()).add(namespace)
+        types: dict[tuple[frozenset[str] | None, bool], set[int]] = {}
+        for (type_id, users), some in namespaces.items():
+            key = None if ALL in some else frozenset(one for one in some if one is not None)
+            types.setdefault((key, users), set()).add(type_id)
+        return [Seen(frozenset(some), where, users) for (where, users), some in types.items()]
 
     def shows_user(self, track: Track) -> bool:
         scopes = self._scopes

@@ -25,8 +25,24 @@ KINDS = (
 NAMESPACES = 40
 BODY = (
     b'{"metadata":{"name":"%b","namespace":"%b","resourceVersion":"%d","uid":"%b",'
-    b'"creationTimestamp":"2023-11-14T22:13:20Z"},"data":{"text":"%b"}}'
+    b'"creationTimestamp":"2023-11-14T22:13:20Z","labels":{"app":"%b"}},'
+    b'"data":{"color":"%b","build":"%b","text":"%b"},"status":{"seen":%d}}'
 )
+COLORS = (
+    b"amber",
+    b"blue",
+    b"coral",
+    b"green",
+    b"indigo",
+    b"lime",
+    b"olive",
+    b"pink",
+    b"red",
+    b"teal",
+    b"violet",
+)
+NEEDLE = b"heliotrope"  # the color of one event in a hundred thousand
+STATUS_ONLY = 0.3  # of updates
 OBJECTS = 50  # of each kind in each namespace
 
 
@@ -37,7 +53,7 @@ def add_events(folder: Path, many: int) -> None:
         chance = random.Random(7)
         types = [type_id for name in KINDS if (type_id := journal.type_id(name))]
         assert len(types) >= 4, "the journal must have the types of a server"
-        live: dict[tuple[int, str, str], int] = {}
+        live: dict[tuple[int, str, str], tuple[int, bytes, bytes]] = {}
         first = journal.head + 1
         with journal.read() as view:
             newest = view.event(view.head)
@@ -53,18 +69,27 @@ def add_events(folder: Path, many: int) -> None:
 
 
 def _event(
-    chance: random.Random, types: list[int], live: dict[tuple[int, str, str], int], offset: int, time: int
+    chance: random.Random,
+    types: list[int],
+    live: dict[tuple[int, str, str], tuple[int, bytes, bytes]],
+    offset: int,
+    time: int,
 ) -> Event:
     type_id = types[min(int(chance.expovariate(0.6)), len(types) - 1)]
     namespace = f"team-{int(chance.random() ** 2 * NAMESPACES)}"
     name = f"object-{chance.randrange(OBJECTS)}"
     key = type_id, namespace, name
-    previous = live.get(key, 0)
+    previous, color, build = live.get(key, (0, b"", b""))
     removed = previous > 0 and chance.random() < 0.1
-    live[key] = 0 if removed else offset
+    if not removed and not (previous and chance.random() < STATUS_ONLY):
+        color, build = chance.choice(COLORS), b"%08x" % crc32(b"%d" % offset)
+        if offset % 100_000 == 99_999:
+            color = NEEDLE
+    live[key] = (0 if removed else offset), color, build
     verb = "delete" if removed else "patch" if previous else "create"
     uid = f"{type_id:08x}-0000-4000-8000-{crc32(f'{namespace}/{name}'.encode()):012x}"
-    body = BODY % (name.encode(), namespace.encode(), offset, uid.encode(), b"x" * 200)
+    names = name.encode(), namespace.encode(), offset, uid.encode(), name.encode()
+    body = BODY % (*names, color, build, b"x" * 200, offset)
     user = f"system:serviceaccount:team:{offset % 9}"
     facts = pack_facts({}, {}, uid, ())
     return Event(

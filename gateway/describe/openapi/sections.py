@@ -162,6 +162,13 @@ _ROW = Struct(
     Field("objects", INT64, 0),
     Field("cells", ListOf(INT64), 0),
 )
+_READING = Struct("rewound.v1.TimelineReading", Field("from", STRING, 0))
+_INDEXED = Struct(
+    "rewound.v1.TimelineIndexed",
+    Field("from", STRING, 0),
+    Field("upto", STRING, 0),
+    Field("newest", STRING, 0),
+)
 TIMELINE = Struct(
     "rewound.v1.Timeline",
     *_ENDS,
@@ -171,6 +178,8 @@ TIMELINE = Struct(
     Field("rows", ListOf(_ROW), 0),
     Field("rowsLeftOut", INT64, 0),
     Field("searchedFrom", STRING, 0),
+    Field("reading", _READING, 0),
+    Field("indexed", _INDEXED, 0),
 )
 _FIELD_CHANGE = Struct(
     "rewound.v1.FieldChange", Field("field", STRING, 0), Field("old", ANY_JSON, 0), Field("new", ANY_JSON, 0)
@@ -200,6 +209,7 @@ TIMELINE_EVENTS = Struct(
     Field("metadata", LIST_META, 0),
     *_ENDS,
     Field("upto", STRING, 0),
+    Field("indexed", _INDEXED, 0),
     Field("items", ListOf(_JOURNAL_EVENT), 0),
 )
 _LIFELINE = Struct(
@@ -224,6 +234,7 @@ TIMELINE_OBJECTS = Struct(
     Field("total", INT64, 0),
     Field("leftOut", INT64, 0),
     Field("searchedFrom", STRING, 0),
+    Field("reading", _READING, 0),
     Field("items", ListOf(_LIFELINE), 0),
 )
 _COMPARED = Struct(
@@ -434,7 +445,11 @@ _FILTERS: Final = (
     Parameter("verb", "Verb with which they were written. May be repeated."),
     Parameter("user", "Who wrote them; system:* for a prefix, !system:* leaves out. May be repeated."),
     Parameter("manager", "With which field manager. May be repeated."),
+    Parameter(
+        "q", "Words that they must have, each from its beginning: in names, changed fields, values, authors."
+    ),
 )
+_STATUS: Final = Parameter("status", "False: without updates that changed status only.", "boolean")
 _OF_THE_TIMELINE: Final = {
     "": _past(
         "get",
@@ -446,6 +461,7 @@ _OF_THE_TIMELINE: Final = {
         Parameter("buckets", "Maximum number of buckets: 500 by default, at most 2000.", "integer"),
         Parameter("by", "What is a row: type, namespace or both."),
         *_FILTERS,
+        _STATUS,
         sends=None,
         returns=TIMELINE,
     ),
@@ -457,6 +473,7 @@ _OF_THE_TIMELINE: Final = {
         _FROM,
         _TO,
         *_FILTERS,
+        _STATUS,
         Parameter("limit", "Maximum number of events of a page: 100 by default, at most 1000.", "integer"),
         Parameter("continue", "The continue token of the previous page, to get the next one."),
         Parameter("order", "descending: newest first, or ascending."),

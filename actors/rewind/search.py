@@ -1,0 +1,593 @@
+"""Text over the whole journal: which events have these words in their names, changed fields, values or authors.
+
+`TextIndex` reads events into the index file, the newest first, and finds them again. `parse_text` makes an expression
+of what a person types, `restricted` one that matches only what a caller may see. An event has three columns of words:
+
+    text    Deployment deployments.apps default web spec.replicas 2 5     what changed; of Secrets without values
+    who     alice kubectl                                                 found by those who see authors
+    scope   t12 n64656661756c74                                           type and namespace, in hexadecimal
+
+`docs/decisions/0064-text-index.md` has figures, and what was rejected.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from rewound.actors.rewind.difference import MANAGED_FIELDS, Change, difference
+from rewound.actors.rewind.index_file import BATCH, PARTITION, Batch, Covered, IndexFile, Statuses, Words
+from rewound.actors.rewind.long_work import LongWork, Piece
+from rewound.actors.rewind.rights import SECRETS
+from rewound.actors.rewind.timeline import (
+    BYTES_PER_COST,
+    EVENT_COST,
+    MAX_COST,
+    NOTHING,
+    UPDATED,
+    Cells,
+    Filter,
+    Found,
+    Hit,
+    LeftOut,
+    Range,
+    Track,
+    event_mark,
+    has,
+    walk,
+)
+from rewound.actors.runtime import turns
+from rewound.journal import keys
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from rewound.journal.view import View
+
+MAX_TEXT: Final = 2000  # characters of one event; a value has at most the tenth part
+_MAX_VALUE: Final = MAX_TEXT // 10
+MAX_WORDS: Final = 20  # of one search
+# Read in one step. Objects are compared with the version before: twice as many bytes are still less than what
+# the event loop gives to a thread.
+_EVENTS, _BYTES = 24, 24 << 10
+_REMEMBERED: Final = 4 << 20  # bytes of objects, parsed
+ON_DISK: Final = 1 << 20  # the size of a piece that waits for a disk, so that it runs in a thread
+
+
+# What a person types.
+
+
+def parse_text(text: str) -> str:
+    """All these words, each from its beginning, and phrases in quotes as they are. ValueError.
+
+    repl web       "repl" * AND "web" *
+    "web server"   "web server"
+
+    Nothing of it is syntax of FTS5: every word is a quoted string without quotes in it.
+    """
+    terms: list[str] = []
+    for phrase, word in _TERM.findall(text.encode(errors="replace").decode().replace("\0", " ")):
+        if any(_is_of_word(letter) for letter in phrase or word):
+            terms.append(f'"{phrase}"' if phrase else f'"{word}" *')
+    if not terms:
+        raise ValueError("needs a letter or a digit to look for")
+    if len(terms) > MAX_WORDS:
+        raise ValueError(f"must not have more than {MAX_WORDS} words")
+    return " AND ".join(terms)
+
+
+_TERM: Final = re.compile(r'"([^"]*)"|([^\s"]+)')
+
+
+def _is_of_word(letter: str) -> bool:
+    """Whether FTS5 keeps a character; those between words are as good as a space."""
+    category = unicodedata.category(letter)
+    return category[0] in "LN" or category == "Co"
+
+
+def narrowed(sought: Filter) -> str:
+    """The terms of a filter, with the words of names and users that it wants: few events are read in vain then."""
+    parts = [f"({sought.terms})"]
+    for column, wanted in (
+        ("text", sought.name.wanted),
+        ("who", sought.user.wanted),
+        ("who", sought.manager.wanted),
+    ):
+        words = [_pattern_word(pattern) for pattern in wanted]
+        if words and all(words):
+            parts.append(f"{column} : ({' OR '.join(words)})")
+    return " AND ".join(parts)
+
+
+def _pattern_word(pattern: str) -> str:
+    """An expression that matches all that a pattern does, and perhaps more; empty if there is none."""
+    text = pattern.removesuffix("*").replace('"', " ").replace("\0", " ").encode(errors="replace").decode()
+    if not any(map(_is_of_word, text)):
+        return ""
+    return f'"{text}" *' if pattern.endswith("*") else f'"{text}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Some types that a caller sees in the same namespaces; None: in all."""
+
+    types: frozenset[int]
+    namespaces: frozenset[str] | None
+    users: bool  # whether authors too
+
+
+def restricted(terms: str, seen: Iterable[Seen], written: Collection[int]) -> str:
+    """An expression that matches these terms in events that a caller sees; empty if that is none.
+
+    An author that the caller must not see is not found: else it could be found by trying. `written` are all types
+    that have events: a condition that names the fewer, those to find or those to leave out, is the quicker one.
+    """
+    parts = [part for one in seen if (part := _restricted(terms, one, frozenset(written)))]
+    return " OR ".join(parts)
+
+
+def _restricted(terms: str, seen: Seen, written: frozenset[int]) -> str:
+    found, left_out = written & seen.types, written - seen.types
+    if not found:
+        return ""
+    expression = f"({'{text who}' if seen.users else 'text'} : ({terms}))"
+    if seen.namespaces is not None:
+        expression += f" AND scope : ({_any_of(map(_namespace_word, sorted(seen.namespaces)))})"
+    if len(left_out) >= len(found):
+        expression += f" AND scope : ({_any_of(map(_type_word, sorted(found)))})"
+    elif left_out:
+        expression = f"({expression}) NOT scope : ({_any_of(map(_type_word, sorted(left_out)))})"
+    return f"({expression})"
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return " OR ".join(f'"{word}"' for word in words)
+
+
+def _type_word(type_id: int) -> str:
+    return f"t{type_id}"
+
+
+def _namespace_word(namespace: str) -> str:
+    return "n" + namespace.encode().hex()
+
+
+# What of an event is found.
+
+_IGNORED: Final = frozenset(
+    {"metadata.resourceVersion", "metadata.generation", "metadata.creationTimestamp", MANAGED_FIELDS}
+)
+_METADATA_NOISE: Final = frozenset(("resourceVersion", "managedFields", "generation"))
+
+
+def is_status_only(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether an update changed status, and else only what every write changes."""
+    if before.get("status") == after.get("status"):
+        return False
+    for name in before.keys() | after.keys():
+        if name == "metadata":
+            one, other = before.get(name) or {}, after.get(name) or {}
+            for key in one.keys() | other.keys():
+                if one.get(key) != other.get(key) and key not in _METADATA_NOISE:
+                    return False
+        elif name != "status" and before.get(name) != after.get(name):
+            return False
+    return True
+
+
+class _Text:
+    """Words, until there are enough of them."""
+
+    __slots__ = ("_left", "_parts", "_values")
+
+    def __init__(self, head: str, *, values: bool) -> None:
+        self._parts = [head]
+        self._left = MAX_TEXT - len(head)
+        self._values = values
+
+    @property
+    def full(self) -> bool:
+        return self._left <= 0
+
+    def add(self, text: str) -> None:
+        self._parts.append(text[: self._left] if len(text) > self._left else text)
+        self._left -= len(text) + 1
+
+    def add_change(self, change: Change) -> None:
+        before, after = change.before, change.after
+        self.add(change.path)
+        if isinstance(before, str) and isinstance(after, str) and len(before) > _MAX_VALUE < len(after):
+            at = _common_prefix(before, after)
+            before, after = before[at:], after[at:]
+        self.add_value(before)
+        self.add_value(after)
+
+    def add_value(self, value: Any) -> None:
+        """A value with all that is below it: the names of fields and what they hold."""
+        if not isinstance(value, (dict, list)):
+            if self._values:
+                self._add_leaf(value)
+            return
+        left: list[tuple[str, str, Any]] = [("", "", value)]
+        while left and not self.full:
+            path, name, one = left.pop()
+            if path in _IGNORED:
+                continue
+            if name:
+                self.add(name)
+            if isinstance(one, dict):
+                left += [(f"{path}.{key}" if path else key, key, one[key]) for key in reversed(one)]
+            elif isinstance(one, list):
+                left += [(path, "", item) for item in reversed(one)]
+            elif self._values:
+                self._add_leaf(one)
+
+    def _add_leaf(self, value: Any) -> None:
+        if isinstance(value, str):
+            if value and not _is_time(value):
+                self.add(value[:_MAX_VALUE] if len(value) > _MAX_VALUE else value)
+        elif isinstance(value, bool):
+            self.add("true" if value else "false")
+        elif isinstance(value, (int, float)):
+            self.add(str(value))
+
+    def whole(self) -> str:
+        return " ".join(self._parts).replace("\0", " ")
+
+
+def _common_prefix(one: str, other: str) -> int:
+    """The length of the common beginning of two texts, up to the start of the word in which they differ."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[:middle] == other[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    while low and one[low - 1].isalnum():
+        low -= 1
+    return low
+
+
+def _is_time(value: str) -> bool:
+    """2026-11-17T14:00:00Z: found by the range of time, and not by words, of which it would be five."""
+    return 20 <= len(value) <= 30 and value[4] == "-" and value[10] == "T" and value[-1] == "Z"
+
+
+def text_of(
+    head: str, event: Event, before: dict[str, Any] | None, after: dict[str, Any], *, values: bool
+) -> str:
+    """The words of an event: `head`, names, and what changed. All of an object that is created, nothing of one
+    that is deleted.
+    """
+    text = _Text(f"{head} {event.namespace} {event.name}", values=values)
+    if event.removed:
+        return text.whole()
+    if before is None:
+        text.add_value(after)
+        return text.whole()
+    for change in _changes(before, after):
+        if text.full:
+            break
+        text.add_change(change)
+    return text.whole()
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    try:
+        return difference(before, after, _IGNORED, loosely=True)
+    except RecursionError:  # nested deeper than Python compares
+        return difference(before, after, _IGNORED)
+
+
+# The index.
+
+
+class _Read(NamedTuple):
+    """An event with the object before it: as bytes or parsed, if that is remembered."""
+
+    event: Event
+    before: bytes | dict[str, Any] | None
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """The newest version of some objects that were indexed, parsed."""
+
+    size: int = 0
+    objects: OrderedDict[bytes, tuple[int, int, dict[str, Any]]] = field(default_factory=OrderedDict)
+
+    def get(self, key: bytes, offset: int) -> dict[str, Any] | None:
+        found = self.objects.get(key)
+        return found[2] if found is not None and found[0] == offset else None
+
+    def put(self, key: bytes, offset: int, size: int, parsed: dict[str, Any]) -> None:
+        self.remove(key)
+        self.objects[key] = offset, size, parsed
+        self.size += size
+        while self.size > _REMEMBERED:
+            self.remove(next(iter(self.objects)))
+
+    def remove(self, key: bytes) -> None:
+        if (known := self.objects.pop(key, None)) is not None:
+            self.size -= known[1]
+
+
+class TextIndex:
+    """The words of events in the file, and how far they go. `describe` names a type: `Deployment deployments.apps`."""
+
+    def __init__(self, journal: Journal, file: IndexFile, describe: Callable[[int], str]) -> None:
+        self._journal = journal
+        self._file = file
+        self._describe = describe
+        self._remembered = _Remembered()
+        self.covered: Covered | None = None
+        self.statuses = StatusOnly(file)
+
+    def refresh(self) -> LongWork[None]:
+        """Look how far the index goes: other processes write it too. Unavailable."""
+        self.covered = yield Piece(self._file.covered, ON_DISK)
+
+    def index_next(self, start: int, head: int) -> LongWork[bool]:
+        """Index some events after `start` up to `head`; False if there are none, or another process has. Unavailable.
+
+        What was committed since is first, then what is older, step by step.
+        """
+        yield from self.refresh()
+        wanted = _next_range(self.covered, start, head)
+        if wanted is None:
+            return False
+        words: list[Words] = []
+        statuses: Statuses = {}
+        at = wanted.low
+        while at < wanted.high:
+            some, at = yield Piece(partial(self._read, at, wanted.high))
+            size = 2 * sum(len(one.event.body) for one in some)
+            yield Piece(partial(self._add_words, some, words, statuses), size)
+        batch = self._batch(wanted, words, statuses)
+        stored: bool = yield Piece(partial(self._file.add, batch), ON_DISK)
+        if stored:
+            self.covered = batch.covered
+        return stored
+
+    def _read(self, after: int, upto: int) -> tuple[list[_Read], int]:
+        """Some events, and the offset up to which these are all."""
+        with self._journal.read() as view:
+            found = view.newer_events(max(after, view.floor), _EVENTS, _BYTES)
+            events = [event for event in found if event.offset <= upto]
+            at = events[-1].offset if events and len(events) == len(found) else upto
+            return [_Read(event, self._before(view, event)) for event in events], at
+
+    def _before(self, view: View, event: Event) -> bytes | dict[str, Any] | None:
+        if event.removed or not event.previous:
+            return None
+        known = self._remembered.get(_key(event), event.previous)
+        if known is not None:
+            return known
+        previous = view.event(event.previous)
+        return None if previous is None else previous.body
+
+    def _add_words(self, some: list[_Read], words: list[Words], statuses: Statuses) -> None:
+        secrets = self._journal.type_id(SECRETS)
+        for event, stored in some:
+            before: dict[str, Any] | None = orjson.loads(stored) if isinstance(stored, bytes) else stored
+            after: dict[str, Any] = orjson.loads(event.body)
+            self._remember(event, after)
+            head = self._describe(event.type_id)
+            text = text_of(head, event, before, after, values=event.type_id != secrets)
+            scope = f"{_type_word(event.type_id)} {_namespace_word(event.namespace)}"
+            who = f"{event.user} {event.manager} {event.reason}".replace("\0", " ")
+            words.append((event.offset, text, who, scope))
+            if before is not None and _changes_status_only(before, after):
+                statuses.setdefault(scope_of(event), array("Q")).append(event.offset)
+
+    def _remember(self, event: Event, parsed: dict[str, Any]) -> None:
+        if event.removed:
+            self._remembered.remove(_key(event))
+        else:
+            self._remembered.put(_key(event), event.offset, len(event.body), parsed)
+
+    def _batch(self, wanted: Covered, words: list[Words], statuses: Statuses) -> Batch:
+        before, last, mark = self.covered, 0, b""
+        covered = (
+            wanted if before is None else Covered(min(before.low, wanted.low), max(before.high, wanted.high))
+        )
+        if words and covered.high == wanted.high:
+            last = words[-1][0]
+            with self._journal.read() as view:
+                mark = event_mark(view, last)
+        return Batch(before, covered, last, mark, (wanted.high - 1) // BATCH, words, statuses)
+
+    def find(
+        self, expression: str, after: int, upto: int, limit: int, *, descending: bool
+    ) -> LongWork[tuple[list[int], int]]:
+        """As `IndexFile.find`. Unavailable."""
+        work = partial(self._file.find, expression, after, upto, limit, _SECONDS, descending=descending)
+        found: tuple[list[int], int] = yield Piece(work, ON_DISK)
+        return found
+
+    def partitions(self, after: int, upto: int) -> LongWork[list[int]]:
+        """As `IndexFile.partitions`. Unavailable."""
+        found: list[int] = yield Piece(partial(self._file.partitions, after, upto), ON_DISK)
+        return found
+
+    def find_all(self, expression: str, after: int, upto: int, partition: int) -> LongWork[list[int]]:
+        """As `IndexFile.find_all`. Unavailable."""
+        work = partial(self._file.find_all, expression, after, upto, partition)
+        found: list[int] = yield Piece(work, ON_DISK)
+        return found
+
+
+_SECONDS: Final = 1.0  # of one search, between two partitions
+_CANDIDATES: Final = 500  # found at once, if a filter does not match all
+_SLICE: Final = 20  # read in one step
+
+
+def find_events(
+    journal: Journal,
+    text: TextIndex,
+    expression: str,
+    wanted: Range,
+    check: Callable[[Event], Hit | None],
+    *,
+    limit: int,
+    max_bytes: int,
+) -> LongWork[Found]:
+    """Events with these words that pass a check, in order; as with `scan`, at most so many and so much work."""
+    hits: list[Hit] = []
+    size = cost = 0
+    after, upto = wanted.after, wanted.upto
+    while after < upto:
+        many = min(limit - len(hits) + 1, _CANDIDATES)
+        found, stopped = yield from text.find(expression, after, upto, many, descending=wanted.descending)
+        for at in range(0, len(found), _SLICE):
+            events = yield Piece(partial(_events_at, journal, found[at : at + _SLICE]))
+            for event in events:
+                if len(hits) >= limit or cost >= MAX_COST or size >= max_bytes:
+                    return Found(hits, event.offset, size)
+                cost += EVENT_COST + len(event.body) // BYTES_PER_COST
+                if (hit := check(event)) is not None:
+                    hits.append(hit)
+                    size += len(event.body)
+        if stopped or len(found) < many:
+            return Found(hits, stopped, size)
+        after, upto = (after, found[-1] - 1) if wanted.descending else (found[-1], upto)
+    return Found(hits, 0, size)
+
+
+def _events_at(journal: Journal, offsets: list[int]) -> list[Event]:
+    """Without those that retention has removed meanwhile."""
+    with journal.read() as view:
+        return [event for offset in offsets if (event := view.event(offset)) is not None]
+
+
+_COUNTED: Final = 10_000  # events, per step
+_COUNT_SECONDS: Final = 3.0
+
+
+class Counted(NamedTuple):
+    merged: int  # so many buckets have become one
+    searched_from: int  # 0: it has counted all
+
+
+def count_found(
+    text: TextIndex,
+    expression: str,
+    rows: Sequence[tuple[Cells, Sequence[Track]]],
+    edges: Sequence[int],
+    most: int,
+    left_out: LeftOut | None,
+) -> LongWork[Counted]:
+    """Count the events of every row that have these words, the newest first, in at most `most` cells altogether."""
+    merged, first, last = 1, edges[0], edges[-1]
+    if not expression:
+        return Counted(merged, 0)
+    partitions = yield from text.partitions(first, last)
+    until = turns.now() + _COUNT_SECONDS
+    for number in partitions:
+        if turns.now() > until:
+            return Counted(merged, (number + 1) * PARTITION)
+        found = yield from text.find_all(expression, first, last, number)
+        if not found:
+            continue
+        hits = yield Piece(partial(set, found))
+        for cells, tracks in rows:
+            for track in tracks:
+                for change, offsets in enumerate(track.offsets):
+                    without = left_out(track.scope) if left_out is not None and change == UPDATED else NOTHING
+                    start, end = bisect_left(offsets, found[0]), bisect_right(offsets, found[-1])
+                    for at in range(start, end, _COUNTED):
+                        some = offsets[at : min(at + _COUNTED, end)]
+                        yield Piece(partial(_count_hits, some, hits, without, edges, change, cells))
+        while sum(len(cells) for cells, _ in rows) > most and len(edges) > 2:
+            merged *= 2
+            edges = [*edges[:-1:2], edges[-1]]
+            for cells, _ in rows:
+                yield Piece(partial(cells.merge, 2))
+    return Counted(merged, 0)
+
+
+def _count_hits(
+    offsets: array[int], hits: set[int], without: array[int], edges: Sequence[int], change: int, cells: Cells
+) -> None:
+    matching = array("Q", [offset for offset in offsets if offset in hits and not has(without, offset)])
+    cells.total += len(matching)
+    walk(matching, edges, change, cells.counts)
+
+
+def _next_range(covered: Covered | None, start: int, head: int) -> Covered | None:
+    """The offsets to index next: those of one batch."""
+    if covered is None:
+        low, high = start, head
+    elif covered.high < head:
+        low, high = covered.high, min(head, covered.high - covered.high % BATCH + BATCH)
+    else:
+        low, high = start, covered.low
+    if low >= high or (covered is not None and covered.high < start):
+        return None
+    return Covered(max(low, (high - 1) // BATCH * BATCH), high)
+
+
+def _key(event: Event) -> bytes:
+    return keys.of_object(event.type_id, event.namespace, event.name)
+
+
+def scope_of(event: Event) -> bytes:
+    return keys.pack_type(event.type_id) + event.namespace.encode()
+
+
+def _changes_status_only(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    try:
+        return is_status_only(before, after)
+    except RecursionError:
+        return False
+
+
+class StatusOnly:
+    """The updates that changed status only, by type and namespace, as far as events are indexed."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self._file = file
+        self._change = 0
+        self._offsets: Statuses = {}
+
+    def refresh(self, start: int) -> LongWork[None]:
+        """Read what was found since, and forget events up to `start`. Unavailable."""
+        change, found = yield Piece(partial(self._file.statuses, self._change), ON_DISK)
+        together: dict[bytes, list[array[int]]] = {}
+        for statuses in found:
+            for scope, offsets in statuses.items():
+                together.setdefault(scope, []).append(offsets)
+        for scope, some in together.items():
+            yield Piece(partial(self._merge, scope, some, start))
+        self._change = change
+
+    def _merge(self, scope: bytes, some: list[array[int]], start: int) -> None:
+        """Arrays are replaced, not changed: somebody may be counting."""
+        merged = self._offsets.get(scope, array("Q"))
+        fresh = array("Q")
+        for offsets in some:
+            fresh += offsets
+        if merged and fresh and fresh[0] <= merged[-1]:
+            newer = fresh[bisect_right(fresh, merged[-1]) :]
+            older = fresh[: bisect_left(fresh, merged[0])]
+            within = fresh[len(older) : len(fresh) - len(newer)]
+            if not set(within) <= set(merged):
+                merged = array("Q", sorted({*merged, *within}))
+            merged = older + merged + newer
+        else:
+            merged = merged + fresh
+        self._offsets[scope] = merged[bisect_right(merged, start) :]
+
+    def of(self, scope: bytes) -> array[int]:
+        return self._offsets.get(scope) or _NONE
+
+
+_NONE: Final = array("Q")

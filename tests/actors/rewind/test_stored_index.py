@@ -1,0 +1,217 @@
+"""What is derived from the journal and stored beside it: read in parts, by several processes, while the log grows and
+shrinks, it has what a reading of the whole log finds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rewound.actors.rewind import index_file, search
+from rewound.actors.rewind import timeline as timeline_module
+from rewound.actors.rewind.index_file import IndexFile
+from rewound.actors.rewind.long_work import LongWork, run
+from rewound.actors.rewind.search import Seen, TextIndex, parse_text, restricted
+from rewound.actors.rewind.timeline import Block, TimelineIndex
+from rewound.journal import Journal, retention
+from rewound.journal.records import Event
+from tests.actors.rewind.test_timeline_index import brute_force, counted, some_events
+from tests.journal.model import NOON, Model
+
+BLOCK, BATCH, PARTITION = 16, 8, 32
+COLORS = ("amber", "blue", "coral", "green")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    opened = Journal.open(tmp_path / "journal")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_module, "_LINKS", 7)
+    monkeypatch.setattr(timeline_module, "STEP", 5)
+    for module in (index_file, search, timeline_module):
+        for name, value in (("BLOCK", BLOCK), ("BATCH", BATCH), ("PARTITION", PARTITION)):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+
+
+class Counting:
+    """Stored blocks, and how many were found and saved."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self._file = file
+        self.found = self.saved = 0
+
+    def load_block(self, number: int) -> Block | None:
+        block = self._file.load_block(number)
+        self.found += block is not None
+        return block
+
+    def save_block(self, number: int, block: Block) -> None:
+        self.saved += 1
+        self._file.save_block(number, block)
+
+
+def test_the_newest_events_are_read_first(journal: Journal) -> None:
+    model = Model()
+    journal.append([model.put(f"n{at % 7}") for at in range(100)])
+    index = TimelineIndex(journal)
+    lows = []
+    while not lows or not index.complete:
+        run(index.update(lambda: True))
+        lows.append(index.low)
+        times = list(range(NOON + 1000 * (index.low + 1), NOON + 1000 * 102, 1000))
+        assert counted(index, times) == brute_force(journal, times)
+    assert lows == [80, 64, 48, 32, 16, 0]
+
+
+def test_what_is_not_shown_at_once_is_added_later(journal: Journal) -> None:
+    model = Model()
+    journal.append([model.put(f"n{at % 7}") for at in range(200)])
+    index = TimelineIndex(journal)
+    for _ in range(40):
+        run(index.update(lambda: True, shows=False))
+    assert index.complete
+    times = [NOON, NOON + 1_000_000]
+    assert counted(index, times) == brute_force(journal, times)
+
+
+def test_blocks_are_stored_and_used_again(journal: Journal) -> None:
+    model, chance = Model(), random.Random(5)
+    file = IndexFile(journal)
+    saved = 0
+    for growth in range(5):
+        journal.append(some_events(model, chance, 50))
+        if growth == 3:
+            while not retention.advance(journal, 70).done:
+                pass
+        blocks = Counting(file)
+        index = TimelineIndex(journal, blocks)
+        run(index.update())
+        whole = model.head // BLOCK - index.start // BLOCK
+        assert blocks.found + blocks.saved in (whole, whole - 1)  # retention is inside of one
+        assert blocks.found >= (saved if not index.start else 0)
+        saved += blocks.saved
+        times = list(range(NOON, NOON + 1000 * (model.head + 2), 3000))
+        assert counted(index, times) == brute_force(journal, times)
+    file.close()
+
+
+def test_blocks_of_other_events_are_not_used(journal: Journal, tmp_path: Path) -> None:
+    """As after a restore from a backup, which has the identity of the journal."""
+    model = Model()
+    journal.append([model.put(f"n{at}") for at in range(40)])
+    file = IndexFile(journal)
+    run(TimelineIndex(journal, file).update())
+    other = Journal.open(tmp_path / "other")
+    changed = Model()
+    other.append([changed.put(f"n{at}", namespace="elsewhere") for at in range(40)])
+    blocks = Counting(file)
+    index = TimelineIndex(other, blocks)
+    run(index.update())
+    assert {track.namespace for track in index.tracks()} == {"elsewhere"}
+    file.close()
+    other.close()
+
+
+def test_words_equal_those_of_the_whole_log(journal: Journal) -> None:
+    """Two processes index by turns, the newest first, while events are added and removed."""
+    model, chance = Model(), random.Random(6)
+    files = [IndexFile(journal), IndexFile(journal)]
+    texts = [TextIndex(journal, file, lambda type_id: f"kind{type_id}") for file in files]
+    floor = 0
+    for growth in range(6):
+        journal.append(colored(model, chance, 37))
+        if growth == 4:
+            floor = 90
+            while not retention.advance(journal, floor).done:
+                pass
+        for _ in range(1000):
+            number = chance.randrange(2)
+            assert files[number].claim(floor)
+            goes_on = run(texts[number].index_next(floor, model.head))
+            files[number].release()
+            if not goes_on:
+                break
+        for text in texts:
+            for color in COLORS:
+                expected = matching(journal, color, floor)
+                assert words(text, color, floor, model.head, descending=True) == expected[::-1]
+                assert words(text, color, floor, model.head, descending=False) == expected
+    for file in files:
+        file.close()
+
+
+def test_another_process_waits_for_the_one_that_writes(journal: Journal) -> None:
+    first, second = IndexFile(journal), IndexFile(journal)
+    assert first.claim(0)
+    assert first.claim(0)
+    assert not second.claim(0)
+    first.release()
+    assert second.claim(0)
+    first.close()
+    second.close()
+
+
+def test_a_batch_for_another_coverage_is_not_stored(journal: Journal) -> None:
+    model = Model()
+    journal.append([model.put(f"n{at}") for at in range(14)])
+    file = IndexFile(journal)
+    texts = [TextIndex(journal, file, str), TextIndex(journal, file, str)]
+    slow = texts[0].index_next(0, 14)
+    looked = next(slow).run()
+    assert run(texts[1].index_next(0, 14))
+    assert run(_rest(slow, looked)) is False
+    assert run(texts[0].index_next(0, 14))
+    assert not run(texts[1].index_next(0, 14))
+    file.close()
+
+
+def _rest(steps: LongWork[bool], result: object) -> LongWork[bool]:
+    """The steps after the first, which had this result."""
+    while True:
+        try:
+            piece = steps.send(result)
+        except StopIteration as end:
+            return bool(end.value)
+        result = yield piece
+
+
+def colored(model: Model, chance: random.Random, many: int) -> list[Event]:
+    events = []
+    for _ in range(many):
+        name = f"n{chance.randrange(9)}"
+        filler = f',"data":{{"color":"{chance.choice(COLORS)}"}}'
+        exists = (1, "default", name) in model.state()
+        removed = exists and chance.random() < 0.2
+        events.append(model.remove(name) if removed else model.put(name, filler=filler))
+    return events
+
+
+def matching(journal: Journal, color: str, floor: int) -> list[int]:
+    """The events that set this color or changed it to another."""
+    found = []
+    with journal.read() as view:
+        for event in view.events(floor):
+            previous = view.event(event.previous)
+            before, after = (
+                previous is not None and color.encode() in previous.body,
+                color.encode() in event.body,
+            )
+            if not event.removed and (before != after or (after and previous is None)):
+                found.append(event.offset)
+    return found
+
+
+def words(text: TextIndex, word: str, after: int, upto: int, *, descending: bool) -> list[int]:
+    expression = restricted(parse_text(word), [Seen(frozenset((1,)), None, True)], [1])
+    found, following = run(text.find(expression, after, upto, 1000, descending=descending))
+    assert not following
+    return found
