@@ -12,7 +12,7 @@ import { duration, parseTime, readable, rfc3339 } from "./scale.js";
 import { objectText, sentence } from "./summary.js";
 
 const PAGE = 100, AFTER = 50;  // events before and after the cursor that are loaded together
-const MOST = 1000;             // events in the list
+const MOST = 500;              // events in the list
 const PAUSE = 150;             // milliseconds before events around the cursor are loaded
 
 export class ChangesPane {

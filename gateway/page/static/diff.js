@@ -199,8 +199,14 @@ function compareEntries(one, other, depth, path, skip, rows) {
 }
 
 function compareEntry(key, one, other, depth, path, skip, rows) {
+  if (one !== undefined && other !== undefined && isSame(one, other)) {
+    const text = [];
+    writeEntry(key, one, depth, path, skip, text);
+    for (const line of text) rows.push({ kind: "same", left: line, right: line });
+    return;
+  }
   const both = isNested(one ?? null) && isNested(other ?? null) && Array.isArray(one) === Array.isArray(other) && depth < DEEPEST;
-  if (!both || isSame(one, other)) {
+  if (!both) {
     const [left, right] = [one, other].map((value) => {
       const text = [];
       if (value !== undefined) writeEntry(key, value, depth, path, skip, text);
@@ -221,8 +227,9 @@ function compareItem(one, other, depth, path, skip, rows) {
   const from = rows.length, indent = "  ".repeat(depth);
   compareNested(one, other, depth + 1, path, skip, rows);
   for (const side of ["left", "right"]) {
-    const first = rows.find((row, at) => at >= from && row[side] !== null);
-    if (first) first[side] = dashed(first[side], indent);
+    let at = from;
+    while (at < rows.length && rows[at][side] === null) at++;
+    if (at < rows.length) rows[at][side] = dashed(rows[at][side], indent);
   }
 }
 
