@@ -104,15 +104,23 @@ class _TrackLives:
             )
         )
         current = self._current
-        added = [lives.append for lives in self.of_events]
+        of_events: tuple[list[int], ...] = ([], [], [])
+        created, updated, deleted = (lives.append for lives in of_events)
         for offset, change, number in events:
-            life = current.get(number, -1)
-            if change == CREATED or life < 0:
-                life = self._add(number, offset if change == CREATED else 0, offset)
-            if change == DELETED:
-                self.deleted[life] = offset
-                del current[number]
-            added[change](life)
+            if change == UPDATED and number in current:  # most of them
+                updated(current[number])
+            elif change == CREATED:
+                created(self._add(number, offset, offset))
+            else:
+                life = current[number] if number in current else self._add(number, 0, offset)
+                if change == UPDATED:
+                    updated(life)
+                else:
+                    deleted(life)
+                    self.deleted[life] = offset
+                    del current[number]
+        for lives, fresh in zip(self.of_events, of_events, strict=True):
+            lives.extend(fresh)
         self._seen = [
             (offsets[0], offsets[end - 1]) if end else (0, 0)
             for offsets, (_, end) in zip(track.offsets, window, strict=True)
@@ -374,7 +382,7 @@ class Lifelines:
         return found
 
     def _details(
-        self, placed: Placed, offsets: list[int], span: TimedRange, type_name: str, budget: _Budget
+        self, placed: Placed, offsets: array[int], span: TimedRange, type_name: str, budget: _Budget
     ) -> LongWork[Details]:
         life, details = placed.life, Details()
         if type_name:  # first: it reads times too
@@ -387,11 +395,11 @@ class Lifelines:
             read = yield from self._read(offsets, "", budget)
             details.marks = sorted({read[offset].time for offset in offsets if offset in read})
         else:
-            details.marks = span.merged_marks(offsets)
+            details.marks = yield Piece(partial(span.merged_marks, offsets))
         return details
 
     def _phases(
-        self, placed: Placed, offsets: list[int], span: TimedRange, type_name: str, budget: _Budget
+        self, placed: Placed, offsets: array[int], span: TimedRange, type_name: str, budget: _Budget
     ) -> LongWork[list[tuple[int, Phase]]]:
         life = placed.life
         if offsets and offsets[-1] == life.deleted:
@@ -400,8 +408,8 @@ class Lifelines:
         if not life.created or life.created <= span.first:
             before = yield Piece(partial(self._newest_before, placed, span.first))
         if before:
-            offsets = [before, *offsets]
-        chosen = offsets
+            offsets = array("Q", [before]) + offsets
+        chosen: Sequence[int] = offsets
         if len(offsets) > SAMPLES:
             step = (len(offsets) - 1) / (SAMPLES - 1)
             chosen = [offsets[round(step * at)] for at in range(SAMPLES)]
@@ -412,8 +420,8 @@ class Lifelines:
 
     def _refine(
         self,
-        offsets: list[int],
-        chosen: list[int],
+        offsets: array[int],
+        chosen: Sequence[int],
         read: dict[int, Moment],
         type_name: str,
         budget: _Budget,
@@ -505,11 +513,17 @@ class TimedRange:
     times: Sequence[int]
     edges: Sequence[int]
 
-    def merged_marks(self, offsets: list[int]) -> list[int]:
+    def merged_marks(self, offsets: Sequence[int]) -> list[int]:
         """The buckets in which there are events, so wide that there are few: where each begins."""
         if not self.edges:
             return []
-        buckets = sorted({max(0, bisect_left(self.edges, offset) - 1) for offset in offsets})
+        buckets: list[int] = []
+        position = 0
+        while position < len(offsets):
+            bucket = max(1, bisect_left(self.edges, offsets[position]))
+            buckets.append(bucket - 1)
+            edge = self.edges[bucket] if bucket < len(self.edges) else keys.MAX_OFFSET
+            position = bisect_right(offsets, edge, position)
         width = 1
         while len(buckets) > MAX_MARKS:
             width *= 2
@@ -558,7 +572,11 @@ def _trees(placed: list[Placed]) -> list[Placed]:
     # Those in circles are reached from none of the roots: the first of each circle becomes one.
     for root in chain(roots, range(len(placed))):
         if root not in reached:
-            trees.append(list(_tree(root, placed, dependents, reached)))
+            if root in dependents:
+                trees.append(list(_tree(root, placed, dependents, reached)))
+            else:
+                reached.add(root)
+                trees.append([placed[root]])
     trees.sort(
         key=lambda tree: (-sum(one.life.changes for one in tree), tree[0].life.created, tree[0].identity.name)
     )
@@ -584,48 +602,39 @@ def _tree(
         left.extend((other, depth + 1) for other in below)
 
 
-def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[list[int]]]:
+def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[array[int]]]:
     """The offsets of each life in the range, ascending."""
     by_track: dict[tuple[int, str], list[int]] = {}
     for at, one in enumerate(placed):
         by_track.setdefault((one.life.track.type_id, one.life.track.namespace), []).append(at)
-    found: list[list[int]] = [[] for _ in placed]
+    found = [array("Q") for _ in placed]
     for some in by_track.values():
         track = placed[some[0]].life.track
-        of_number: dict[int, list[tuple[int, int]]] = {}
+        of_object: dict[int, array[int]] = {placed[at].life.number: array("Q") for at in some}
         for change in (CREATED, UPDATED, DELETED):
-            numbers = frozenset(placed[at].life.number for at in some)
-            for start in _starts(track, change, span):
-                yield Piece(partial(_collect, track, change, start, span.last, numbers, of_number))
+            offsets = track.offsets[change]
+            start, end = bisect_right(offsets, span.first), bisect_right(offsets, span.last)
+            for begin in range(start, end, _COPIED):
+                yield Piece(partial(_collect, track, change, begin, min(begin + _COPIED, end), of_object))
         for at in some:
             life = placed[at].life
-            events = sorted(of_number.get(life.number, ()))
-            lowest, highest = life.created or 0, life.deleted or keys.MAX_OFFSET
-            found[at] = [offset for offset, _ in events if lowest <= offset <= highest]
+            own = of_object[life.number]
+            found[at] = yield Piece(partial(_of_life, life, own), len(own) * 8)
     return found
 
 
-def _starts(track: Track, change: int, span: TimedRange) -> range:
-    offsets = track.offsets[change]
-    return range(bisect_right(offsets, span.first), bisect_right(offsets, span.last), _COPIED)
+def _collect(track: Track, change: int, start: int, end: int, found: dict[int, array[int]]) -> None:
+    offsets, objects = track.offsets[change][start:end], track.objects[change][start:end]
+    for number, offset in compress(zip(objects, offsets, strict=True), map(found.__contains__, objects)):
+        found[number].append(offset)
 
 
-def _collect(
-    track: Track,
-    change: int,
-    start: int,
-    last: int,
-    numbers: frozenset[int],
-    found: dict[int, list[tuple[int, int]]],
-) -> None:
-    offsets, objects = (
-        track.offsets[change][start : start + _COPIED],
-        track.objects[change][start : start + _COPIED],
-    )
-    chosen = compress(zip(offsets, objects, strict=True), map(numbers.__contains__, objects))
-    for offset, number in chosen:
-        if offset <= last:
-            found.setdefault(number, []).append((offset, change))
+def _of_life(life: Life, offsets: array[int]) -> array[int]:
+    """Those of one life, of all that the object with its name had."""
+    ordered = sorted(offsets)
+    first = bisect_left(ordered, life.created)
+    last = bisect_right(ordered, life.deleted) if life.deleted else len(ordered)
+    return array("Q", ordered[first:last])
 
 
 def _transitions(read: dict[int, Moment], before: int, start: int) -> list[tuple[int, Phase]]:
