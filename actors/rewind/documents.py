@@ -59,9 +59,9 @@ def manager_text(event: Event) -> str:
 
 
 def history_page(
-    journal: Journal, address: Address, start: int, limit: int, *, managed_fields: bool
+    journal: Journal, address: Address, start: int, limit: int, *, managed_fields: bool, changes: bool = False
 ) -> LongWork[HistoryPage]:
-    """At most `limit` versions from an offset on, newest first."""
+    """At most `limit` versions from an offset on, newest first; `changes`: with old and new values, by field."""
     items: list[Document] = []
     size = 0
     while True:
@@ -69,16 +69,15 @@ def history_page(
         for version in found.versions:
             read = len(version.event.body) + len(version.before or b"")
             size += read
-            items.append(
-                (yield Piece(partial(version_document, version, managed_fields=managed_fields), read))
-            )
+            work = partial(version_document, version, managed_fields=managed_fields, changes=changes)
+            items.append((yield Piece(work, read)))
         start = found.following
         if not start or len(items) >= limit or size > PAGE_BYTES:
             return HistoryPage(items, start, size)
         yield Piece(lambda: None)
 
 
-def version_document(version: Version, *, managed_fields: bool) -> Document:
+def version_document(version: Version, *, managed_fields: bool, changes: bool = False) -> Document:
     """An entry of a history. Its patch turns the version before into this one."""
     event = version.event
     document = {**event_document(event), "uid": uid_of(event)}
@@ -93,7 +92,10 @@ def version_document(version: Version, *, managed_fields: bool) -> Document:
     if not managed_fields:
         for one in (before, after):
             _drop_managed(one)
-    return {**document, "patch": patch_between(before, after)}
+    document["patch"] = patch_between(before, after)
+    if changes:
+        document["changes"] = [change.document() for change in difference(before, after)]
+    return document
 
 
 def _drop_managed(document: Document) -> None:

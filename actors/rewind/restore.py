@@ -141,9 +141,14 @@ def take_field(steps: list[Step], past: Any, present: Any) -> None:
 
 
 def has_field(steps: list[Step], document: Any) -> bool:
+    return field_of(steps, document) is not _MISSING
+
+
+def field_of(steps: list[Step], document: Any, absent: Any = _MISSING) -> Any:
+    """The value of a field, or `absent`."""
     for step in steps:
         document = _get(document, step)
-    return document is not _MISSING
+    return absent if document is _MISSING else document
 
 
 def _get(value: Any, step: Step) -> Any:

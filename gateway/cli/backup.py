@@ -17,7 +17,8 @@ from pathlib import Path
 
 from rewound.gateway.cli.access.flags import Options, Parser, UsageError, add_connection
 from rewound.gateway.cli.command import run_command
-from rewound.gateway.cli.record import EscapingFormatter, cancel_on_signal, only_error
+from rewound.gateway.cli.progress import Progress
+from rewound.gateway.cli.record import EscapingFormatter
 from rewound.gateway.client.errors import ClientError
 from rewound.journal.errors import JournalError
 
@@ -41,12 +42,7 @@ def backup(arguments: Sequence[str]) -> int:
 
 
 def _backup(options: Options) -> int:
-    import trio
-
-    from rewound.gateway.client.kubeconfig import Overrides, load_target
-    from rewound.gateway.client.streaming import StreamingSession
-    from rewound.gateway.standby.follower import Follower
-    from rewound.gateway.standby.sinks import BackupSink
+    from rewound.gateway.cli.journal.query.copying import follow_into
     from rewound.journal.backup import BackupFile
 
     if options.namespace:
@@ -57,41 +53,15 @@ def _backup(options: Options) -> int:
     handler.setFormatter(EscapingFormatter("rewound: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("rewound.gateway.standby").setLevel(logging.INFO)
-    target = load_target(
-        Overrides(
-            kubeconfig=options.kubeconfig,
-            context=options.context,
-            server=options.follow or options.server,
-            certificate_authority=options.certificate_authority,
-            token=options.token,
-            impersonated_user=options.as_user,
-            impersonated_groups=tuple(options.as_group),
-        )
-    )
     file = BackupFile(options.to)
+    with Progress(f"backup to {options.to}") as progress:
 
-    async def run() -> None:
-        session = StreamingSession(target)
-        follower = Follower(session, BackupSink(file, target.server))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(cancel_on_signal, nursery.cancel_scope)
-            nursery.start_soon(follower.run)
-            try:
-                await follower.caught_up.wait()
-                print(f"{options.to} has everything up to offset {file.head}", flush=True)
-                if options.follow is None:
-                    nursery.cancel_scope.cancel()
-                await trio.sleep_forever()
-            finally:
-                with trio.move_on_after(2, shield=True):
-                    await session.aclose()
+        def caught_up() -> bool:
+            progress.end()
+            print(f"{options.to} has everything up to offset {file.head}", flush=True)
+            return options.follow is None
 
-    try:
-        trio.run(run)
-    except BaseExceptionGroup as group:
-        raise only_error(group) from group
-    finally:
-        file.close()
+        follow_into(file, options, options.follow or options.server, progress, caught_up)
     if options.follow is not None:
         print(f"ended at offset {file.head}", flush=True)
     return 0

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rewound.actors.rewind.difference import escaped
 
@@ -45,6 +45,13 @@ def broken_pipe() -> int:
 
 
 def _fail(error: Exception, code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return broken_pipe()
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        error = Failure(f"{where}{error.strerror or error}; check the path and its permissions")
     # An error may quote what the server sent. Only an install hint has several lines.
     print("rewound: " + "\n".join(map(escaped, str(error).split("\n"))), file=sys.stderr)
     return code
@@ -73,3 +80,21 @@ def exit_on_sigterm() -> Iterator[None]:
 
 def _exit(number: int, frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
+
+
+async def cancel_on_signal(scope: Any) -> None:
+    """Ends a trio scope by SIGTERM or Ctrl-C."""
+    import trio
+
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for _ in received:
+            scope.cancel()
+            return
+
+
+def only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that ended all tasks."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

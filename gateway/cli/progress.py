@@ -55,6 +55,10 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Say no more: the work is done, or goes on for as long as it is wanted."""
         self._ended.set()
         self._thread.join()
         if self._shown and self._terminal:
@@ -65,7 +69,7 @@ class Progress:
         if total is not None:
             self.total = total
         self._done = done
-        if self._clock() >= self._next:
+        if self._clock() >= self._next and not self._ended.is_set():
             self.show()
 
     def step(self, label: str, done: int = 0, total: int = 0) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import shlex
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from rewound.actors.rewind.difference import escaped
 from rewound.gateway.cli.access.flags import Options, Parser, UsageError, add_connection, duration
-from rewound.gateway.cli.command import Failure
+from rewound.gateway.cli.command import Failure, cancel_on_signal, only_error
 from rewound.gateway.cli.progress import Progress as ListingProgress
 from rewound.gateway.client.errors import ClientError
 from rewound.journal.errors import JournalError
@@ -154,23 +153,6 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
         if isinstance(error, UnknownKind):
             raise UsageError(str(error)) from group
         raise (Failure(str(error)) if isinstance(error, TooMuch) else error) from group
-
-
-async def cancel_on_signal(scope: Any) -> None:
-    import trio
-
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
-        async for _ in received:
-            scope.cancel()
-            return
-
-
-def only_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that ended all tasks."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 class EscapingFormatter(logging.Formatter):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rewound.actors.names import NAMES, Names
 from rewound.gateway.client.errors import ClientError, StatusError
@@ -15,6 +16,7 @@ class ResourceType:
     plural: str
     namespaced: bool
     prefix: str = ""  # of its paths: /api/v1, /apis/apps/v1
+    kind: str = ""
 
 
 def server_names(session: Session) -> Names:
@@ -55,12 +57,32 @@ def _find(session: Session, prefix: str, group: str, name: str) -> ResourceType 
         # The other groups can be read although this one is unavailable.
         return None
     for one in resources:
-        known = {
-            one["name"],
-            one.get("singularName", ""),
-            one.get("kind", "").lower(),
-            *one.get("shortNames", ()),
-        }
-        if "/" not in one["name"] and name in known:
-            return ResourceType(group, one["name"], bool(one.get("namespaced")), prefix)
+        if "/" not in one["name"] and name in _accepted(one):
+            return ResourceType(group, one["name"], bool(one.get("namespaced")), prefix, one.get("kind", ""))
     return None
+
+
+def _accepted(resource: dict[str, Any]) -> set[str]:
+    """The names by which users may call a resource."""
+    return {
+        resource["name"],
+        resource.get("singularName", ""),
+        resource.get("kind", "").lower(),
+        *resource.get("shortNames", ()),
+    }
+
+
+def known_names(session: Session) -> tuple[set[str], set[str]]:
+    """All names of all resources, and the plurals among them; without the groups that are unavailable."""
+    names: set[str] = set()
+    plurals: set[str] = set()
+    for prefix, group in _group_versions(session):
+        try:
+            resources = session.get(prefix).get("resources", [])
+        except StatusError:
+            continue
+        for one in resources:
+            if "/" not in one["name"]:
+                plurals.add(one["name"])
+                names |= _accepted(one) | ({f"{one['name']}.{group}"} if group else set())
+    return names - {""}, plurals

@@ -39,6 +39,7 @@ _ALERTS = {"CERTIFICATE_EXPIRED": "it has expired", "UNKNOWN_CA": "the server do
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 _PLAIN_TO_TLS = "client sent an HTTP request to an HTTPS server"
 Document = dict[str, Any]
+Query = Mapping[str, str | list[str]]  # a parameter may be given several times
 
 
 class Session:
@@ -65,6 +66,10 @@ class Session:
     def get(self, path: str, **query: str) -> Document:
         return self.request("GET", path, query=query)
 
+    def get_as(self, accept: str, path: str, query: Query) -> Document:
+        """The document in another representation than JSON of the object, such as a Table."""
+        return self.request("GET", path, query=query, accept=accept)
+
     def post(self, path: str, body: Document) -> Document:
         return self.request("POST", path, body)
 
@@ -75,12 +80,17 @@ class Session:
         return self.request("DELETE", path)
 
     def request(
-        self, method: str, path: str, body: Document | None = None, query: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Document | None = None,
+        query: Query | None = None,
+        accept: str = "application/json",
     ) -> Document:
         """The document of a successful response; StatusError for any other."""
         for attempt in range(_RETRIES + 1):
             credential = self.target.credentials.credential()
-            response = self._send(credential, method, path, body, query)
+            response = self._send(credential, method, path, body, query, accept)
             seconds = _retry_after(response)
             if seconds is None or attempt == _RETRIES:
                 break
@@ -100,7 +110,8 @@ class Session:
         method: str,
         path: str,
         body: Document | None,
-        query: Mapping[str, str] | None,
+        query: Query | None,
+        accept: str,
     ) -> httpx.Response:
         connections = self._connections_for(credential.pair)
         name = self.target.tls_server_name
@@ -110,7 +121,7 @@ class Session:
                 self.target.server.rstrip("/") + path,
                 json=body,
                 params=query or None,
-                headers=self.headers(credential),
+                headers=self.headers(credential, accept),
                 extensions={"sni_hostname": name} if name else None,
             )
         except httpx.TimeoutException as error:
@@ -121,8 +132,8 @@ class Session:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise self._connection_error(error) from error
 
-    def headers(self, credential: Credential) -> list[tuple[bytes, bytes]]:
-        headers = [(b"accept", b"application/json"), (b"user-agent", f"rewound/{RELEASE}".encode())]
+    def headers(self, credential: Credential, accept: str = "application/json") -> list[tuple[bytes, bytes]]:
+        headers = [(b"accept", accept.encode()), (b"user-agent", f"rewound/{RELEASE}".encode())]
         if credential.authorization:
             headers.append((b"authorization", credential.authorization.encode()))
         if self.target.impersonated_user:

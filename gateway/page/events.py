@@ -71,9 +71,12 @@ class Query:
     limit: int
     contents: bool = False
     summary: bool = False
+    before: bool = False  # with contents: also what each object was before
 
     @property
     def max_bytes(self) -> int:
+        if self.contents and self.before:
+            return MAX_BYTES // 2
         return MAX_BYTES if self.contents or self.summary else 1 << 62
 
 
@@ -117,6 +120,7 @@ class EventReader:
             parameters.limit_of(context),
             context.parameters.boolean("contents"),
             context.parameters.boolean("summary"),
+            context.parameters.boolean("before"),
         )
         if token := context.parameters.first("continue"):
             start = offset_in(token)
@@ -148,7 +152,9 @@ class EventReader:
                 await self._index.update_all()
             found, indexed = await self._scan(wanted, Range(after, last, wanted.descending))
         items = await run_in_turns(_documents(found.hits, wanted.visible, contents=wanted.contents))
-        following = found.following
+        following, size = found.following, found.size if wanted.contents else 0
+        if wanted.contents and wanted.before:
+            size += await run_in_turns(_add_before(self._journal, found.hits, items))
         if wanted.summary:
             summaries = await run_in_turns(_summaries(self._journal, found.hits, wanted.visible))
             for item, summary in zip(items, summaries, strict=False):
@@ -158,7 +164,6 @@ class EventReader:
                 following = found.hits[len(summaries)].offset
                 del items[len(summaries) :]
         searched = following - 1 if following else max(after, last)
-        size = found.size if wanted.contents else 0
         return Page(items, following, searched, size, indexed)
 
     async def _scan(self, wanted: Query, span: Range) -> tuple[Found, Document | None]:
@@ -311,6 +316,18 @@ def _documents(hits: list[Hit], visible: VisibleTypes, *, contents: bool) -> Lon
     return items
 
 
+def _add_before(journal: Journal, hits: list[Hit], items: list[Document]) -> LongWork[int]:
+    """Add to each item the content before it, if it is still in the journal; the bytes of all of them."""
+    size = 0
+    for hit, item in zip(hits, items, strict=True):
+        assert hit.event is not None, "the scan reads events"
+        before = yield Piece(partial(_body_at, journal, hit.event.previous))
+        if before is not None:
+            item["before"] = orjson.Fragment(before)
+            size += len(before)
+    return size
+
+
 def _summaries(journal: Journal, hits: list[Hit], visible: VisibleTypes) -> LongWork[list[Document | None]]:
     """What each event changed; None for deletions. Of fewer events, if they are large."""
     found: list[Document | None] = []
@@ -363,6 +380,7 @@ def _document(hit: Hit, visible: VisibleTypes, *, contents: bool) -> Document:
         "namespace": event.namespace,
         "name": event.name,
         "uid": uid_of(event),
+        "previous": str(event.previous),
     }
     if contents:
         document["object"] = orjson.Fragment(event.body)

@@ -163,6 +163,7 @@ class RewindHandler:
             start,
             parameters.limit_of(context),
             managed_fields=parameters.wants_managed_fields(context),
+            changes=context.parameters.boolean("changes"),
         )
         items, following, size = await run_in_turns(steps)
         if not items and not token:

@@ -1,4 +1,4 @@
-"""Flags that all commands about access share, and the parser that reports every mistake in one sentence."""
+"""Flags that all commands which ask a server share, and the parser that reports every mistake in one sentence."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
+from rewound.gateway.cli.command import UsageError as UsageError
 from rewound.gateway.cli.durations import duration as parse_duration
 
 if TYPE_CHECKING:
     from rewound.gateway.client.session import Session
 
 Options = Any  # argparse.Namespace: its attributes are the flags
-
-
-class UsageError(Exception):
-    """Wrong arguments; exit code 2."""
 
 
 def _not_empty(text: str) -> str:

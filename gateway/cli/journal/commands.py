@@ -1,30 +1,37 @@
-"""The commands of `rewound journal`: runs one and reports its errors.
+"""The commands that read a journal, of a server, a data folder or a file: runs one and reports its errors.
 
-`gateway.cli.main` calls it. A command is a module with `add_flags(parser)` and `run(options, output)`, imported
-when it runs. Exit codes: 0, 1 for wrong data, 2 for wrong arguments, 130 after Ctrl-C, 141 when the reader of the
-output has closed the pipe.
+`gateway.cli.main` calls it, for `rewound log` as for `rewound journal log`. A command is a module with
+`add_flags(parser)` and `run(options, output)`, imported when it runs. Exit codes: 0, 1 when what is asked for is not
+there or not sound, 2 for wrong arguments, 130 after Ctrl-C, 141 when the reader of the output has closed the pipe.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from rewound.gateway.cli.command import Failure, UsageError, broken_pipe
+from rewound.actors.errors import RequestError
+from rewound.gateway.cli.access.flags import Parser
+from rewound.gateway.cli.command import Failure, Failures, UsageError, run_command
 from rewound.gateway.cli.journal.printing import Output
-from rewound.gateway.cli.journal.query.flags import Parser
-from rewound.gateway.cli.memory_faults import explain_memory_faults
+from rewound.gateway.client.errors import ClientError
 from rewound.journal.errors import JournalError
 
 COMMANDS = {
-    "log": ("log", "who did what, when; -f follows a live server"),
+    "log": ("log", "who did what, when; -f follows"),
+    "history": ("history", "the versions of an object, and what changed"),
     "show": ("show", "one event with its object, and what it changed"),
-    "history": ("history", "all versions of one object"),
-    "state": ("state", "all objects at a version or a time"),
+    "at": ("at", "objects as they were at a version or a time"),
     "diff": ("diff", "what changed between two versions or times"),
+    "blame": ("blame", "who set each field of an object"),
+    "why": ("why", "which nodes do for a pod, and how they score"),
+    "rollback": ("rollback", "update an object to what it was"),
+    "undelete": ("undelete", "create a deleted object again"),
+    "state": ("state", "as `at`, of all kinds unless some are given"),
     "stats": ("stats", "sizes, counts and rates"),
     "verify": ("verify", "check every record, and that the state equals a replay"),
     "recover": ("recover", "save what is sound in a damaged folder into a new one"),
@@ -36,13 +43,15 @@ USAGE = f"""\
 usage: rewound journal <command> [flags]
 
 {_LINES}
-All of them take --data-dir (./rewound-data unless given) and --help.
-A moment is an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m).
+Each is a command without `journal` too: `rewound log`. They read a server (--kubeconfig, --server), a data folder
+(--data-dir) or a file (--file).
+A moment is a version (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m).
 """
+_EXAMPLE = re.compile(rf"\brewound ({'|'.join(COMMANDS)})\b")
 
 
 def journal(arguments: Sequence[str], called: str = "rewound journal") -> int:
-    """`called` is what stands before the name of the command: some have a name without `journal` too."""
+    """`called` is what stands before the name of the command."""
     name, *rest = arguments or [""]
     if name in ("--help", "-h", "help"):
         print(USAGE, end="")
@@ -51,28 +60,18 @@ def journal(arguments: Sequence[str], called: str = "rewound journal") -> int:
         print(_unknown(name) + USAGE, end="", file=sys.stderr)
         return 2
     command = import_module(f"rewound.gateway.cli.journal.{COMMANDS[name][0]}")
-    try:
-        return _run(f"{called} {name}", command, rest)
-    except BrokenPipeError:
-        return broken_pipe()
-    except KeyboardInterrupt:
-        return 130
-    except UsageError as error:
-        return _fail(str(error), 2)
-    except (Failure, JournalError) as error:
-        return _fail(str(error), 1)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}; check the path and its permissions", 1)
-
-
-def _run(called: str, command: Any, rest: Sequence[str]) -> int:
-    prefix, _, name = called.rpartition(" ")
-    parser = Parser(called, command.__doc__.replace("rewound journal", prefix), COMMANDS[name][1])
+    parser = Parser(f"{called} {name}", _EXAMPLE.sub(rf"{called} \1", command.__doc__ or ""))
     command.add_flags(parser)
+    failures: Failures = (
+        (UsageError, 2),
+        ((ClientError, Failure, JournalError, RequestError, OSError), 1),
+    )
+    return run_command(lambda: _run(command, parser, rest), failures)
+
+
+def _run(command: Any, parser: Parser, rest: Sequence[str]) -> int:
     options = parser.parse_args(rest)
-    explain_memory_faults(options.data_dir)
-    output = Output.of(sys.stdout, options.color)
+    output = Output.of(sys.stdout, getattr(options, "color", "never"))
     code: int = command.run(options, output)
     output.flush()
     return code
@@ -84,12 +83,3 @@ def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name, COMMANDS, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
     return f"rewound: {name!r} is not a command of the journal{meant}\n\n"
-
-
-def _fail(text: str, code: int) -> int:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return broken_pipe()
-    print(f"rewound: {text}", file=sys.stderr)
-    return code

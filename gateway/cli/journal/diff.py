@@ -1,151 +1,151 @@
-"""`rewound journal diff`: what changed between two versions or times.
+"""`rewound diff`: what changed between two versions or times, of one object, of some kinds, or of everything.
 
 Objects created, deleted and changed in between, field by field. Only objects with events in between are read, so
 two near versions of a large journal are compared quickly. With B before A it goes back in time: + and - are what B
 has and lacks, and the words say what happened, so an object that was created in between is `- ... not yet created`.
 
-    rewound journal diff 1042                            from version 1042 to now
-    rewound journal diff 12:00 12:10 --kind pods
+    rewound diff 1042                            everything, from version 1042 to now
+    rewound diff 12:00 12:10 pods,deploy -n shop
+    rewound diff 10m deployments.apps web        one object, from ten minutes ago to now
+    rewound diff 9..12 cm web --data-dir backup
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from itertools import islice
+from collections.abc import Iterator
 from typing import Any
 
 from rewound.actors.rewind.difference import Change, describe, escaped
-from rewound.gateway.cli.journal.printing import SIGN_COLORS, Output, identity, object_name
-from rewound.gateway.cli.journal.query.events import Selection, compared, parse_selection
+from rewound.actors.rewind.documents import manager_text
+from rewound.gateway.cli.command import UsageError
+from rewound.gateway.cli.journal.printing import (
+    SIGN_COLORS,
+    Output,
+    difference_lines,
+    identity,
+    object_name,
+)
 from rewound.gateway.cli.journal.query.flags import (
+    KIND,
     Options,
     Parser,
     add_kinds,
     add_managed_fields,
     add_output,
     add_show_secrets,
-    moment,
+    add_source,
 )
-from rewound.gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
-from rewound.gateway.cli.journal.query.moments import Moment, exact, local, resolve, rfc3339
-from rewound.journal import history, keys
-from rewound.journal.errors import Compacted
-from rewound.journal.history import ObjectChange
-from rewound.journal.records import Event
-from rewound.journal.view import View
-
-SLICE = 200  # objects compared in one view
-
-Compare = Callable[[bytes, bytes], list[Change]]  # of two stored contents
+from rewound.gateway.cli.journal.query.moments import Moment, exact, local, parse_moment, rfc3339
+from rewound.gateway.cli.journal.query.opening import open_source
+from rewound.gateway.cli.journal.query.source import Difference, Source, Version, Wanted
+from rewound.gateway.cli.progress import Progress
 
 _WORDS = {"+": "created", "-": "deleted", "~": "changed"}
 _WORDS_BACK = {"-": "created", "+": "deleted", "~": "changed"}  # what happened, by sign, when B is before A
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    kind: Kind
-    namespace: str
-    name: str
-    before: int  # 0: did not exist
-    after: int
-    last: Event  # its last event in between
-    changes: list[Change]
-
-    @property
-    def sign(self) -> str:
-        if not self.before:
-            return "+"
-        return "~" if self.after else "-"
-
-
 def add_flags(parser: Parser) -> None:
-    parser.add_argument("a", type=moment, metavar="A", help="an offset or a time")
-    parser.add_argument("b", type=moment, nargs="?", default=Moment(), metavar="B", help="(default now)")
+    parser.add_argument("a", metavar="A", help="a version, a time or how long ago; A..B is both")
+    parser.add_argument(
+        "rest",
+        nargs="*",
+        metavar="[B] [KIND,... [NAME]]",
+        help=f"B: the other moment (default now); KIND: {KIND}",
+    )
     add_kinds(parser)
     add_managed_fields(parser)
     add_show_secrets(parser)
     add_output(parser, "json")
+    add_source(parser, "objects of this namespace (default all; of one object, that of the context)")
 
 
 def run(options: Options, output: Output) -> int:
-    with open_folder(options.data_dir) as folder:
-        selection = parse_selection(folder.kinds, options)
-        with folder.journal.read() as view:
-            a, b = resolve(view, options.a), resolve(view, options.b)
-            times = [_time(view, version) for version in (a, b)]
-        differences = _differences(folder, selection, (a, b), options)
-        if options.output == "json":
-            _print_document(output, (a, b), times, differences)
-        else:
-            _print(output, (a, b), times, differences)
+    (a, b), what = _arguments(options)
+    if len(what) == 2:
+        with open_source(options) as source:
+            wanted = source.wanted(what[0], what[1], options.namespace)
+            print_one(source, wanted, (a, b), options, output)
+        return 0
+    options.kind += what[0].split(",") if what else []
+    with open_source(options) as source:
+        selection = source.selection(options)
+        ends = source.version(a), source.version(b)
+        with Progress("diff", len(selection.kinds or source.kinds())) as progress:
+            found = source.differences(selection, (ends[0].offset, ends[1].offset), progress)
+            if options.output == "json":
+                _print_document(output, ends, found)
+            else:
+                _print(output, ends, found)
     return 0
 
 
-def _time(view: View, version: int) -> int:
-    """Of the newest event up to a version; 0 when the journal has none."""
-    offset = next(history.descending(view, history.whole_log(view), version), 0)
-    event = view.event(offset)
-    return event.time if event is not None else 0
+def _arguments(options: Options) -> tuple[tuple[Moment, Moment], list[str]]:
+    """The two moments, and KIND and NAME as far as they are given. UsageError."""
+    first, dots, second = options.a.partition("..")
+    rest: list[str] = list(options.rest)
+    try:
+        a = parse_moment(first)
+        if dots:
+            b = parse_moment(second) if second else Moment()
+        else:
+            b = parse_moment(rest[0]) if rest and _is_moment(rest[0]) else Moment()
+            rest = rest[1:] if rest and _is_moment(rest[0]) else rest
+    except ValueError as wrong:
+        raise UsageError(f"A: {wrong}; see rewound diff --help") from wrong
+    if len(rest) > 2:
+        raise UsageError(f"{rest[2]!r}: after the moments come a kind and a name, no more")
+    if len(rest) == 2 and (options.kind or options.name):
+        raise UsageError("--kind and --name: KIND and NAME are given already; leave these out")
+    return (a, b), rest
 
 
-def _differences(
-    folder: Folder, selection: Selection, ends: tuple[int, int], options: Options
-) -> Iterator[Difference]:
-    low, high = sorted(ends)
-    masking = Masking(folder.kinds, show_secrets=options.show_secrets)
-    for kind in selection.kinds or folder.kinds.all():
-        with folder.journal.read() as view:
-            _check_floor(view, low)
-            number = folder.kinds.type_id(kind)
-            changed = history.changed_objects(view, number, low, high)
-        compare = partial(compared, managed_fields=options.show_managed_fields, mask=masking.applies(number))
-        objects = iter(sorted(item for item in changed.items() if _matches(selection, item[0])))
-        while some := list(islice(objects, SLICE)):
-            with folder.journal.read() as view:
-                _check_floor(view, low)
-                found = [_one(view, kind, one, ends, compare) for one in some]
-            yield from (one for one in found if one is not None)
+def _is_moment(text: str) -> bool:
+    """A kind never looks like one."""
+    try:
+        parse_moment(text)
+    except ValueError:
+        return text[:1].isdigit()  # meant as one, and reported as wrong
+    return True
 
 
-def _check_floor(view: View, low: int) -> None:
-    """Retention may remove events meanwhile, which must not look like damage."""
-    if low < view.floor:
-        raise Compacted(low, view.floor)
-
-
-def _matches(selection: Selection, key: bytes) -> bool:
-    return selection.matches_names(*keys.names_of(key))
-
-
-def _one(
-    view: View, kind: Kind, item: tuple[bytes, ObjectChange], ends: tuple[int, int], compare: Compare
-) -> Difference | None:
-    key, (before, after, last) = item
-    if ends[0] > ends[1]:
-        before, after = after, before
-    if before == after:
-        return None
-    changes: list[Change] = []
-    if before and after:
-        one, other = view.event_of(key, before), view.event_of(key, after)
-        changes = compare(one.body, other.body)
-    return Difference(kind, *keys.names_of(key), before, after, view.event_of(key, last), changes)
-
-
-def _words(ends: tuple[int, int]) -> dict[str, str]:
-    """What happened to an object, by the sign of its difference."""
-    return _WORDS_BACK if ends[0] > ends[1] else _WORDS
-
-
-def _print(
-    output: Output, ends: tuple[int, int], times: list[int], differences: Iterator[Difference]
+def print_one(
+    source: Source, wanted: Wanted, ends: tuple[Moment, Moment], options: Options, output: Output
 ) -> None:
+    """The difference of one object."""
+    mask = wanted.kind.is_secret and not options.show_secrets
+    before, after = source.contents(wanted, ends)
+    lines = difference_lines(before, after, mask=mask, managed_fields=options.show_managed_fields)
+    if options.output == "json":
+        versions = [None if one is None else one["metadata"]["resourceVersion"] for one in (before, after)]
+        output.json(
+            {
+                "kind": "Difference",
+                "apiVersion": "rewound.cluster.io/v1",
+                "object": identity(wanted.kind, wanted.namespace or "", wanted.name),
+                "from": {"version": ends[0].text or None, "objectVersion": versions[0]},
+                "to": {"version": ends[1].text or None, "objectVersion": versions[1]},
+                "changes": [one.document() for one in lines if isinstance(one, Change)],
+            }
+        )
+        return
+    for one in lines:
+        text = one if isinstance(one, str) else f"{one.sign} {describe(one)}"
+        output.line(output.paint(output.fit(escaped(text)), SIGN_COLORS.get(text[0], "")))
+
+
+def _words(ends: tuple[Version, Version]) -> dict[str, str]:
+    """What happened to an object, by the sign of its difference."""
+    return _WORDS_BACK if _back(ends) else _WORDS
+
+
+def _back(ends: tuple[Version, Version]) -> bool:
+    return ends[0].offset > ends[1].offset
+
+
+def _print(output: Output, ends: tuple[Version, Version], differences: Iterator[Difference]) -> None:
     counts: Counter[str] = Counter()
-    back = ends[0] > ends[1]
+    back = _back(ends)
     for one in differences:
         counts[one.sign] += 1
         title = f"{one.sign} {one.kind.kind} {object_name(one.namespace, one.name)}"
@@ -159,9 +159,7 @@ def _print(
         for sign, word in _words(ends).items()
         if counts[sign]
     )
-    moments = [
-        f"{version} ({exact(at)})" if at else str(version) for version, at in zip(ends, times, strict=True)
-    ]
+    moments = [f"{one.offset} ({exact(one.time)})" if one.time else str(one.offset) for one in ends]
     where = f"going back from {' to '.join(moments)}" if back else f"between {' and '.join(moments)}"
     output.line(output.paint(f"{counted or 'nothing changed'} {where}", "dim"))
 
@@ -174,18 +172,21 @@ def _last_change(one: Difference, *, back: bool) -> str:
     versions = " -> ".join(str(version) for version in (one.before, one.after) if version)
     not_yet = _not_yet(one.sign, back=back)
     what = f" {not_yet}{_WORDS_BACK[one.sign]}," if not_yet else ""
-    return f"{versions},{what} last {one.last.verb} by {one.last.user} at {local(one.last.time)}"
+    return f"{versions},{what} last {one.last.verb} by {one.last.user}{_with(one)} at {local(one.last.time)}"
 
 
-def _print_document(
-    output: Output, ends: tuple[int, int], times: list[int], differences: Iterator[Difference]
-) -> None:
+def _with(one: Difference) -> str:
+    """A manager that a recording had to guess is marked; others are in -o json."""
+    return f" with {manager_text(one.last)}" if one.last.is_guess else ""
+
+
+def _print_document(output: Output, ends: tuple[Version, Version], differences: Iterator[Difference]) -> None:
     document: dict[str, Any] = {
-        side: {"offset": version, "time": rfc3339(at) if at else None}
-        for side, version, at in zip(("from", "to"), ends, times, strict=True)
+        side: {"offset": end.offset, "time": rfc3339(end.time) if end.time else None}
+        for side, end in zip(("from", "to"), ends, strict=True)
     }
     words = _words(ends)
-    document |= {"backward": ends[0] > ends[1]} | {word: [] for word in _WORDS.values()}
+    document |= {"backward": _back(ends)} | {word: [] for word in _WORDS.values()}
     for one in differences:
         entry: dict[str, Any] = identity(one.kind, one.namespace, one.name)
         entry |= {side: at for side, at in (("before", one.before), ("after", one.after)) if at}

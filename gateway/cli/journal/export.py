@@ -1,10 +1,12 @@
-"""`rewound journal export`: write the journal to one portable file.
+"""`rewound export`: write the journal to one portable file.
 
 All events of the journal, each checked: with offset, time, user and content. A file name that ends in .gz is
-compressed; - is stdout. `rewound journal import` creates a data folder from the file.
+compressed; - is stdout. `rewound import` creates a data folder from the file. To export the journal of a server, its
+user needs the right to `get` /journal/feed.
 
-    rewound journal export incident.journal.gz
-    rewound journal export - | ssh backup 'cat > incident.journal'
+    rewound export incident.journal.gz
+    rewound export incident.journal.gz --server https://127.0.0.1:6443
+    rewound export - | ssh backup 'cat > incident.journal'
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from rewound.gateway.cli.command import Failure, exit_on_sigterm
+from rewound.gateway.cli.command import Failure, UsageError, exit_on_sigterm
 from rewound.gateway.cli.journal.printing import Output
-from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
-from rewound.gateway.cli.journal.query.folder import Folder, open_folder
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output, add_source
+from rewound.gateway.cli.journal.query.folder import Folder, open_file, open_folder
+from rewound.gateway.cli.journal.query.opening import folder_of
+from rewound.gateway.cli.memory_faults import explain_memory_faults
 from rewound.gateway.cli.progress import Progress
 from rewound.journal.transfer import Header
 from rewound.journal.transfer import export as write_export
@@ -30,17 +34,20 @@ LEVEL = 6  # of compression: higher ones take twice the time for a hundredth of 
 
 
 def add_flags(parser: Parser) -> None:
-    parser.add_argument("file", metavar="FILE", help="- is stdout; .gz is compressed")
+    parser.add_argument("target", metavar="FILE", help="- is stdout; .gz is compressed")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
     add_output(parser, "json")
+    add_source(parser, "has no effect here")
 
 
 def run(options: Options, output: Output) -> int:
-    if options.file == "-":
+    if options.namespace:
+        raise UsageError("--namespace: an export has all namespaces; leave it out")
+    if options.target == "-":
         return _to_stdout(options)
-    path = Path(options.file)
+    path = Path(options.target)
     with (
-        open_folder(options.data_dir) as folder,
+        _opened(options) as folder,
         exit_on_sigterm(),
         _written(path, force=options.force) as stream,
     ):
@@ -52,10 +59,26 @@ def run(options: Options, output: Output) -> int:
     return 0
 
 
+@contextmanager
+def _opened(options: Options) -> Iterator[Folder]:
+    """The journal to export; that of a server is copied into a temporary folder."""
+    folder = folder_of(options)
+    if folder is None and options.file is None:
+        # Imported when needed: it imports much of the server.
+        from rewound.gateway.cli.journal.query.copying import copy_of_server
+
+        with copy_of_server(options) as copy:
+            yield copy
+        return
+    explain_memory_faults(folder or options.file)
+    with open_folder(folder) if folder is not None else open_file(options.file) as opened:
+        yield opened
+
+
 def _to_stdout(options: Options) -> int:
     if sys.stdout.isatty():
         raise Failure("an export is not for a terminal; name a file, or redirect the output with `> FILE`")
-    with open_folder(options.data_dir) as folder:
+    with _opened(options) as folder:
         _export(folder, sys.stdout.buffer, compressed=False)
     return 0
 

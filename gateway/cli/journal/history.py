@@ -1,112 +1,233 @@
-"""`rewound journal history`: all versions of one object that the journal still has.
+"""`rewound history`: the versions of an object, newest first, also of a deleted one.
 
-Who wrote each version, when, and what changed, field by field; also across deletions.
+    rewound history cm web                               who changed it, when, and what
+    rewound history deployments.apps web -n shop --limit 5
+    rewound history deploy web --field spec.replicas     only changes of this field
+    rewound history pod web-1 --no-status                without what only changed its status
+    rewound history cm web --changes                     every change on a line of its own
+    rewound history cm web --diff 9..12                  what changed between two versions or times
+    rewound history cm web --data-dir backup             of a data folder, without a server
 
-    rewound journal history cm default/web
-    rewound journal history clusterroles view -n 5       the newest five versions
+-o json has the History of the API; each item also has its `changes`, with old and new values.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
+from itertools import islice
 
-from rewound.actors.rewind.difference import escaped
-from rewound.actors.rewind.documents import manager_text
+from rewound.actors.errors import BadRequest
+from rewound.actors.golang.json import unescaped
+from rewound.actors.rewind.difference import ABSENT, Change, below, describe, escaped
+from rewound.actors.rewind.restore import field_of, parse_field
+from rewound.actors.rewind.summary import compacted, summarize, summary_of
 from rewound.gateway.cli.command import Failure, UsageError
+from rewound.gateway.cli.journal.diff import print_one
 from rewound.gateway.cli.journal.printing import (
+    SIGN_COLORS,
+    VERB_COLORS,
+    Columns,
     Output,
-    effect,
-    event_document,
     identity,
-    object_name,
-    print_changes,
-    size,
-    verb_color,
+    masked_version,
+    told,
 )
-from rewound.gateway.cli.journal.query.events import Entry, EventReader, Selection
 from rewound.gateway.cli.journal.query.flags import (
     Options,
     Parser,
-    add_limits,
+    add_limit,
     add_managed_fields,
+    add_object,
     add_output,
     add_show_secrets,
+    add_source,
+    add_uid,
+    ends,
 )
-from rewound.gateway.cli.journal.query.folder import Folder, Kind, Masking, open_folder
-from rewound.gateway.cli.journal.query.moments import local
+from rewound.gateway.cli.journal.query.moments import local, micros_of
+from rewound.gateway.cli.journal.query.opening import open_source
+from rewound.gateway.cli.journal.query.source import Document, Source, Wanted
+
+_TITLES = ("VERSION", "TIME", "USER", "VERB", "MANAGER", "WHAT")
+BATCH = 100  # versions printed together, in columns of the same width
+# They change with others, and are no change of their own.
+_FOLLOW = frozenset({"metadata.generation", "metadata.managedFields", "metadata.resourceVersion"})
 
 
 def add_flags(parser: Parser) -> None:
-    parser.add_argument("kind", metavar="KIND", help="ConfigMap, configmaps, cm or configmaps.<group>")
-    parser.add_argument("object", metavar="NAMESPACE/NAME", help="NAME alone for cluster-scoped kinds")
-    add_limits(parser)
+    add_object(parser)
+    add_limit(parser)
+    parser.add_argument("--reverse", action="store_true", help="oldest first")
+    parser.add_argument(
+        "--field", type=_field, metavar="FIELD", help="only changes of it, such as spec.replicas"
+    )
+    parser.add_argument("--no-status", action="store_true", help="without changes of the status")
+    parser.add_argument("--changes", action="store_true", help="every change on a line of its own")
+    parser.add_argument("--diff", type=ends, metavar="A..B", help="compare two versions or times instead")
+    add_uid(parser)
     add_managed_fields(parser)
     add_show_secrets(parser)
     add_output(parser, "json")
+    add_source(parser)
+
+
+def _field(text: str) -> str:
+    """A path as differences have it; a JSON pointer becomes one."""
+    try:
+        steps = parse_field(text)
+    except BadRequest:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a field; write it like spec.replicas or /spec/replicas"
+        ) from None
+    if not text.startswith("/"):
+        return text
+    path = ""
+    for step in steps:
+        path = f"{path}[{step}]" if isinstance(step, int) else below(path, str(step))
+    return path
 
 
 def run(options: Options, output: Output) -> int:
-    with open_folder(options.data_dir) as folder:
-        kind = folder.kinds.find(options.kind)
-        namespace, name = _names(kind, options.object)
-        entries = _entries(folder, Selection((kind,), namespace, name), options)
-        first = next(entries, None)
-        if first is None:
-            where = object_name(namespace, name)
-            raise Failure(
-                f"no version of {kind.type_name} {where} is in the journal; `rewound journal log` shows what is"
-            )
+    if options.diff is not None:
+        for flag in ("limit", "reverse", "field", "no_status", "changes"):
+            if getattr(options, flag):
+                raise UsageError(
+                    f"--{flag.replace('_', '-')}: has no effect with --diff; leave one of them out"
+                )
+    with open_source(options) as source:
+        wanted = source.wanted(options.kind, options.name, options.namespace, uid=options.uid)
+        if options.diff is not None:
+            print_one(source, wanted, options.diff, options, output)
+            return 0
+        versions = islice(_versions(source, wanted, options), options.limit)
+        if options.reverse:
+            versions = reversed(list(versions))  # type: ignore[assignment]
         if options.output == "json":
-            _print_document(output, kind, (namespace, name), [first, *entries], options)
+            named = identity(wanted.kind, wanted.namespace or "", wanted.name)
+            output.json(
+                {
+                    "kind": "History",
+                    "apiVersion": "rewound.cluster.io/v1",
+                    "object": named,
+                    "items": list(versions),
+                }
+            )
         else:
-            _print(output, first, options)
-            for entry in entries:
-                _print(output, entry, options)
+            _print(output, versions, every=options.changes or bool(options.field))
     return 0
 
 
-def _names(kind: Kind, text: str) -> tuple[str, str]:
-    namespace, slash, name = text.rpartition("/")
-    if kind.namespaced and not namespace:
-        raise UsageError(f"{kind.type_name} are namespaced; write NAMESPACE/NAME, as in default/{name}")
-    if kind.namespaced is False and slash:
-        raise UsageError(f"{kind.type_name} are cluster-scoped; write the name alone: {name}")
-    if "*" in text or "?" in text or "[" in text:
-        raise UsageError(f"{text!r} is not one object; `rewound journal log --name` takes wildcards")
-    return namespace, name
+def _versions(source: Source, wanted: Wanted, options: Options) -> Iterator[Document]:
+    """The versions to print, each with the changes to print."""
+    filtered = options.field or options.no_status
+    mask = wanted.kind.is_secret and not options.show_secrets
+    found = False
+    for item in source.history(
+        wanted, None if filtered else options.limit, managed_fields=options.show_managed_fields
+    ):
+        if filtered:
+            shown = _filtered(item, options)
+            if shown is None:
+                continue
+            item = shown
+        found = True
+        yield masked_version(item) if mask else item
+    if not found:
+        what = f"had a field {options.field!r}" if options.field else "changed more than its status"
+        raise Failure(
+            f"no version of {wanted.text} {what}; `rewound blame {options.kind} {options.name}` lists its fields"
+        )
 
 
-def _entries(folder: Folder, selection: Selection, options: Options) -> Iterator[Entry]:
-    masking = Masking(folder.kinds, show_secrets=options.show_secrets)
-    reader = EventReader(folder.journal, selection, masking)
-    head = folder.journal.head
-    first = reader.newest(options.limit, 0, head) if options.limit else 0
-    for entries in (reader.backward if options.reverse else reader.forward)(first, head):
-        yield from entries
+def _filtered(item: Document, options: Options) -> Document | None:
+    """A version without changes that are not asked for; None if it has none that are."""
+    changes = changes_of(item)
+    whole = not changes and item["patch"] is not None and any(one["path"] == "" for one in item["patch"])
+    if options.no_status:
+        kept = [one for one in changes if one.path != "status" and not one.path.startswith("status.")]
+        if not whole and changes and not [one for one in kept if one.path not in _FOLLOW]:
+            return None
+        changes = kept
+    if options.field:
+        if whole:
+            changes = _of_whole(item, options.field)
+        changes = [one for change in changes for one in _within(change, options.field)]
+        if not changes:
+            return None
+    return {**item, "changes": [one.document() for one in changes]}
 
 
-def _print(output: Output, entry: Entry, options: Options) -> None:
-    event = entry.event
-    verb = output.paint(event.verb, verb_color(event))
-    where = f"{output.paint(f'{event.offset:6}', 'cyan')}  {output.paint(local(event.time), 'dim')}"
-    manager = f" with {escaped(manager_text(event))}" if event.manager else ""
-    output.line(f"{where}  {escaped(event.user)}  {verb}{manager}: {_outcome(entry)}")
-    print_changes(output, entry, " " * 8, managed_fields=options.show_managed_fields)
+def _of_whole(item: Document, field: str) -> list[Change]:
+    """The first value of a field, in the version that created the object."""
+    (operation,) = item["patch"]
+    value = field_of(parse_field(field), operation.get("value"), ABSENT)
+    return [] if value is ABSENT else [Change(field, ABSENT, value)]
 
 
-def _outcome(entry: Entry) -> str:
-    if entry.event.removed:
-        return "removed"
-    if entry.event.previous and not entry.follows:
-        return f"{size(len(entry.event.body))}; what it changed is no longer in the journal"
-    if not entry.event.previous:
-        return f"created, {size(len(entry.event.body))}"
-    return effect(entry) if not entry.changes else f"{len(entry.changes)} changed"
+def _within(change: Change, field: str) -> Iterator[Change]:
+    """The part of a change that is about a field."""
+    if change.path == field or change.path.startswith((field + ".", field + "[")):
+        yield change
+    elif field.startswith((change.path + ".", change.path + "[")):
+        steps = parse_field(field[len(change.path) :].removeprefix("."))
+        before, after = (
+            ABSENT if value is ABSENT else field_of(steps, value, ABSENT)
+            for value in (change.before, change.after)
+        )
+        if type(before) is not type(after) or before != after:
+            yield Change(field, before, after)
 
 
-def _print_document(
-    output: Output, kind: Kind, names: tuple[str, str], entries: list[Entry], options: Options
-) -> None:
-    managed = options.show_managed_fields
-    versions = [event_document(entry, kind, managed_fields=managed) for entry in entries]
-    output.json({**identity(kind, *names), "versions": versions})
+def changes_of(item: Document) -> list[Change]:
+    return [
+        Change(one["path"], one.get("before", ABSENT), one.get("after", ABSENT))
+        for one in item.get("changes") or ()
+    ]
+
+
+def _print(output: Output, versions: Iterator[Document], *, every: bool) -> None:
+    """`every`: all changes, each on a line of its own where there are several."""
+    columns = Columns(output, _TITLES, ("VERSION",), {"USER": 6, "MANAGER": 6})
+    while some := list(islice(versions, BATCH)):
+
+        def print_changes(number: int, items: list[Document] = some) -> None:
+            changes = changes_of(items[number])
+            for change in changes if len(changes) > 1 else ():
+                text = output.fit(escaped(f"        {change.sign} {describe(change)}"))
+                output.line(output.paint(text, SIGN_COLORS[change.sign]))
+
+        cells = [_cells(item, every=every) for item in some]
+        columns.rows(cells, [_colors(item) for item in some], print_changes if every else None)
+
+
+def _colors(item: Document) -> list[str]:
+    return ["cyan", "dim", "", "red" if item.get("deleted") else VERB_COLORS.get(item["verb"], ""), "dim", ""]
+
+
+def _cells(item: Document, *, every: bool) -> list[str]:
+    guessed = " (guessed)" if item.get("guessed") else ""
+    return [
+        item["version"],
+        local(micros_of(item["time"])),
+        item["user"],
+        item["verb"],
+        item["fieldManager"] + guessed,
+        _what(item, every=every),
+    ]
+
+
+def _what(item: Document, *, every: bool) -> str:
+    reason = "" if item.get("guessed") else item.get("reason", "")
+    if item.get("deleted"):
+        return f"{reason}: removed" if reason else "removed"
+    if item.get("compacted"):
+        return told(compacted(), reason)
+    changes = changes_of(item)
+    created = any(one["path"] == "" for one in item["patch"])
+    if created and not changes:
+        (whole,) = item["patch"]
+        return told(summarize(None, unescaped(whole["value"]), secret=False), reason, created=True)
+    if every and len(changes) > 1:
+        return f"{reason}: {len(changes)} changes" if reason else f"{len(changes)} changes"
+    return told(summary_of([one for one in changes if one.path not in _FOLLOW], secret=False), reason)

@@ -1,36 +1,33 @@
-"""`rewound journal import`: create a new data folder from an export.
+"""`rewound import`: create a new data folder from an export.
 
 Offsets, times, users, contents and state are the same; every checksum is verified. The folder must not have a
 journal. A damaged file is refused with the position of the damage, and the command leaves nothing.
 
-    rewound journal import incident.journal.gz --data-dir incident
-    rewound journal log --data-dir incident
+    rewound import incident.journal.gz --data-dir incident
+    rewound log --data-dir incident
 """
 
 from __future__ import annotations
 
-import gzip
-import io
 import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from rewound.gateway.cli.command import exit_on_sigterm
 from rewound.gateway.cli.journal.export import summary
 from rewound.gateway.cli.journal.printing import Output
-from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
-from rewound.gateway.cli.journal.query.folder import JOURNAL
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_folder, add_output
+from rewound.gateway.cli.journal.query.folder import JOURNAL, decompressed
 from rewound.gateway.cli.progress import Progress
 from rewound.journal.transfer import Header, restore
-
-_GZIP = b"\x1f\x8b"
 
 
 def add_flags(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="- is stdin; compressed or not")
+    add_folder(parser)
     add_output(parser, "json")
 
 
@@ -53,18 +50,8 @@ def _print(output: Output, folder: Path, header: Header) -> None:
 
 @contextmanager
 def _read(file: str) -> Iterator[BinaryIO]:
-    """The file's bytes, decompressed if they begin like gzip, because a pipe has no name."""
     if file == "-":
-        yield _decompressed(sys.stdin.buffer)
+        yield decompressed(sys.stdin.buffer)
     else:
         with Path(file).open("rb") as stream:
-            yield _decompressed(stream)
-
-
-def _decompressed(stream: io.BufferedReader | BinaryIO) -> BinaryIO:
-    buffered = (
-        stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
-    )
-    if buffered.peek(2)[:2] == _GZIP:
-        return cast(BinaryIO, gzip.GzipFile(fileobj=buffered))
-    return buffered
+            yield decompressed(stream)

@@ -1,4 +1,4 @@
-"""What the commands of `rewound journal` print: events as lines, as columns and as documents.
+"""What the commands print: events as lines, as columns and as documents, and nothing of Secrets that is not asked for.
 
 `Output` has colours and a width on a terminal, plain text everywhere else. Text from the journal is escaped: names,
 users and values come from clients, and may contain control sequences.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from typing import Any, TextIO
@@ -16,12 +16,30 @@ from typing import Any, TextIO
 import orjson
 
 from rewound.actors.golang.json import unescaped
-from rewound.actors.rewind.difference import Change, describe, escaped
-from rewound.actors.store.document import api_version_of, kind_prefix, type_prefix, typed
+from rewound.actors.rewind.difference import (
+    MANAGED_FIELDS,
+    RESOURCE_VERSION,
+    Change,
+    describe,
+    difference,
+    escaped,
+)
+from rewound.actors.rewind.documents import manager_text
+from rewound.actors.rewind.summary import line_of
 from rewound.gateway.cli.journal.query.events import Entry
-from rewound.gateway.cli.journal.query.folder import Kind, Kinds
+from rewound.gateway.cli.journal.query.folder import (
+    MASK,
+    MASK_AFTER,
+    MASK_BEFORE,
+    Kind,
+    masked,
+    masked_pair,
+    object_bytes,
+)
 from rewound.gateway.cli.journal.query.moments import clock, local, rfc3339
 from rewound.journal.records import Event
+
+Document = dict[str, Any]
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 SIGN_COLORS = {"+": "green", "-": "red", "~": "yellow"}
@@ -50,6 +68,9 @@ class Output:
         """One document in one line."""
         self.stream.write(unescaped(document, option=orjson.OPT_APPEND_NEWLINE).decode())
 
+    def yaml(self, document: Any) -> None:
+        self.stream.write(yaml_of(unescaped(document)))
+
     def flush(self) -> None:
         self.stream.flush()
 
@@ -61,6 +82,13 @@ class Output:
         if self.width is None or used + len(text) <= self.width:
             return text
         return text[: max(0, self.width - used - 1)] + "…"
+
+
+def yaml_of(body: bytes) -> str:
+    # Imported when needed: it imports much of the server.
+    from rewound.gateway.wire.yaml import from_json
+
+    return from_json(body).decode()
 
 
 GAP = "  "
@@ -100,8 +128,13 @@ class Columns:
         self._titled: list[int] = []  # the widths below the titles that were printed last
         self._one_by_one = bool(reserved)
 
-    def rows(self, rows: Iterable[Sequence[str]], colors: Sequence[Sequence[str]] = ()) -> None:
-        """Print rows; `colors` has the colour of each cell, or is empty."""
+    def rows(
+        self,
+        rows: Iterable[Sequence[str]],
+        colors: Sequence[Sequence[str]] = (),
+        below: Callable[[int], None] | None = None,
+    ) -> None:
+        """Print rows; `colors` has the colour of each cell, or is empty; `below` prints what follows a row."""
         cells = [[self._shown(number, cell) for number, cell in enumerate(row)] for row in rows]
         for row in cells:
             for number, cell in enumerate(row):
@@ -112,6 +145,8 @@ class Columns:
             self._print(self._titles, ["dim"] * len(self._titles))
         for number, row in enumerate(cells):
             self._print(row, colors[number] if colors else [""] * len(row))
+            if below is not None:
+                below(number)
 
     def _shown(self, number: int, cell: str) -> str:
         text = escaped(cell)
@@ -160,8 +195,8 @@ class LogLines:
     `follows`: more events come later, so the columns begin wide enough for most names.
     """
 
-    def __init__(self, output: Output, kinds: Kinds, *, follows: bool = False) -> None:
-        self._kinds = kinds
+    def __init__(self, output: Output, kind_of: Callable[[int], Kind], *, follows: bool = False) -> None:
+        self._kind_of = kind_of
         self._time = clock if output.width is not None else local
         self._columns = Columns(output, _TITLES, ("OFFSET",), _SHARES, _RESERVED if follows else {})
 
@@ -175,9 +210,9 @@ class LogLines:
             self._time(event.time),
             event.user,
             event.verb,
-            self._kinds.of_type_id(event.type_id).kind,
+            self._kind_of(event.type_id).kind,
             object_name(event.namespace, event.name),
-            event.manager,
+            manager_text(event),
             effect(entry),
         ]
 
@@ -186,10 +221,21 @@ def effect(entry: Entry) -> str:
     """The effect of an event, in a few words."""
     if entry.event.removed:
         return "removed"
-    if not entry.follows:
-        return size(len(entry.event.body))
-    changed = summarize(entry.changes) or "nothing changed"
-    return f"{entry.event.reason}: {changed}" if entry.event.reason else changed
+    reason = "" if entry.event.is_guess else entry.event.reason
+    created = not entry.event.previous
+    return told(entry.summary, reason, created=created)
+
+
+def told(summary: Document, reason: str = "", *, created: bool = False) -> str:
+    """A summary in one line."""
+    line = line_of(summary)
+    if summary.get("compacted"):
+        text = "what it changed is no longer in the journal"
+    elif created:
+        text = f"created: {line}" if line else "created"
+    else:
+        text = line or "nothing changed"
+    return f"{reason}: {text}" if reason else text
 
 
 def object_name(namespace: str, name: str) -> str:
@@ -210,25 +256,6 @@ def print_changes(output: Output, entry: Entry, indent: str, *, managed_fields: 
         output.line(output.paint(output.fit(text), SIGN_COLORS[change.sign]))
 
 
-SUMMARY_CHANGES = 2  # changes in a summary
-
-# Follows from other changes, so a summary leaves it out.
-_DERIVED = frozenset({"metadata.generation"})
-
-
-def signed(change: Change) -> str:
-    return describe(change) if change.sign == "~" else change.sign + describe(change)
-
-
-def summarize(changes: list[Change]) -> str:
-    """The first changes, contents before metadata, and how many more there are."""
-    notable = [change for change in changes if change.path not in _DERIVED] or changes
-    notable = sorted(notable, key=lambda change: change.path.startswith("metadata."))
-    shown = "; ".join(signed(change) for change in notable[:SUMMARY_CHANGES])
-    more = len(notable) - SUMMARY_CHANGES
-    return f"{shown}; {more} more" if more > 0 else shown
-
-
 def size(count: int) -> str:
     if count < 1000:
         return f"{count} B"
@@ -246,17 +273,6 @@ def rate(per_second: float) -> str:
         if per_second * seconds >= 1:
             return f"{per_second * seconds:.1f}/{unit}"
     return f"{per_second * 86400:.1f}/day" if per_second else "0/s"
-
-
-Document = dict[str, Any]
-
-
-def object_bytes(kind: Kind, body: bytes) -> bytes:
-    """An object with kind and apiVersion, if they are known."""
-    if not kind.api_version:
-        return body
-    named = api_version_of(body)
-    return typed(kind_prefix(kind.kind) if named else type_prefix(kind.kind, kind.api_version), body)
 
 
 def identity(kind: Kind, namespace: str, name: str) -> Document:
@@ -284,3 +300,66 @@ def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) ->
         "changes": [change.document() for change in changes],
         "object": orjson.Fragment(object_bytes(kind, entry.body)),
     }
+
+
+# Documents of the API without the values of a Secret.
+
+
+def masked_object(document: Document) -> Document:
+    result: Document = orjson.loads(masked(unescaped(document)))
+    return result
+
+
+def masked_version(item: Document) -> Document:
+    """A version of a Secret in its history."""
+    patch, changes = item["patch"], item.get("changes")
+    return {
+        **item,
+        "patch": None if patch is None else [_masked_operation(one) for one in patch],
+        **({} if changes is None else {"changes": [_masked_change(one) for one in changes]}),
+    }
+
+
+def _masked_operation(one: Document) -> Document:
+    if "value" not in one:
+        return one
+    if one["path"] == "":
+        return {**one, "value": masked_object(one["value"])}
+    return {**one, "value": _mask_of(one["value"], MASK)} if _is_hidden(one["path"]) else one
+
+
+def _masked_change(one: Document) -> Document:
+    if not _is_hidden("/" + one["path"].replace(".", "/").replace("[", "/")):
+        return one
+    marks = {"before": MASK_BEFORE, "after": MASK_AFTER}
+    if not ("before" in one and "after" in one):
+        marks = dict.fromkeys(marks, MASK)
+    return {key: _mask_of(value, marks[key]) if key in marks else value for key, value in one.items()}
+
+
+def _mask_of(value: Any, mask: str) -> Any:
+    return dict.fromkeys(value, mask) if isinstance(value, dict) else mask
+
+
+def _is_hidden(pointer: str) -> bool:
+    """Whether a JSON pointer leads to values of a Secret, or to annotations, which may have copies of them."""
+    return pointer.split("/")[1] in ("data", "stringData") or pointer.startswith("/metadata/annotations")
+
+
+def masked_field(one: Document) -> Document:
+    """A field of a Secret in blame."""
+    return {**one, "value": MASK} if _is_hidden(one["path"]) else one
+
+
+def difference_lines(
+    before: Document | None, after: Document | None, *, mask: bool, managed_fields: bool
+) -> list[Change | str]:
+    """The changes between two contents of an object, or a line about the whole of it."""
+    if before is None or after is None:
+        if before is after:
+            return ["nothing changed"]
+        return ["+ the object" if before is None else "- the object"]
+    if mask:
+        before, after = masked_pair(before, after)
+    ignored = RESOURCE_VERSION if managed_fields else RESOURCE_VERSION | {MANAGED_FIELDS}
+    return [*difference(before, after, ignored)] or ["nothing changed"]

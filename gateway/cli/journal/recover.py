@@ -1,11 +1,11 @@
-"""`rewound journal recover`: save what is sound in a damaged folder into a new one, and list what is lost.
+"""`rewound recover`: save what is sound in a damaged folder into a new one, and list what is lost.
 
 It reads the file page by page, without LMDB. Every record that it keeps has a right checksum. Where the newest version
 of an object is lost, the new folder has the newest one that is left, under a new version. Where events are lost, the
 history of the new folder begins after them. Versions never fall. The damaged folder is not changed; no server may
 use it meanwhile.
 
-    rewound journal recover rewound-data recovered
+    rewound recover rewound-data recovered
     rewound serve --data-dir recovered
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from rewound.actors.rewind.difference import escaped
 from rewound.gateway.cli.command import Failure, exit_on_sigterm
 from rewound.gateway.cli.journal.printing import Output
-from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_folder, add_output
 from rewound.gateway.cli.journal.query.folder import JOURNAL
 from rewound.gateway.cli.progress import Progress
 from rewound.journal.repair.recover import LostObject, Recovered
@@ -41,6 +41,7 @@ def add_flags(parser: Parser) -> None:
         choices=("cluster", "kubernetes"),
         help="needed only where the folder's own record is lost",
     )
+    add_folder(parser)
     add_output(parser, "json")
 
 

@@ -1,16 +1,18 @@
-"""`rewound journal verify`: check every page and every record.
+"""`rewound verify`: check every page and every record.
 
 It checks the structure of the file page by page. Then it reads every record and replays all events, from the first
 one and from the newest snapshot, and compares the result with state, indexes and counts. Exit code 1 when anything
-is wrong. It never changes the folder, and runs beside a live server. `rewound journal recover` makes a new folder
+is wrong. It never changes the folder, and runs beside a live server. An exported file is imported into a temporary
+folder first, which checks every checksum. `rewound recover` makes a new folder
 of what a damaged one still has.
 
 The digest is that of all events, or of those after an offset. A standby and its leader have the same if they have
-the same retention floor, and always after the higher one of both (`rewound journal stats`).
+the same retention floor, and always after the higher one of both (`rewound stats`).
 
-    rewound journal verify
-    rewound journal verify backup
-    rewound journal verify standby --digest-after 1042
+    rewound verify
+    rewound verify backup
+    rewound verify incident.journal.gz
+    rewound verify standby --digest-after 1042
 """
 
 from __future__ import annotations
@@ -27,17 +29,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from rewound.actors.rewind.difference import escaped
-from rewound.gateway.cli.command import Failure
+from rewound.gateway.cli.command import Failure, UsageError
 from rewound.gateway.cli.journal.printing import Output
-from rewound.gateway.cli.journal.query.flags import Options, Parser, add_output
-from rewound.gateway.cli.journal.query.folder import JOURNAL
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_folder, add_output
+from rewound.gateway.cli.journal.query.folder import JOURNAL, open_file
 from rewound.gateway.cli.progress import Progress
 from rewound.journal.files.structure import Damage
 from rewound.journal.repair.verify import SHOWN, Report
 
 # -P: the folder in which the command runs may have a folder `journal`, too.
 CHILD = (sys.executable, "-P", "-m", "rewound.gateway.cli.journal.verify_child")
-ADVICE = "restore the folder from a backup, or see what `rewound journal recover` can save"
+_OF_SERVERS = ("--kubeconfig", "--context", "--server", "-s", "--token")
+ADVICE = "restore the folder from a backup, or see what `rewound recover` can save"
 
 
 @dataclass(slots=True)
@@ -62,8 +65,14 @@ class Found:
 
 def add_flags(parser: Parser) -> None:
     parser.add_argument(
-        "folder", metavar="FOLDER", type=Path, nargs="?", help="the data folder (default: --data-dir)"
+        "folder",
+        metavar="FOLDER",
+        type=Path,
+        nargs="?",
+        help="the data folder, or a file (default: --data-dir)",
     )
+    add_folder(parser)
+    parser.add_argument("--file", type=Path, metavar="FILE", help="an exported or recorded file instead")
     parser.add_argument(
         "--digest-after",
         type=_offset,
@@ -72,6 +81,16 @@ def add_flags(parser: Parser) -> None:
         help="digest of the events after it (default of all)",
     )
     add_output(parser, "json")
+    for flag in _OF_SERVERS:
+        parser.add_argument(flag, action=_NotOfServers, help=argparse.SUPPRESS)
+
+
+class _NotOfServers(argparse.Action):
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        raise UsageError(
+            f"{option_string}: the journal of a server is verified where its data folder is, with --data-dir FOLDER; "
+            "or export it with `rewound export FILE` and verify the file"
+        )
 
 
 def _offset(text: str) -> int:
@@ -81,8 +100,14 @@ def _offset(text: str) -> int:
 
 
 def run(options: Options, output: Output) -> int:
-    folder = str((options.folder or options.data_dir) / JOURNAL)
-    found = read_in_child([*CHILD, folder, str(options.digest_after)])
+    if options.folder is not None and options.file is not None:
+        raise UsageError("--file: names what to verify, and so does FOLDER; leave one of them out")
+    path = options.file or options.folder or options.data_dir
+    if options.file is not None or path.is_file():
+        with open_file(path) as opened:
+            found = read_in_child([*CHILD, str(opened.journal.path), str(options.digest_after)])
+    else:
+        found = read_in_child([*CHILD, str(path / JOURNAL), str(options.digest_after)])
     (_print_document if options.output == "json" else _print)(output, found)
     return 1 if found.wrong else 0
 

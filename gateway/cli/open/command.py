@@ -151,7 +151,7 @@ class _Opening:
         self._options, self._target, self._recording, self._folder = options, target, recording, folder
 
     async def run(self) -> None:
-        from rewound.gateway.cli.record import cancel_on_signal
+        from rewound.gateway.cli.command import cancel_on_signal
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(cancel_on_signal, nursery.cancel_scope)
@@ -251,7 +251,7 @@ class _Opening:
 
 
 def _run(opening: _Opening) -> int:
-    from rewound.gateway.cli.record import only_error
+    from rewound.gateway.cli.command import only_error
     from rewound.gateway.connections.listen import CannotListen
 
     try:

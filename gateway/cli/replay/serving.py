@@ -27,13 +27,13 @@ from rewound.actors.rewind.difference import escaped
 from rewound.gateway.cli.access.flags import Options
 from rewound.gateway.cli.command import exit_on_sigterm
 from rewound.gateway.cli.failures import explain
+from rewound.gateway.cli.journal.printing import masked_object
 from rewound.gateway.cli.journal.query.folder import masked_pair
 from rewound.gateway.cli.journal.query.moments import Moment as Given
 from rewound.gateway.cli.journal.query.moments import exact, parse_moment, rfc3339
 from rewound.gateway.cli.killed import killed_by
 from rewound.gateway.cli.progress import INTERVAL, Progress
 from rewound.gateway.cli.replay.flags import DIFFERENT, plays
-from rewound.gateway.cli.rewind.printing import masked_object
 from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.pipeline.route import PAGE_PATH
 from rewound.gateway.replay.comparison import Comparison, Ignored, report

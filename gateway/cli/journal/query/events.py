@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -17,9 +17,9 @@ from typing import Any
 import orjson
 
 from rewound.actors.rewind.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
+from rewound.actors.rewind.summary import compacted, summarize
 from rewound.gateway.cli.command import Failure, UsageError
-from rewound.gateway.cli.journal.query.flags import Options
-from rewound.gateway.cli.journal.query.folder import Kind, Kinds, Masking, masked, masked_pair
+from rewound.gateway.cli.journal.query.folder import Document, Kind, Masking, masked, masked_pair
 from rewound.journal import history, keys
 from rewound.journal.errors import Damaged
 from rewound.journal.files.data_file import DATA
@@ -42,6 +42,9 @@ class Selection:
     name: str | None = None
     user: str | None = None
     verb: str | None = None
+    show_secrets: bool = False  # print the values of Secrets
+    managed_fields: bool = False  # compare metadata.managedFields too
+    contents: bool = True  # whether the caller needs the objects, not only what changed
 
     def index(self, view: View) -> Index:
         type_ids = self._type_ids(view)
@@ -97,17 +100,6 @@ def check_verb(verb: str | None) -> None:
         raise UsageError(f"--verb: {verb!r} is no verb of the journal; there are {', '.join(VERBS)}")
 
 
-def parse_selection(kinds: Kinds, options: Options) -> Selection:
-    """The selection of the flags that several commands share."""
-    chosen = tuple(dict.fromkeys(kinds.find(text) for text in options.kind))
-    namespace: str | None = options.namespace
-    if chosen and all(kind.namespaced is False for kind in chosen):
-        if namespace:
-            raise UsageError(f"--namespace: {chosen[0].type_name} are cluster-scoped; leave it out")
-        namespace = ""
-    return Selection(chosen, namespace, options.name)
-
-
 # Per view: selected events, their bytes, and events read, of which none may match.
 SLICE, SLICE_BYTES, SCAN = 500, 4 << 20, 20_000
 
@@ -119,6 +111,7 @@ class Entry:
     event: Event
     before: bytes | None  # None: it did not exist, or retention removed it
     masked: bool = False  # a Secret whose values are not printed
+    given: Document | None = None  # the summary, if a server has sent that instead of both contents
 
     @property
     def follows(self) -> bool:
@@ -132,6 +125,15 @@ class Entry:
     @cached_property
     def changes(self) -> list[Change]:
         return self.compared(managed_fields=False)
+
+    @cached_property
+    def summary(self) -> Document:
+        """What it changed, as `actors/rewind/summary.py` has it; meaningless for a deletion."""
+        if self.given is not None:
+            return self.given
+        if self.before is None and self.event.previous:
+            return compacted()
+        return summarize(self.before, self.event.body, secret=self.masked)
 
     def compared(self, *, managed_fields: bool) -> list[Change]:
         """The changes; none when the content before is not known."""
@@ -208,38 +210,26 @@ INTERVAL = 0.1  # seconds; a person does not notice it
 Wait = Callable[[], None]
 
 
-def follow(
-    journal: Journal,
-    reader: EventReader,
-    cursor: int,
-    show: Callable[[Sequence[Entry]], object],
-    wait: Wait = lambda: time.sleep(INTERVAL),
-) -> None:
-    """Follows the journal of a live server and shows events as they are appended.
+def new_entries(
+    journal: Journal, reader: EventReader, cursor: int, wait: Wait = lambda: time.sleep(INTERVAL)
+) -> Iterator[list[Entry]]:
+    """Follows the journal of a live server: the events after `cursor`, as they are appended. Never ends.
 
     It polls the head, which is one read of the last key. Notifications between processes were rejected: LMDB
     has none, and the server should not need to know the readers of its folder.
-
-    Show the events after `cursor` until Ctrl-C, which ends it without an error.
     """
     file = _identity(journal)
-    try:
-        while True:
-            with journal.read() as view:
-                head, floor = view.head, view.floor
-            if head > cursor:
-                _warn_of_gap(cursor, floor)
-                for entries in reader.forward(cursor + 1, head):
-                    show(entries)
-                cursor = head
-                continue
-            if _identity(journal) != file:
-                raise Failure(
-                    f"the journal in {journal.path} was removed or replaced; start again to follow it"
-                )
-            wait()
-    except KeyboardInterrupt:
-        return
+    while True:
+        with journal.read() as view:
+            head, floor = view.head, view.floor
+        if head > cursor:
+            _warn_of_gap(cursor, floor)
+            yield from reader.forward(cursor + 1, head)
+            cursor = head
+            continue
+        if _identity(journal) != file:
+            raise Failure(f"the journal in {journal.path} was removed or replaced; start again to follow it")
+        wait()
 
 
 def _identity(journal: Journal) -> tuple[int, int] | None:

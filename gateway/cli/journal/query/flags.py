@@ -1,68 +1,78 @@
-"""Flags that several commands share, and the parser that reports every mistake in one sentence."""
+"""Flags that several commands share: the object, what is read, and the form of the output."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
-from rewound.gateway.cli.command import UsageError
+from rewound.gateway.cli.access.flags import Options as Options
+from rewound.gateway.cli.access.flags import Parser as Parser
+from rewound.gateway.cli.access.flags import add_connection
 from rewound.gateway.cli.journal.query.moments import Moment, parse_moment
 
 T = TypeVar("T")
 
 DATA_DIR = Path("rewound-data")
+KIND = "ConfigMap, configmaps, cm or configmaps.<group>"
+MOMENT = "a version, a time or how long ago"
 
 
-class Parser(argparse.ArgumentParser):
-    def __init__(self, name: str, text: str | None, summary: str) -> None:
-        super().__init__(
-            prog=name,
-            description=_prose(text) or summary,
-            allow_abbrev=False,
-            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=34),
-        )
-        self.add_argument(
-            "--data-dir", type=Path, default=DATA_DIR, metavar="FOLDER", help="(default ./rewound-data)"
-        )
-        self.add_argument(
-            "--color",
-            choices=("auto", "always", "never"),
-            default="auto",
-            help="colours; auto is on a terminal, unless NO_COLOR is set",
-        )
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+def add_source(
+    parser: Parser, namespace: str = "of the object (default: that of the context, or default)"
+) -> None:
+    """What is read: a server, a folder or a file. `namespace` is what the flag --namespace means."""
+    group = parser.add_argument_group("a data folder or a file instead of a server")
+    group.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="FOLDER",
+        help="(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)",
+    )
+    group.add_argument(
+        "--file", type=Path, metavar="FILE", help="that `rewound export` or `rewound record` wrote"
+    )
+    add_connection(parser, namespace)
 
 
-def _prose(text: str | None) -> str:
-    """The module docstring without its first line."""
-    return (text or "").partition("\n\n")[2].strip()
+def add_folder(parser: Parser) -> None:
+    """Of commands that work on a folder, and on no server."""
+    parser.add_argument(
+        "--data-dir", type=Path, default=DATA_DIR, metavar="FOLDER", help=f"(default ./{DATA_DIR})"
+    )
 
 
 def add_output(parser: Parser, *forms: str) -> None:
     parser.add_argument(
         "-o", "--output", choices=("text", *forms), default="text", help="(default text, for people)"
     )
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colours; auto is on a terminal, unless NO_COLOR is set",
+    )
+
+
+def add_object(parser: Any) -> None:
+    parser.add_argument("kind", metavar="KIND", help=KIND)
+    parser.add_argument("name", metavar="NAME", help="or NAMESPACE/NAME")
+
+
+def add_uid(parser: Parser) -> None:
+    parser.add_argument("--uid", default="", metavar="UID", help="which of the objects that had this name")
 
 
 def add_kinds(parser: Parser) -> None:
     parser.add_argument(
-        "--kind",
-        action="append",
-        default=[],
-        metavar="KIND",
-        help="ConfigMap, configmaps, cm or configmaps.<group>; may be repeated",
+        "--kind", action="append", default=[], metavar="KIND", help=f"{KIND}; may be repeated"
     )
-    parser.add_argument("--namespace", metavar="NAME", help="objects of this namespace; * is a wildcard")
     parser.add_argument("--name", metavar="NAME", help="objects of this name; * is a wildcard")
 
 
-def add_limits(parser: Parser) -> None:
-    parser.add_argument("-n", "--limit", type=count, metavar="N", help="only the newest N")
-    parser.add_argument("--reverse", action="store_true", help="newest first")
+def add_limit(parser: Parser) -> None:
+    parser.add_argument("--limit", "--tail", type=count, metavar="N", help="only the newest N")
 
 
 def add_managed_fields(parser: Parser) -> None:
@@ -81,6 +91,16 @@ def moment(text: str) -> Moment:
     return _checked(parse_moment, text)
 
 
+def ends(text: str) -> tuple[Moment, Moment]:
+    """The ends of a difference."""
+    first, dots, second = text.partition("..")
+    if not dots or not first:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} are not two versions or times: A..B, or A.. for the present"
+        )
+    return moment(first), moment(second) if second else Moment()
+
+
 def count(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
@@ -88,8 +108,8 @@ def count(text: str) -> int:
 
 
 def offset(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an offset; `rewound journal log` shows them")
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an offset; `rewound log` shows them")
     return int(text)
 
 
@@ -98,6 +118,3 @@ def _checked(parse: Callable[[str], T], text: str) -> T:
         return parse(text)
     except ValueError as wrong:
         raise argparse.ArgumentTypeError(str(wrong)) from wrong
-
-
-Options = Any  # argparse.Namespace: its attributes are the flags

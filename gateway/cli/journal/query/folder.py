@@ -1,5 +1,5 @@
-"""The journal of a data folder, opened read-only beside a live server or without one; its kinds; and what is not
-printed.
+"""The journal of a data folder or a file, opened read-only beside a live server or without one; its kinds; and what is
+not printed.
 
 Users name kinds as they do for a server. The catalog of the folder's dialect has most of them, and the journal has
 the definitions of custom kinds. A type that neither declares (of a newer release, or of a deleted definition) is
@@ -9,12 +9,15 @@ shown with the name that it has in the journal.
 from __future__ import annotations
 
 import difflib
+import gzip
+import io
 import logging
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import orjson
 
@@ -24,26 +27,58 @@ from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.custom import definitions_of, parsed
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import NAMES, Names
+from rewound.actors.store.document import api_version_of, kind_prefix, type_prefix, typed
 from rewound.gateway.cli.command import UsageError
+from rewound.gateway.cli.progress import Progress
 from rewound.gateway.record.secret_annotations import annotations_with_values
 from rewound.journal.log import Journal
+from rewound.journal.transfer import restore
 
 JOURNAL = "journal"  # folder of the journal in a data folder
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
     journal: Journal
     kinds: Kinds
+    path: Path  # of the folder or file, as it was given
+    temporary: bool = False  # the journal was imported from a file
 
 
 @contextmanager
 def open_folder(data_dir: Path) -> Iterator[Folder]:
     journal = Journal.open(data_dir / JOURNAL, readonly=True)
     try:
-        yield Folder(journal, Kinds(journal))
+        yield Folder(journal, Kinds(journal), data_dir)
     finally:
         journal.close()
+
+
+@contextmanager
+def open_file(file: Path) -> Iterator[Folder]:
+    """The journal in a file, imported into a temporary folder. JournalError, OSError."""
+    if file.is_dir():
+        raise UsageError(f"--file: {file} is a folder; name a data folder with --data-dir")
+    with tempfile.TemporaryDirectory(prefix="rewound-") as temporary:
+        path = Path(temporary) / JOURNAL
+        with file.open("rb") as stream, Progress(f"reading {file}") as progress:
+            restore(decompressed(stream), path, progress)
+        journal = Journal.open(path, readonly=True)
+        try:
+            yield Folder(journal, Kinds(journal), file, temporary=True)
+        finally:
+            journal.close()
+
+
+def decompressed(stream: io.BufferedReader | BinaryIO) -> BinaryIO:
+    """The bytes, decompressed if they begin like gzip, because a pipe has no name."""
+    buffered = (
+        stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
+    )
+    if buffered.peek(2)[:2] == _GZIP:
+        return cast(BinaryIO, gzip.GzipFile(fileobj=buffered))
+    return buffered
 
 
 logger = logging.getLogger(__name__)
@@ -58,6 +93,16 @@ class Kind:
     api_version: str  # empty for a type that this release does not declare
     namespaced: bool | None  # None: not known
 
+    @property
+    def is_secret(self) -> bool:
+        return self.type_name == "secrets"
+
+
+def near_kind(text: str, known: Iterable[str], plurals: Iterable[str]) -> str:
+    """What to do about a kind that there is not."""
+    near = difflib.get_close_matches(text.lower(), sorted(set(known)), n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(set(plurals)))}"
+
 
 class Kinds:
     def __init__(self, journal: Journal) -> None:
@@ -67,6 +112,7 @@ class Kinds:
             names = NAMES[journal.dialect]
             self._definitions = (*built_in(names).declared, *_custom(journal, names))
         self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.storage.stored_as}
+        self._by_type = {one.type_name: one for one in self._definitions if not one.storage.stored_as}
         self._by_type_id: dict[int, Kind] = {}
 
     def find(self, text: str) -> Kind:
@@ -80,6 +126,10 @@ class Kinds:
         if found:
             raise UsageError(f"{text!r} may be {' or '.join(sorted(found))}; write one of them")
         raise UsageError(f"{text!r} is not a kind of this journal; {self._suggestion(text)}")
+
+    def definition(self, kind: Kind) -> Definition | None:
+        """None for a type that neither this release nor the journal declares."""
+        return self._by_type.get(kind.type_name)
 
     def type_id(self, kind: Kind) -> int:
         """Its type id in the journal; 0 when it has none yet."""
@@ -99,12 +149,8 @@ class Kinds:
         return self._stored.get(type_name) or Kind(type_name, type_name, "", None)
 
     def _suggestion(self, text: str) -> str:
-        known = sorted(
-            {name for one in self._definitions for name in _accepted_names(one)} | {*self._journal.types()}
-        )
-        near = difflib.get_close_matches(text.lower(), known, n=1)
-        plurals = ", ".join(sorted({one.plural for one in self._definitions}))
-        return f"did you mean {near[0]}?" if near else f"there are {plurals}"
+        known = {name for one in self._definitions for name in _accepted_names(one)}
+        return near_kind(text, known | {*self._journal.types()}, {one.plural for one in self._definitions})
 
 
 def _custom(journal: Journal, names: Names) -> Iterator[Definition]:
@@ -130,7 +176,14 @@ def _accepted_names(definition: Definition) -> set[str]:
     return {name for name in names if name}
 
 
-TYPE_NAME = "secrets"
+def object_bytes(kind: Kind, body: bytes) -> bytes:
+    """An object with kind and apiVersion, if they are known."""
+    if not kind.api_version:
+        return body
+    named = api_version_of(body)
+    return typed(kind_prefix(kind.kind) if named else type_prefix(kind.kind, kind.api_version), body)
+
+
 MASK, MASK_BEFORE, MASK_AFTER = "***", "*** (before)", "*** (after)"
 _VALUES = ("data", "stringData")
 
@@ -151,7 +204,7 @@ class Masking:
         self._kinds, self._show_secrets = kinds, show_secrets
 
     def applies(self, type_id: int) -> bool:
-        return not self._show_secrets and self._kinds.of_type_id(type_id).type_name == TYPE_NAME
+        return not self._show_secrets and self._kinds.of_type_id(type_id).is_secret
 
 
 def masked(body: bytes) -> bytes:

@@ -39,6 +39,20 @@ class Moment:
             return view.offset_at(self.time)
         return view.head if self.offset is None else self.offset
 
+    @property
+    def text(self) -> str:
+        """As the API takes it: a version or a time; empty for the newest event."""
+        if self.time is not None:
+            return rfc3339(self.time)
+        return "" if self.offset is None else str(self.offset)
+
+    @property
+    def shown(self) -> str:
+        """For people."""
+        if self.time is not None:
+            return exact(self.time)
+        return "now" if self.offset is None else f"event {self.offset}"
+
     def first(self, view: View) -> int:
         """The lowest offset that is not earlier."""
         if self.time is not None:
@@ -104,6 +118,11 @@ def rfc3339(micros: int) -> str:
     return _moment(micros).isoformat("T", "microseconds").replace("+00:00", "Z")
 
 
+def micros_of(text: str) -> int:
+    """The other way round."""
+    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+
+
 def span(seconds: float) -> str:
     """The two largest units: 3d4h, 12m30s, 8.2s."""
     if seconds < 60:
@@ -119,55 +138,73 @@ def span(seconds: float) -> str:
 
 
 def event_range(view: View, since: Moment | None, until: Moment | None) -> tuple[int, int]:
-    """The first and the last offset. UsageError when --since is in the future or after --until."""
-    head = view.head
+    """The first and the last offset. Failure for a moment that the journal does not have, UsageError for --since
+    after --until."""
     if since is not None:
         _check_past(view, since)
     first = since.first(view) if since else 0
-    last = min(until.version(view), head) if until else head
-    if since is not None and until is not None and _after(view, since, until):
-        raise UsageError(
-            f"--since ({_shown(view, since)}) is after --until ({_shown(view, until)}); exchange them"
-        )
+    last = min(resolve(view, until, past_end=True), view.head) if until else view.head
+    if since is not None and until is not None:
+        check_order(since, until)
+        if not (since.time is not None and until.time is not None) and first > until.version(view):
+            raise _exchanged(since, until)
     return first, last
 
 
-def _check_past(view: View, since: Moment) -> None:
-    if since.offset is not None and since.offset > view.head:
-        raise UsageError(
-            f"--since: there is no event {since.offset} yet, the newest is {view.head}; take one up to that"
-        )
-    if since.time is not None and since.time > time_ns() // 1000:
-        raise UsageError(f"--since: {exact(since.time)} is in the future; take a time that has passed")
+def check_order(since: Moment | None, until: Moment | None) -> None:
+    """UsageError if one is after the other, as far as that can be seen without a journal."""
+    if since is None or until is None:
+        return
+    for one, other in ((since.time, until.time), (since.offset, until.offset)):
+        if one is not None and other is not None and one > other:
+            raise _exchanged(since, until)
 
 
-def _after(view: View, since: Moment, until: Moment) -> bool:
-    """Whether no event could be in between: two times without events between them are in order."""
-    if since.time is not None and until.time is not None:
-        return since.time > until.time
-    return since.first(view) > until.version(view)
+def _exchanged(since: Moment, until: Moment) -> UsageError:
+    return UsageError(f"--since ({since.shown}) is after --until ({until.shown}); exchange them")
 
 
-def _shown(view: View, moment: Moment) -> str:
-    if moment.time is not None:
-        return exact(moment.time)
-    return f"event {view.head if moment.offset is None else moment.offset}"
+def _check_past(view: View, moment: Moment) -> None:
+    if moment.offset is not None and moment.offset > view.head:
+        raise Failure(after_the_end(moment, view.head))
+    if moment.time is not None and moment.time > time_ns() // 1000:
+        raise Failure(in_the_future(moment))
 
 
-def resolve(view: View, moment: Moment) -> int:
-    """The version of a moment; Failure when it is below the floor, ahead of the head or in the future."""
-    version, head, floor = moment.version(view), view.head, view.floor
-    if version > head:
-        raise Failure(f"version {version} is ahead of the journal, which is at {head}; take one up to that")
-    if version == head and moment.time is not None and moment.time > time_ns() // 1000:
-        raise Failure(f"{exact(moment.time)} is in the future; take a time that has passed")
-    if version < floor:
-        what = "that time" if moment.time is not None else f"version {version}"
-        raise Failure(f"{what} is older than the journal keeps; {_oldest(view, floor)}")
+def resolve(view: View, moment: Moment, *, past_end: bool = False) -> int:
+    """The version of a moment.
+
+    Failure if it is before what the journal has, or after its end and not `past_end`. Version 0 of a journal that
+    has lost nothing is the empty state before the first event.
+    """
+    if not past_end:
+        _check_past(view, moment)
+    version = moment.version(view)
+    if version < view.floor or (moment.time is not None and not version):
+        first = view.event(next(history.ascending(view, history.whole_log(view), view.floor + 1), 0))
+        raise Failure(before_the_start(moment, view.floor, first.time if first is not None else 0))
     return version
 
 
-def _oldest(view: View, floor: int) -> str:
-    first = view.event(next(history.ascending(view, history.whole_log(view), floor + 1)))
-    when = f" (shortly before {exact(first.time)})" if first is not None else ""
-    return f"the oldest version is {floor}{when}"
+def before_the_start(moment: Moment, floor: int, first: int) -> str:
+    """`floor` is the oldest version that can be shown, 0 if nothing was removed; `first` the time of the next event."""
+    given = exact(moment.time) if moment.time is not None else f"version {moment.offset}"
+    if not first:
+        return f"{given} is before the journal, which has no events"
+    if not floor:
+        return f"{given} is before the first event, of {exact(first)}; take a moment from then on"
+    return f"{given} is older than the journal keeps; the oldest version is {floor} (shortly before {exact(first)})"
+
+
+def after_the_end(moment: Moment, head: int) -> str:
+    return f"version {moment.offset} is ahead of the journal, which is at {head}; take one up to that"
+
+
+def in_the_future(moment: Moment) -> str:
+    assert moment.time is not None
+    return f"{exact(moment.time)} is in the future; take a time that has passed"
+
+
+def after_the_last(moment: Moment, last: int) -> str:
+    assert moment.time is not None
+    return f"{exact(moment.time)} is after the last event, of {exact(last)}; take a moment up to then"

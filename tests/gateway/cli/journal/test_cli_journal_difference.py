@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rewound.actors.rewind.difference import ABSENT, Change, describe, difference
-from rewound.gateway.cli.journal.printing import signed, summarize
 from tests.cases import cases
 
 
@@ -93,14 +92,6 @@ def test_deeply_nested_documents_are_compared() -> None:
         one, other = {"a": one}, {"a": other}
     (change,) = difference(one, other)
     assert (change.before, change.after) == (1, 2)
-
-
-def test_summary_shows_contents_first_and_counts_the_rest() -> None:
-    before = {"metadata": {"generation": 1, "labels": {"a": "1"}}, "data": {"x": "1"}}
-    after = {"metadata": {"generation": 2, "labels": {"a": "2"}}, "data": {"x": "2", "y": "3"}}
-    changes = difference(before, after)
-    assert summarize(changes) == 'data.x: "1" -> "2"; +data.y: "3"; 1 more'
-    assert signed(changes[0]) == "metadata.generation: 1 -> 2"
 
 
 def test_change_as_a_document() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.gateway.journal_commands import put, run_journal, write_history
 
-COMMANDS = ["log", "show", "history", "state", "diff", "verify", "export", "import", "stats"]
+COMMANDS = ["log", "show", "history", "at", "state", "diff", "blame", "verify", "export", "import", "stats"]
 
 
 @pytest.fixture
@@ -19,11 +19,11 @@ def folder(tmp_path: Path) -> Path:
     ("words", "result"),
     [
         (["show"], "the following arguments are required: OFFSET; see rewound journal show --help"),
-        (["show", "x"], "OFFSET: 'x' is not an offset; `rewound journal log` shows them"),
+        (["show", "x"], "OFFSET: 'x' is not an offset; `rewound log` shows them"),
         (["show", "0"], "OFFSET: '0' is not an offset"),
-        (["history", "cm"], "the following arguments are required: NAMESPACE/NAME"),
-        (["log", "-n", "0"], "-n/--limit: '0' is not a number from 1 up"),
-        (["log", "--limit=-3"], "-n/--limit: '-3' is not a number from 1 up"),
+        (["history", "cm"], "the following arguments are required: NAME"),
+        (["log", "--tail", "0"], "--limit/--tail: '0' is not a number from 1 up"),
+        (["log", "--limit=-3"], "--limit/--tail: '-3' is not a number from 1 up"),
         (["log", "--since=soon"], "--since: 'soon' is not a moment; write an offset (1042), a time"),
         (["state", "--at=soon"], "--at: 'soon' is not a moment"),
         (["diff", "soon"], "A: 'soon' is not a moment"),
@@ -55,7 +55,14 @@ def test_ambiguous_plural_lists_the_types(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "import"])
 def test_folder_without_a_journal_prints_one_line_and_exits_1(tmp_path: Path, command: str) -> None:
-    words = {"show": ["1"], "history": ["cm", "a/b"], "diff": ["1"], "export": [str(tmp_path / "x")]}
+    words = {
+        "show": ["1"],
+        "history": ["cm", "a/b"],
+        "at": ["1"],
+        "blame": ["cm", "a/b"],
+        "diff": ["1"],
+        "export": [str(tmp_path / "x")],
+    }
     answer = run_journal(command, *words.get(command, []), f"--data-dir={tmp_path / 'nowhere'}")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith("rewound: there is no journal in ")

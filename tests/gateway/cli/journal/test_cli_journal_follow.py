@@ -6,14 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
 import pytest
 
 from rewound.gateway.cli.command import Failure
-from rewound.gateway.cli.journal.query.events import Entry, EventReader, Selection, follow
+from rewound.gateway.cli.journal.query.events import EventReader, Selection, new_entries
 from rewound.gateway.cli.journal.query.folder import Kinds, Masking
 from rewound.journal import Journal, retention
 from tests.gateway.journal_commands import HistoryWriter, delete, put
@@ -37,16 +38,10 @@ def followed(journal: Journal, cursor: int, *meanwhile: Callable[[], object]) ->
             raise KeyboardInterrupt
         left.pop(0)()
 
-    def show(entries: Sequence[Entry]) -> None:
-        shown.extend(entry.event.offset for entry in entries)
-
-    follow(
-        journal,
-        EventReader(journal, Selection(), Masking(Kinds(journal), show_secrets=False)),
-        cursor,
-        show,
-        wait,
-    )
+    reader = EventReader(journal, Selection(), Masking(Kinds(journal), show_secrets=False))
+    with suppress(KeyboardInterrupt):
+        for entries in new_entries(journal, reader, cursor, wait):
+            shown.extend(entry.event.offset for entry in entries)
     return shown
 
 

@@ -30,14 +30,15 @@ async def written(folder: Path) -> None:
 async def test_deletion_with_finalizers_has_two_events(tmp_path: Path) -> None:
     await written(tmp_path)
     data = f"--data-dir={tmp_path}"
-    versions = run_journal("history", "cm", "default/held", "-o", "json", data).document["versions"]
-    assert [(version["verb"], version["removed"]) for version in versions] == [
+    history = run_journal("history", "cm", "default/held", "-o", "json", "--reverse", data).document["items"]
+    assert [(version["verb"], version.get("deleted", False)) for version in history] == [
         ("create", False),
         ("delete", False),
         ("update", True),
     ]
-    assert "metadata.deletionTimestamp" in {change["path"] for change in versions[1]["changes"]}
-    assert versions[2]["object"]["data"] == {"a": "1"}
+    assert "metadata.deletionTimestamp" in {change["path"] for change in history[1]["changes"]}
+    removed = run_journal("show", history[2]["version"], "-o", "json", data).document
+    assert removed["object"]["data"] == {"a": "1"}
     assert [line.split()[4] for line in run_journal("log", "--kind=secrets", data).lines[1:]] == [
         "create",
         "deletecollection",

@@ -132,7 +132,7 @@ def test_followed_log_keeps_its_columns_for_a_longer_name(tmp_path: Path) -> Non
     write_history(tmp_path, [put("a"), put("a-name-that-is-much-longer-than-the-first-one-" + "x" * 40)])
     stream = io.StringIO()
     with open_folder(tmp_path) as folder:
-        lines = LogLines(Output(stream, width=140), folder.kinds, follows=True)
+        lines = LogLines(Output(stream, width=140), folder.kinds.of_type_id, follows=True)
         reader = EventReader(folder.journal, Selection(), Masking(folder.kinds, show_secrets=False))
         for entry in [one for some in reader.forward(0, 2) for one in some]:
             lines.print([entry])

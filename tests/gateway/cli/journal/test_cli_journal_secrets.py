@@ -77,7 +77,7 @@ def test_comparison_shows_which_values_changed(folder: Path) -> None:
 
 def test_values_of_other_kinds_are_printed(tmp_path: Path) -> None:
     write_history(tmp_path, [put("web", {"color": "blue"}), put("web", {"color": "red"})])
-    assert '"blue" -> "red"' in run_journal("log", f"--data-dir={tmp_path}").out
+    assert "data.color blue → red" in run_journal("log", f"--data-dir={tmp_path}").out
 
 
 def test_export_has_the_values(folder: Path, tmp_path: Path) -> None:

@@ -10,22 +10,21 @@ It is an ordinary create, with a new uid: admission and validation apply, and th
 
 from __future__ import annotations
 
-from rewound.gateway.cli.access.flags import Options, Parser
-from rewound.gateway.cli.rewind.flags import add_object, add_source, add_uid, open_source, wanted
-from rewound.gateway.cli.rewind.rollback import show
+from rewound.gateway.cli.journal.printing import Output
+from rewound.gateway.cli.journal.query.flags import Options, Parser, add_object, add_uid
+from rewound.gateway.cli.journal.query.opening import open_source
+from rewound.gateway.cli.journal.rollback import add_write, print_written
 
 
 def add_flags(parser: Parser) -> None:
     add_object(parser)
     add_uid(parser)
-    parser.add_argument("--dry-run", action="store_true", help="do everything but store the object")
-    add_source(parser, "json", "yaml")
+    add_write(parser)
 
 
-def run(options: Options) -> int:
-    target = wanted(options)
-    with open_source(options) as source:
-        written = source.undelete(target, dry_run=options.dry_run)
-        mask = not options.show_secrets and source.is_secret(target)
-    show(written, options, "undeleted", mask=mask)
+def run(options: Options, output: Output) -> int:
+    with open_source(options, writes=True) as source:
+        wanted = source.wanted(options.kind, options.name, options.namespace, uid=options.uid)
+        written = source.undelete(wanted, dry_run=options.dry_run)
+        print_written(source, wanted, written, "undeleted", options, output)
     return 0

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rewound.actors.names import Names
+from rewound.actors.rewind.difference import escaped
 from rewound.actors.scheduler.configuration import default_configuration, read_configuration
 from rewound.actors.scheduler.evaluation import Profile, finished
 from rewound.actors.scheduler.explanation import explain, lines
@@ -25,11 +26,19 @@ from rewound.actors.scheduler.plugins import Surroundings
 from rewound.actors.scheduler.pods import PodFacts
 from rewound.actors.scheduler.spread import CONTROLLER_TYPES, default_selector
 from rewound.actors.scheduler.volume_objects import VolumeObjects
-from rewound.gateway.cli.access.flags import Options, Parser, UsageError
-from rewound.gateway.cli.command import Failure
-from rewound.gateway.cli.rewind.flags import add_source, moment, open_source
-from rewound.gateway.cli.rewind.printing import print_json, print_lines
-from rewound.gateway.cli.rewind.source import Document, Source, Wanted
+from rewound.gateway.cli.command import Failure, UsageError
+from rewound.gateway.cli.journal.printing import Output
+from rewound.gateway.cli.journal.query.flags import (
+    MOMENT,
+    Options,
+    Parser,
+    add_output,
+    add_source,
+    moment,
+)
+from rewound.gateway.cli.journal.query.moments import Moment
+from rewound.gateway.cli.journal.query.opening import open_source
+from rewound.gateway.cli.journal.query.source import Document, Source, Wanted
 
 _NODE = "/spec/nodeName"
 _OWNERS = ("replicationcontrollers", "replicasets.apps", "statefulsets.apps")
@@ -37,12 +46,12 @@ _STORAGE = ("storageclasses", "csinodes", "csidrivers", "csistoragecapacities")
 
 
 def add_flags(parser: Parser) -> None:
-    parser.add_argument("name", metavar="POD", help="the name of the pod")
+    parser.add_argument("name", metavar="POD", help="the name of the pod, or NAMESPACE/NAME")
     parser.add_argument(
         "--at",
         type=moment,
         metavar="MOMENT",
-        help="a version, a time or how long ago (default: now, or when the pod got its node)",
+        help=f"{MOMENT} (default: now, or when the pod got its node)",
     )
     parser.add_argument(
         "--scheduler-config",
@@ -50,16 +59,17 @@ def add_flags(parser: Parser) -> None:
         metavar="FILE",
         help="the KubeSchedulerConfiguration of the scheduler (default: one profile, default-scheduler)",
     )
-    add_source(parser, "json", has_secrets=False)
+    add_output(parser, "json")
+    add_source(parser)
 
 
-def run(options: Options) -> int:
+def run(options: Options, output: Output) -> int:
     with open_source(options) as source:
         names = source.names()
         profiles = _profiles(options.scheduler_config, names)
-        wanted = Wanted("pods", options.name, options.namespace)
-        pod = source.objects(wanted, options.at or "")[0]
-        at = options.at or ""
+        wanted = source.wanted("pods", options.name, options.namespace)
+        at = options.at or Moment()
+        pod = next(source.objects(wanted, at))
         if options.at is None and pod["spec"].get("nodeName"):
             at = _before_binding(source, wanted)
         profile = profiles.get(pod["spec"].get("schedulerName", ""))
@@ -70,9 +80,10 @@ def run(options: Options) -> int:
             )
         explanation = _explained(source, names, profile, pod, at)
     if options.output == "json":
-        print_json(explanation)
+        output.json(explanation)
     else:
-        print_lines(list(lines(explanation)))
+        for line in lines(explanation):
+            output.line(escaped(line))
     return 0
 
 
@@ -85,12 +96,12 @@ def _profiles(path: Path | None, names: Names) -> dict[str, Profile]:
         raise UsageError(f"--scheduler-config: {wrong}") from None
 
 
-def _before_binding(source: Source, wanted: Wanted) -> str:
+def _before_binding(source: Source, wanted: Wanted) -> Moment:
     """The last version before the pod got its node."""
     for version in source.history(wanted, None):
         patch = version.get("patch") or ()
         if any(one["path"] == _NODE for one in patch):
-            return str(int(version["version"]) - 1)
+            return Moment(int(version["version"]) - 1)
         if any(one["path"] == "" and one["op"] == "add" for one in patch):
             raise Failure(f"{wanted.name}: was created with a node; no scheduler chose it")
     raise Failure(f"{wanted.name}: the journal does not reach back to when it got its node; give --at")
@@ -112,18 +123,18 @@ class _Listed:
 class _Moment:
     """The objects of one moment."""
 
-    def __init__(self, source: Source, at: str) -> None:
+    def __init__(self, source: Source, at: Moment) -> None:
         self._source, self._at = source, at
 
     def all(self, kind: str, namespace: str = "") -> _Listed:
-        wanted = Wanted(kind, "", namespace, all_namespaces=not namespace)
+        wanted = self._source.all_of(kind, namespace, everywhere=not namespace)
         found = self._source.objects(wanted, self._at)
         return _Listed(
             {(one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in found}
         )
 
 
-def _explained(source: Source, names: Names, profile: Profile, pod: Document, at: str) -> Document:
+def _explained(source: Source, names: Names, profile: Profile, pod: Document, at: Moment) -> Document:
     moment_, cluster = _Moment(source, at), Cluster(names)
     for node in moment_.all("nodes"):
         cluster.set_node(node)
