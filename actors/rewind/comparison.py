@@ -6,13 +6,16 @@ for one page only.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
+from collections.abc import Iterable
 from functools import partial
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.summary import compacted, summarize
-from rewound.actors.rewind.timeline import CREATED, DELETED, UPDATED, Patterns, Track
+from rewound.actors.rewind.timeline import CREATED, DELETED, NOTHING, UPDATED, Patterns, Track, kept
 from rewound.actors.rewind.versions import link_at, uid_of
 from rewound.journal import keys
 from rewound.journal.log import Journal
@@ -38,8 +41,13 @@ class Compared(NamedTuple):
     last: int
 
 
-def compared(track: Track, after: int, upto: int, only: frozenset[int] | None) -> LongWork[list[Compared]]:
-    """The objects of a track whose versions differ at two offsets, in no order. `only`: these; None for all."""
+def compared(
+    track: Track, after: int, upto: int, only: frozenset[int] | None, without: array[int] = NOTHING
+) -> LongWork[list[Compared]]:
+    """The objects of a track whose versions differ at two offsets, in no order. `only`: these; None for all.
+
+    Objects that have nothing but updates in `without` are left out.
+    """
     first: dict[int, tuple[int, int]] = {}  # offset and change, by object
     last: dict[int, tuple[int, int]] = {}
     for change in (CREATED, UPDATED, DELETED):
@@ -47,10 +55,28 @@ def compared(track: Track, after: int, upto: int, only: frozenset[int] | None) -
         start, end = bisect_right(offsets, after), bisect_right(offsets, upto)
         for at in range(start, end, _COPIED):
             yield Piece(partial(_note, track, change, at, min(at + _COPIED, end), first, last))
+    if without:
+        telling = yield from _telling(track, after, upto, without)
+        only = telling if only is None else telling & only
     found: list[Compared] = yield Piece(
         partial(_of_ends, track, first, last, only), len(first) * _BYTES_OF_ENTRY
     )
     return found
+
+
+def _telling(track: Track, after: int, upto: int, without: array[int]) -> LongWork[frozenset[int]]:
+    """The objects that have other events than these updates."""
+    found: set[int] = set()
+    for change in (CREATED, UPDATED, DELETED):
+        offsets, objects = track.offsets[change], track.objects[change]
+        start, end = bisect_right(offsets, after), bisect_right(offsets, upto)
+        for at in range(start, end, _COPIED):
+            part = slice(at, min(at + _COPIED, end))
+            some: Iterable[int] = objects[part]
+            if change == UPDATED:
+                some = compress(some, kept(offsets[part], without))
+            yield Piece(partial(found.update, some))
+    return frozenset(found)
 
 
 def _note(

@@ -21,7 +21,17 @@ import orjson
 
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.phases import Phase, phase_of
-from rewound.actors.rewind.timeline import CREATED, DELETED, UPDATED, Patterns, Track, object_number
+from rewound.actors.rewind.timeline import (
+    CREATED,
+    DELETED,
+    NOTHING,
+    UPDATED,
+    LeftOut,
+    Patterns,
+    Track,
+    kept,
+    object_number,
+)
 from rewound.actors.selectors.facts import unpack_uids
 from rewound.journal import history, keys
 from rewound.journal.log import Journal
@@ -126,13 +136,19 @@ class _TrackLives:
             for offsets, (_, end) in zip(track.offsets, window, strict=True)
         ]
 
-    def between(self, track: Track, first: int, last: int, only: frozenset[int] | None) -> LongWork[_Between]:
-        """Those that exist or change after the offset `first` and up to `last`."""
+    def between(
+        self, track: Track, first: int, last: int, only: frozenset[int] | None, without: array[int]
+    ) -> LongWork[_Between]:
+        """Those that exist or change after the offset `first` and up to `last`. Updates in `without` do not count."""
         changes: Counter[int] = Counter()
-        for lives, offsets in zip(self.of_events, track.offsets, strict=True):
+        for change, (lives, offsets) in enumerate(zip(self.of_events, track.offsets, strict=True)):
             start, end = bisect_right(offsets, first), bisect_right(offsets, last)
             for at in range(start, end, _COPIED):
-                yield Piece(partial(changes.update, lives[at : min(at + _COPIED, end)]))
+                part = slice(at, min(at + _COPIED, end))
+                counted: Iterable[int] = lives[part]
+                if change == UPDATED and without:
+                    counted = compress(counted, kept(offsets[part], without))
+                yield Piece(partial(changes.update, counted))
         found = _Between(track, self, array("I"), array("I"))
         for at in range(0, len(self.created), _COPIED):
             yield Piece(partial(self._add_between, found, at, first, last, changes, only))
@@ -294,7 +310,12 @@ class Lifelines:
     # Which lives, in which order.
 
     def lives(
-        self, tracks: Sequence[Track], first: int, last: int, chosen: Callable[[Track], frozenset[int] | None]
+        self,
+        tracks: Sequence[Track],
+        first: int,
+        last: int,
+        chosen: Callable[[Track], frozenset[int] | None],
+        left_out: LeftOut | None = None,
     ) -> LongWork[Lives]:
         """The objects that exist or change after an offset and up to another one. `chosen`: which; None for all."""
         found: list[_Between] = []
@@ -302,7 +323,8 @@ class Lifelines:
             only = chosen(track)
             if only is None or only:
                 lives = yield from self._lives_of(track)
-                found.append((yield from lives.between(track, first, last, only)))
+                without = NOTHING if left_out is None else left_out(track.scope)
+                found.append((yield from lives.between(track, first, last, only, without)))
         total = sum(len(one.lives) for one in found)
         least = 0
         if total > MAX_LIVES:
@@ -369,7 +391,11 @@ class Lifelines:
     # What is shown of them.
 
     def details(
-        self, placed: Sequence[Placed], span: TimedRange, type_name: Callable[[Track], str]
+        self,
+        placed: Sequence[Placed],
+        span: TimedRange,
+        type_name: Callable[[Track], str],
+        left_out: LeftOut | None = None,
     ) -> LongWork[list[Details]]:
         """Of the lives of one page; of fewer, if they are large. `type_name` is empty for a type without phases."""
         offsets = yield from _events_of(placed, span)
@@ -378,11 +404,19 @@ class Lifelines:
         for one, own in zip(placed, offsets, strict=True):
             if budget.size > MAX_BYTES:
                 break
-            found.append((yield from self._details(one, own, span, type_name(one.life.track), budget)))
+            without = NOTHING if left_out is None else left_out(one.life.track.scope)
+            name = type_name(one.life.track)
+            found.append((yield from self._details(one, own, span, name, budget, without)))
         return found
 
     def _details(
-        self, placed: Placed, offsets: array[int], span: TimedRange, type_name: str, budget: _Budget
+        self,
+        placed: Placed,
+        offsets: array[int],
+        span: TimedRange,
+        type_name: str,
+        budget: _Budget,
+        without: array[int],
     ) -> LongWork[Details]:
         life, details = placed.life, Details()
         if type_name:  # first: it reads times too
@@ -391,6 +425,8 @@ class Lifelines:
         ends = yield from self._read(needed, "", budget, always=True)
         details.created = ends[life.created].time if life.created in ends else 0
         details.deleted = ends[life.deleted].time if life.deleted in ends else 0
+        if without:  # after the phases, which these changes tell
+            offsets = yield Piece(partial(_kept, offsets, without), len(offsets) * 8)
         if len(offsets) <= MAX_MARKS and budget.allows(len(offsets)):
             read = yield from self._read(offsets, "", budget)
             details.marks = sorted({read[offset].time for offset in offsets if offset in read})
@@ -627,6 +663,10 @@ def _collect(track: Track, change: int, start: int, end: int, found: dict[int, a
     offsets, objects = track.offsets[change][start:end], track.objects[change][start:end]
     for number, offset in compress(zip(objects, offsets, strict=True), map(found.__contains__, objects)):
         found[number].append(offset)
+
+
+def _kept(offsets: array[int], without: array[int]) -> array[int]:
+    return array("Q", compress(offsets, kept(offsets, without)))
 
 
 def _of_life(life: Life, offsets: array[int]) -> array[int]:

@@ -548,6 +548,15 @@ class Cells:
 LeftOut: TypeAlias = "Callable[[bytes], array[int]]"  # updates to leave out, by scope: offsets, ascending
 
 
+def kept(offsets: array[int], left_out: array[int]) -> list[bool]:
+    """Which of some ascending offsets are not left out."""
+    if not offsets:
+        return []
+    first, last = bisect_left(left_out, offsets[0]), bisect_right(left_out, offsets[-1])
+    without = frozenset(left_out[first:last])
+    return [offset not in without for offset in offsets]
+
+
 def total(tracks: Iterable[Track], first: int, last: int, left_out: LeftOut | None = None) -> int:
     """How many events these tracks have after the first offset and up to the last one."""
     return sum(_between(offsets, first, last) for track in tracks for offsets in track.offsets) - sum(

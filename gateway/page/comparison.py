@@ -22,7 +22,7 @@ from rewound.actors.rewind.comparison import (
 )
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.moments import Moment, resolve
-from rewound.actors.rewind.timeline import Filter
+from rewound.actors.rewind.timeline import NOTHING, Filter, LeftOut
 from rewound.gateway.page import parameters
 from rewound.gateway.page.events import EventReader
 from rewound.gateway.page.index import PageIndex
@@ -80,7 +80,8 @@ class ComparisonReader:
             raise Expired(
                 f"from: timelines have the newest events only: choose a moment from version {self._index.start} on"
             )
-        found, searched_from = await self._compared(visible, sought, position)
+        without, indexed = await self._indexes.updates_of_status(sought)
+        found, searched_from = await self._compared(visible, sought, position, without)
         left_out = 0
         if sought.name and not _is_exact(sought.name.wanted, sought.name.excluded):
             left_out = max(0, len(found) - MAX_NAMES)
@@ -100,6 +101,8 @@ class ComparisonReader:
             "counts": {name: counts[name] for name in COMPARISONS},
             "items": items,
         }
+        if indexed:
+            document["indexed"] = indexed
         if left_out:
             document["leftOut"] = left_out
         if searched_from:
@@ -122,7 +125,11 @@ class ComparisonReader:
         return _Moment(version, 0 if event is None else event.time)
 
     async def _compared(
-        self, visible: VisibleTypes, sought: Filter, between: parameters.Position
+        self,
+        visible: VisibleTypes,
+        sought: Filter,
+        between: parameters.Position,
+        left_out: LeftOut | None,
     ) -> tuple[list[Compared], int]:
         tracks = await run_in_turns(seen_tracks(self._index.tracks(), visible))
         matching, searched_from = await matching_objects(
@@ -133,7 +140,8 @@ class ComparisonReader:
             for track in tracks:
                 only = chosen_numbers(track, sought.name, matching)
                 if only is None or only:
-                    found += await run_in_turns(compared(track, between.first, between.last, only))
+                    without = NOTHING if left_out is None else left_out(track.scope)
+                    found += await run_in_turns(compared(track, between.first, between.last, only, without))
         order = partial(_order, visible)
         in_order = partial(sorted, found, key=order)
         found = await run_in_turns(_alone(Piece(in_order, len(found) * _BYTES_OF_ENTRY)))

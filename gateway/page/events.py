@@ -168,10 +168,7 @@ class EventReader:
 
     async def _scan(self, wanted: Query, span: Range) -> tuple[Found, Document | None]:
         """The events of a range, and whether all updates are known that changed status only."""
-        left_out, indexed = None, None
-        if not wanted.sought.status:
-            text = await self._index.text()
-            left_out, indexed = await self._index.status_only(text), self._index.indexed(text)
+        left_out, indexed = await self._index.updates_of_status(wanted.sought)
         index = self._index.timeline
         low = index.low  # more may be read meanwhile
         tracks = await run_in_turns(seen_tracks(index.tracks(), wanted.visible))

@@ -231,6 +231,8 @@ class JournalPage:
             "items": found.items,
             **reading,
         }
+        if found.indexed:
+            document["indexed"] = found.indexed
         if found.left_out:
             document["leftOut"] = found.left_out
         if found.searched_from:

@@ -105,6 +105,13 @@ class PageIndex:
                 await run_in_turns(text.statuses.refresh(self.timeline.start))
         return text.statuses.of
 
+    async def updates_of_status(self, sought: Filter) -> tuple[LeftOut | None, dict[str, str] | None]:
+        """Which updates a filter leaves out, and how far these are known, if not all are. NoIndex."""
+        if sought.status:
+            return None, None
+        text = await self.text()
+        return await self.status_only(text), self.indexed(text)
+
     async def search(self, steps: LongWork[T]) -> T:
         """What these steps find in the file. NoIndex."""
         with self._refusing():

@@ -27,6 +27,7 @@ from rewound.actors.rewind.lifelines import (
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.timeline import (
     Filter,
+    LeftOut,
     Patterns,
     Range,
     Track,
@@ -60,6 +61,9 @@ class Rows:
     left_out: int
     searched_from: int  # 0: the filter has looked at all events
     token: str
+    indexed: (
+        dict[str, str] | None
+    )  # how far updates of status are known, if a filter leaves them out and not all are
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,7 @@ class ObjectReader:
         token = context.parameters.first("continue")
         position = parameters.position_in(token) if token else None
         if not visible.types:
-            return Rows([], 0, 0, 0, "")
+            return Rows([], 0, 0, 0, "", None)
         await self._indexes.update()
         index = self._index
         first, last = await run_in_turns(
@@ -102,12 +106,13 @@ class ObjectReader:
         at = 0
         if position is not None:
             at, first, last = position.at, max(position.first, index.start), min(position.last, index.upto)
-        ordered = await self._ordered(visible, sought, first, last, roots=roots)
+        left_out, indexed = await self._indexes.updates_of_status(sought)
+        ordered = await self._ordered(visible, sought, first, last, left_out, indexed, roots=roots)
         placed = ordered.forest.placed
         if under := context.parameters.first("under"):
             placed = await run_in_turns(_tree_under(placed, under))
         shown = placed[at : at + limit]
-        items = await self._items(shown, visible, times, first, last)
+        items = await self._items(shown, visible, times, first, last, left_out)
         following = at + len(items)
         return Rows(
             items,
@@ -115,24 +120,42 @@ class ObjectReader:
             ordered.forest.left_out,
             ordered.searched_from,
             parameters.position_token(following, first, last) if following < len(placed) else "",
+            indexed,
         )
 
     async def _ordered(
-        self, visible: VisibleTypes, sought: Filter, first: int, last: int, *, roots: bool
+        self,
+        visible: VisibleTypes,
+        sought: Filter,
+        first: int,
+        last: int,
+        left_out: LeftOut | None,
+        indexed: dict[str, str] | None,
+        *,
+        roots: bool,
     ) -> _Ordered:
         # What existed at the beginning changes when retention moves the start of the index, or more of it is read.
-        key = visible.key, sought, first, last, roots, self._index.start, self._index.low
+        read = self._index.start, self._index.low, tuple((indexed or {}).values())
+        key = visible.key, sought, first, last, roots, read
         async with self._ordering:
             known = self._forests.get(key)
             if known is None:
-                known = self._forests[key] = await self._order(visible, sought, first, last, roots=roots)
+                known = await self._order(visible, sought, first, last, left_out, roots=roots)
+                self._forests[key] = known
                 while len(self._forests) > _REMEMBERED:
                     self._forests.popitem(last=False)
             self._forests.move_to_end(key)
             return known
 
     async def _order(
-        self, visible: VisibleTypes, sought: Filter, first: int, last: int, *, roots: bool
+        self,
+        visible: VisibleTypes,
+        sought: Filter,
+        first: int,
+        last: int,
+        left_out: LeftOut | None,
+        *,
+        roots: bool,
     ) -> _Ordered:
         tracks = await run_in_turns(seen_tracks(self._index.tracks(), visible))
         matching, searched_from = await matching_objects(
@@ -140,12 +163,18 @@ class ObjectReader:
         )
         chosen = partial(chosen_numbers, names=sought.name, matching=matching)
         async with self._indexes.updating:  # the arrays of the index must not change meanwhile
-            lives = await run_in_turns(self._lifelines.lives(tracks, first, last, chosen))
+            lives = await run_in_turns(self._lifelines.lives(tracks, first, last, chosen, left_out))
         forest = await run_in_turns(self._lifelines.forest(lives, sought.name, roots=roots))
         return _Ordered(forest, searched_from)
 
     async def _items(
-        self, shown: list[Placed], visible: VisibleTypes, times: parameters.Span, first: int, last: int
+        self,
+        shown: list[Placed],
+        visible: VisibleTypes,
+        times: parameters.Span,
+        first: int,
+        last: int,
+        left_out: LeftOut | None,
     ) -> list[Document]:
         buckets: list[int] = []
         edges: list[int] = []
@@ -157,7 +186,7 @@ class ObjectReader:
             edges = await run_in_turns(self._index.times.offsets_before(buckets, first, last))
         span = TimedRange(times.start, first, last, buckets, edges)
         names = partial(_type_name, visible)
-        details = await run_in_turns(self._lifelines.details(shown, span, names))
+        details = await run_in_turns(self._lifelines.details(shown, span, names, left_out))
         return await run_in_turns(_documents(shown[: len(details)], details, visible))
 
 

@@ -233,8 +233,9 @@ TIMELINE_OBJECTS = Struct(
     *_ENDS,
     Field("total", INT64, 0),
     Field("leftOut", INT64, 0),
-    Field("searchedFrom", STRING, 0),
     Field("reading", _READING, 0),
+    Field("indexed", _INDEXED, 0),
+    Field("searchedFrom", STRING, 0),
     Field("items", ListOf(_LIFELINE), 0),
 )
 _COMPARED = Struct(
@@ -263,6 +264,7 @@ TIMELINE_COMPARISON = Struct(
     Field("to", _MOMENT, 0),
     Field("counts", _COUNTS, 0),
     Field("leftOut", INT64, 0),
+    Field("indexed", _INDEXED, 0),
     Field("searchedFrom", STRING, 0),
     Field("items", ListOf(_COMPARED), 0),
 )

@@ -88,6 +88,28 @@ async def test_shows_what_the_caller_may_list() -> None:
             assert of_user["items"] == []
 
 
+async def test_updates_of_status_are_left_out() -> None:
+    async with served() as api:
+        path = "/api/v1/nodes/n1"
+        await api.create("nodes", {"metadata": {"name": "n1"}})
+        labels = {"metadata": {"labels": {"a": "b"}}}
+        (await api.ask("PATCH", path, labels, headers=MERGE)).expect(200)
+        before = await api.head()
+        for status in ("False", "True"):
+            ready = {"status": {"conditions": [{"type": "Ready", "status": status}]}}
+            (await api.ask("PATCH", f"{path}/status", ready, headers=MERGE)).expect(200)
+        (life,) = (await ask(api, f"{OBJECTS}?type=node"))["items"]
+        (without,) = (await ask(api, f"{OBJECTS}?type=node&status=false"))["items"]
+        assert (life["changes"], without["changes"]) == (4, 2)
+        assert [words for _, words, _ in without["phases"]] == ["Unknown", "NotReady", "Ready"]
+        compared = f"{TIMELINE}/comparison?type=node&from={before}"
+        assert named(await ask(api, compared)) == ["n1"]
+        assert named(await ask(api, f"{compared}&status=false")) == []
+        (await api.ask("PATCH", path, {"metadata": {"labels": {"a": "c"}}}, headers=MERGE)).expect(200)
+        (changed,) = (await ask(api, f"{compared}&status=false"))["items"]
+        assert changed["from"] == before
+
+
 async def test_refused_tokens() -> None:
     async with served() as api:
         for token in ("x", "W10", "WzEsMl0", "WzEsLTIsM10", "eyJmcm9tIjogMX0"):
