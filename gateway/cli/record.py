@@ -29,7 +29,8 @@ from rewound.gateway.client.errors import ClientError
 from rewound.journal.errors import JournalError
 
 if TYPE_CHECKING:
-    from rewound.gateway.record.recorder import Progress, RecordOptions
+    from rewound.gateway.record.authors import Statistics
+    from rewound.gateway.record.recorder import Progress, Recorder, RecordOptions
     from rewound.gateway.record.writer import RecordingWriter
 
 FILES = (".journal", ".journal.gz")
@@ -54,6 +55,12 @@ def record(arguments: Sequence[str]) -> int:
         "--websocket",
         action="store_true",
         help="watch over WebSockets, if something on the way to the server holds back or cuts long responses",
+    )
+    parser.add_argument(
+        "--audit-log",
+        default="",
+        metavar="FILE",
+        help="follow this audit log of the server (- is stdin): users, verbs, sources, refused requests",
     )
     add_connection(parser, "only what is in this namespace (default: everything)")
     try:
@@ -98,14 +105,17 @@ def _record(options: Options) -> int:
         options.namespace,
         options.with_secrets,
         options.duration,
+        options.audit_log,
     )
     session = StreamingSession
     if options.websocket:
         from rewound.gateway.client.websocket import WebSocketSession
 
         session = WebSocketSession
-    writer = _run(session(target), folder, chosen)
-    _print_summary(writer, out)
+    recorder = _run(session(target), folder, chosen)
+    _print_summary(recorder.writer, out)
+    if recorder.authors is not None:
+        _print_authors(recorder.authors)
     if as_file:
         export(folder, out)
     flag = "--file" if as_file else "--data-dir"
@@ -123,7 +133,7 @@ def _kinds(text: str | None) -> tuple[str, ...]:
     return found
 
 
-def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
+def _run(session: Any, folder: Path, options: RecordOptions) -> Recorder:
     import trio
 
     from rewound.gateway.record.kinds import UnknownKind
@@ -147,7 +157,7 @@ def _run(session: Any, folder: Path, options: RecordOptions) -> RecordingWriter:
             trio.run(until_stopped)
         if not recorder.started.is_set():
             raise Failure("stopped before all kinds were listed: nothing was recorded")
-        return recorder.writer
+        return recorder
     except BaseExceptionGroup as group:
         error = only_error(group)
         if isinstance(error, UnknownKind):
@@ -204,6 +214,20 @@ def _print_summary(writer: RecordingWriter, out: Path) -> None:
             f"{writer.renumbered:,} of them have another version than on the server; their reason says which",
             file=sys.stderr,
         )
+
+
+def _print_authors(found: Statistics) -> None:
+    """What the audit log said, and what in it matched nothing."""
+    text = f"the audit log names the users of {found.exact + found.guessed:,} events"
+    if found.guessed:
+        text += f", {found.guessed:,} of them as a guess"
+    print(f"{text}; {found.unknown:,} have no request in it", file=sys.stderr)
+    left = {"matched no event": found.unused, "were refused": found.refused}
+    for what, count in left.items():
+        if count:
+            print(f"{count:,} requests of the audit log {what}", file=sys.stderr)
+    if found.unreadable:
+        print(f"{found.unreadable:,} lines of the audit log are no audit events", file=sys.stderr)
 
 
 def export(folder: Path, out: Path) -> None:

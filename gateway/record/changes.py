@@ -62,6 +62,7 @@ class Change:
     arrived: int  # microseconds since 1970
     reason: str = ""
     author: Author | None = None
+    listed: bool = False  # a list showed it: there may have been others before it
     place: int = 0  # of a change without a version: the offset that it should have, if that is free
 
     @property

@@ -126,7 +126,7 @@ class Follower:
             if not isinstance(items, list):
                 raise ClientError(f"{self._path}: a list whose items are none")
             for number, item in enumerate(items):
-                change = await self._taken(item, arrived, removed=False)
+                change = await self._taken(item, arrived, removed=False, listed=True)
                 seen.add((change.namespace, change.name))
                 if number % 50 == 49:
                     await trio.lowlevel.checkpoint()
@@ -176,13 +176,14 @@ class Follower:
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ClientError(f"{self._path}: a watch event cannot be read ({error!r})") from error
 
-    async def _taken(self, given: Document, arrived: int, *, removed: bool) -> Change:
+    async def _taken(self, given: Document, arrived: int, *, removed: bool, listed: bool = False) -> Change:
         try:
             change = change_of(
                 self._state.kind, given, arrived, removed=removed, with_secrets=self._with_secrets
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ClientError(f"{self._path}: an object cannot be read ({error!r})") from error
+        change.listed = listed
         await self._store(change)
         return change
 

@@ -27,6 +27,8 @@ from rewound.actors.rewind.moments import rfc3339
 from rewound.gateway.client.errors import ClientError, StatusError
 from rewound.gateway.client.streaming import StreamingSession
 from rewound.gateway.client.target import without_credentials
+from rewound.gateway.record.audit_following import AuditLog
+from rewound.gateway.record.authors import Authors, Statistics
 from rewound.gateway.record.changes import ADDED, Change, change_of, number_of
 from rewound.gateway.record.follower import Follower, KindState
 from rewound.gateway.record.kinds import (
@@ -37,6 +39,8 @@ from rewound.gateway.record.kinds import (
     dialect_of,
     discover,
 )
+from rewound.gateway.record.refused import RefusedRequests
+from rewound.gateway.record.requests import Unreadable, requests_in
 from rewound.gateway.record.writer import RecordingWriter
 from rewound.journal.log import Journal
 
@@ -75,6 +79,7 @@ class RecordOptions:
     namespace: str = ""  # empty: all, with what is in none
     with_secrets: bool = False
     duration: float | None = None  # seconds after the first lists; None: until it is stopped
+    audit_log: str = ""  # a file, or - for stdin; empty: there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,8 @@ class Recorder:
         self._states: dict[str, KindState] = {}
         self._refused: dict[str, str] = {}  # types that this user may not read, with the message of the 403
         self._has_read = False  # whether a kind that has ended was read before
+        self._authors: Authors | None = None
+        self._audit_log: AuditLog | None = None
         self._reordering = Reordering(trio.current_time)
         self._rediscover = trio.Event()
         self._lists = trio.CapacityLimiter(LISTS)
@@ -130,13 +137,18 @@ class Recorder:
         try:
             save_positions(self._folder, self._positions)
             journal.register_types([*(one.type_name for one in kinds), definition_type(self._names)])
-            self._writer = RecordingWriter(journal)
+            self._follow_authors(journal.time)
+            self._writer = RecordingWriter(journal, self._authors)
             try:
                 await self._follow(kinds)
             finally:
+                if self._audit_log is not None:
+                    self._audit_log.read_rest()
                 if self.started.is_set():
                     self._write(self._reordering.all())
                     self._save()
+                if self._authors is not None:
+                    self._authors.close()
         finally:
             journal.close()
             if is_new and self._nothing_readable:
@@ -221,6 +233,8 @@ class Recorder:
             for kind in kinds:
                 self._start(kind, nursery)
             nursery.start_soon(self._find_new_kinds, nursery)
+            if self._audit_log is not None:
+                nursery.start_soon(self._audit_log.run)
             await self._await_first_lists()
             with trio.move_on_after(
                 float("inf") if self._options.duration is None else self._options.duration
@@ -231,6 +245,41 @@ class Recorder:
                     self._write(self._reordering.due())
                     self._save_sometimes()
             nursery.cancel_scope.cancel()
+
+    def _follow_authors(self, since: int) -> None:
+        """Join the audit log, if there is one, to what is recorded."""
+        if not self._options.audit_log:
+            return
+        refused, namespace = RefusedRequests(self._folder), self._options.namespace
+        authors = self._authors = Authors(self._type_of, refused, trio.current_time, namespace)
+        self._reordering.is_ready = authors.is_ready
+
+        def take(line: bytes) -> None:
+            try:
+                for request in requests_in(line):
+                    authors.add(request)
+            except Unreadable as error:
+                if not authors.statistics.unreadable:
+                    logger.warning("a line of the audit log is left out: %s", error)
+                authors.statistics.unreadable += 1
+
+        # From a moment before the last recorded change on.
+        since = since or self._now()
+        self._audit_log = AuditLog(self._options.audit_log, since - EARLIER, take)
+
+    @property
+    def authors(self) -> Statistics | None:
+        """What the audit log said; None without one."""
+        return None if self._authors is None else self._authors.statistics
+
+    def _type_of(self, group: str, plural: str) -> str | None:
+        """What the journal calls a resource of an audit log; None if it is not recorded."""
+        type_name = f"{plural}.{group}" if group else plural
+        for one in self._catalog.declared:
+            if (one.group, one.plural) == (group, plural):
+                type_name = one.type_name
+                break
+        return type_name if type_name in self._states else None
 
     def _start(self, kind: RecordedKind, nursery: trio.Nursery) -> None:
         """Follow a kind, from where its recording ended if there is one."""
@@ -295,7 +344,7 @@ class Recorder:
         if not self._positions.exact_from:
             versions = (number_of(one.first_list) for one in self._states.values())
             self._positions.exact_from = max((one for one in versions if one is not None), default=0)
-        self._write(self._reordering.due())
+        self._write(self._reordering.due(first=True))
         self._save()
         self.started.set()
 
@@ -365,6 +414,8 @@ def _later(one: str, other: str) -> str:
 
 
 HOLD_SECONDS = 1.0  # watches of one server are rarely apart by more
+LOG_SECONDS: Final = 5.0  # for which a change waits for its request in the audit log
+EARLIER: Final = 5_000_000  # microseconds: clocks differ, and a request is older than its change
 
 
 class Reordering:
@@ -380,6 +431,8 @@ class Reordering:
         self._held: list[tuple[float, Change]] = []
         self.size = 0  # bytes of what is held
         self.open = False  # whether anything may be released
+        # Whether the audit log need not be waited for; None without one.
+        self.is_ready: Callable[[Change, float], bool] | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -388,12 +441,17 @@ class Reordering:
         self._held.append((self._now(), change))
         self.size += len(change.body)
 
-    def due(self) -> list[Change]:
-        """The changes that have waited long enough, with all that have lower versions."""
+    def due(self, *, first: bool = False) -> list[Change]:
+        """The changes that have waited long enough, with all that have lower versions.
+
+        The `first` time they do not wait for the audit log, which hardly has requests from before the recording.
+        """
         if not self.open:
             return []
-        until = self._now() - HOLD_SECONDS
-        old = [change for arrived, change in self._held if arrived <= until]
+        now = self._now()
+        old = [change for arrived, change in self._held if arrived <= now - HOLD_SECONDS]
+        if self.is_ready is not None and not first:
+            old = self._ready(old, now, self.is_ready)
         if not old:
             return []
         newest = max((one.number for one in old if one.number is not None), default=0)
@@ -403,6 +461,19 @@ class Reordering:
         self._held = [(arrived, one) for arrived, one in self._held if id(one) not in released]
         self.size -= sum(len(one.body) for one in found)
         return found
+
+    def _ready(
+        self, old: list[Change], now: float, is_ready: Callable[[Change, float], bool]
+    ) -> list[Change]:
+        """Those whose requests need not be waited for any longer, up to the first by version that has to wait."""
+        waiting = [
+            change.number or 0
+            for arrived, change in self._held
+            if now - arrived < LOG_SECONDS and not is_ready(change, now - arrived)
+        ]
+        if not waiting:
+            return old
+        return [one for one in old if one.number is not None and one.number < min(waiting)]
 
     def all(self) -> list[Change]:
         """Everything, at the end."""

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 from rewound.actors.selectors.facts import unpack_uids
 from rewound.actors.store.document import at_version, decode, without_version
 from rewound.gateway.record.attribution import Writer, writer_of
-from rewound.gateway.record.changes import ADDED, FOUND_DELETED, USER, Change, number_of
+from rewound.gateway.record.authors import Authors
+from rewound.gateway.record.changes import ADDED, FOUND_DELETED, USER, Author, Change, number_of
 from rewound.journal import history, keys
 from rewound.journal.log import Journal
 from rewound.journal.records import GUESSED, Event
@@ -39,8 +40,10 @@ class Written(NamedTuple):
 
 
 class RecordingWriter:
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, authors: Authors | None = None) -> None:
+        """`authors` knows the requests of an audit log."""
         self.journal = journal
+        self._authors = authors
         self._head = journal.head
         self._time = journal.time
         self._objects: dict[tuple[str, str, str], Written] = {}
@@ -134,6 +137,8 @@ class RecordingWriter:
         if not body:
             assert known is not None
             body, facts = self._last_content(change.key, known)
+        if self._authors is not None and not change.reason.startswith(ADDED):
+            change.author = self._find_author(self._authors, change, known)
         author, writer = change.author, self._writer(change, known)
         self._head, self._time = offset, self._time_of(change, writer)
         self._batch.append(
@@ -165,6 +170,17 @@ class RecordingWriter:
 
     def _offset(self, change: Change) -> int:
         return max(change.number or change.place, self._head + 1)
+
+    def _find_author(self, authors: Authors, change: Change, known: Written | None) -> Author | None:
+        if known is None:
+            return authors.find(change, exists=False, last_version="", before=bytes)
+        change.uid = change.uid or known.uid
+        return authors.find(
+            change,
+            exists=True,
+            last_version=known.version,
+            before=lambda: self._last_content(change.key, known)[0],
+        )
 
     def _writer(self, change: Change, known: Written | None) -> Writer:
         author = change.author

@@ -1,0 +1,129 @@
+"""Which request of an audit log made a change, where the log has no response: exact signs first, guesses marked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import NAMES
+from rewound.gateway.record.authors import Authors
+from rewound.gateway.record.changes import change_of
+from rewound.gateway.record.kinds import RecordedKind, kind_of
+from rewound.gateway.record.refused import RefusedRequests
+from rewound.gateway.record.requests import requests_in
+from rewound.gateway.record.writer import RecordingWriter
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
+from tests.gateway.record.test_import_command import audit, config_map, gone
+
+_CATALOG = built_in(NAMES["kubernetes"])
+PLACE = ("", "v1", "configmaps")
+
+
+def kind() -> RecordedKind:
+    found = kind_of(PLACE, "ConfigMap", True, _CATALOG, _CATALOG.find(*PLACE))
+    assert found is not None
+    return found
+
+
+class Joined:
+    """Requests and changes in the order of the test, and the events that they become."""
+
+    def __init__(self, path: Path) -> None:
+        self.journal = Journal.open(path / "journal", dialect="kubernetes")
+        self.journal.register_types(["configmaps"])
+        self.authors = Authors(lambda group, plural: plural, RefusedRequests(path), lambda: 0.0)
+        self.writer = RecordingWriter(self.journal, self.authors)
+
+    def request(self, user: str, verb: str, second: int, agent: str = "kubectl/v1", **more: Any) -> None:
+        event = audit(verb, second, **{"user": {"username": user}, "userAgent": agent, **more})
+        for one in requests_in(orjson.dumps(event)):
+            self.authors.add(one)
+
+    def change(self, version: int, text: str, *, removed: bool = False, **metadata: Any) -> None:
+        document = config_map(version, text, **metadata)
+        self.writer.write([change_of(kind(), document, version, removed=removed, with_secrets=True)])
+
+    def events(self) -> list[Event]:
+        with self.journal.read() as view:
+            return list(view.all_events(0))
+
+    def users(self) -> list[tuple[str, str, bool]]:
+        return [(one.user, one.verb, "user guessed" in one.reason) for one in self.events()]
+
+
+@pytest.fixture
+def joined(tmp_path: Path) -> Joined:
+    return Joined(tmp_path)
+
+
+def managed(manager: str, second: int) -> list[dict[str, Any]]:
+    time = f"2026-11-17T10:00:{second:02d}Z"
+    return [{"manager": manager, "operation": "Update", "time": time, "fieldsV1": {"f:data": {}}}]
+
+
+def sent(version: int) -> dict[str, Any]:
+    place = {"resource": "configmaps", "namespace": "shop", "name": "web", "apiVersion": "v1"}
+    return {**place, "resourceVersion": str(version)}
+
+
+def test_exact_signs_without_responses(joined: Joined) -> None:
+    joined.request("alice", "create", 1, code=201)
+    joined.request("carol", "update", 3, objectRef=sent(20))
+    joined.request("bob", "update", 2, objectRef=sent(10))
+    joined.request("dave", "delete", 4, **gone("uid-web"))
+    joined.change(10, "one")
+    joined.change(20, "two")
+    joined.change(30, "three")
+    joined.change(40, "three", removed=True)
+    assert joined.users() == [
+        ("alice", "create", False),
+        ("bob", "update", False),
+        ("carol", "update", False),
+        ("dave", "delete", False),
+    ]
+
+
+def test_managers_decide_and_what_is_left_is_a_guess(joined: Joined) -> None:
+    joined.change(10, "one", managedFields=managed("kubectl", 1))
+    joined.request("alice", "patch", 2, "kubectl/v1")
+    joined.request("bob", "patch", 2, "helm/v3")
+    joined.change(20, "two", managedFields=[*managed("kubectl", 1), *managed("helm", 2)])
+    joined.request("carol", "patch", 3, "kubectl/v1")
+    joined.change(30, "three", managedFields=[*managed("kubectl", 3), *managed("helm", 2)])
+    joined.change(40, "four", managedFields=[*managed("kubectl", 9), *managed("helm", 2)])
+    joined.change(50, "five", managedFields=[*managed("kubectl", 11), *managed("helm", 2)])
+    assert joined.users() == [
+        ("recorded", "create", False),
+        ("bob", "patch", False),  # the only one with helm's manager
+        ("alice", "patch", True),  # or carol
+        ("carol", "patch", False),
+        ("recorded", "update", False),
+    ]
+
+
+def test_who_removed_the_last_finalizer(joined: Joined) -> None:
+    held = {"finalizers": ["a/b"], "deletionTimestamp": "2026-11-17T10:00:02Z"}
+    joined.change(10, "one", finalizers=["a/b"])
+    marked = config_map(20, "one", **held)
+    joined.request("alice", "delete", 2, responseObject=marked)
+    joined.change(20, "one", **held)
+    ended = config_map(20, "one", deletionTimestamp=held["deletionTimestamp"])
+    joined.request("controller", "update", 3, responseObject=ended)
+    joined.change(30, "one", removed=True, deletionTimestamp=held["deletionTimestamp"])
+    assert joined.users()[1:] == [("alice", "delete", False), ("controller", "update", False)]
+
+
+def test_a_write_that_changed_nothing_is_not_the_author(joined: Joined) -> None:
+    joined.request("alice", "create", 1, code=201, responseObject=config_map(10, "one"))
+    joined.request("bob", "update", 2, responseObject=config_map(10, "one"))
+    joined.request("carol", "update", 3, responseObject=config_map(20, "two"))
+    joined.change(10, "one")
+    joined.change(20, "two")
+    joined.authors.close()
+    assert joined.users() == [("alice", "create", False), ("carol", "update", False)]
+    assert joined.authors.statistics.unused == 0
