@@ -12,6 +12,7 @@ export class Refused extends Error {
 
 export class Session {
   #token = sessionStorage.getItem(KEY) ?? "";
+  about = null;       // which cluster it is
   metaGroup = "";
   replays = false;
   types = new Map();
@@ -51,6 +52,7 @@ export class Session {
   async loadTypes(parameters = null) {
     const found = await this.get(`${GROUP}/timeline/types`, { parameters });
     this.user = found.user;
+    this.about = found.about ?? null;
     this.metaGroup = found.metaGroup;
     this.replays = found.replays;
     this.types = new Map(found.items.map((one) => [one.type, one]));

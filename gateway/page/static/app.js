@@ -1,41 +1,49 @@
 // Connects the parts of the page: what it shows is one state, which is also in the URL.
 
 import { GROUP, Refused, Session } from "./api.js";
+import { authorOf } from "./authors.js";
 import { ChangesPane } from "./changes.js";
-import { debounced, element, find } from "./dom.js";
+import { ComparisonPane } from "./compare.js";
+import { button, debounced, element, find } from "./dom.js";
 import { exportEvents } from "./export.js";
-import { TEXTS, format, hasSecret, parse, query } from "./filters.js";
+import { TEXTS, format, hasSecret, isFiltered, parse, query } from "./filters.js";
+import { showAbout, showHeadline, showLegend, showRange } from "./heading.js";
+import { Lanes, firstRange } from "./lanes.js";
 import { ObjectPane } from "./object.js";
-import { ReplayBar } from "./replay.js";
-import { DAY, HOUR, around, duration, pan, readable, rfc3339, spanOf, zoom } from "./scale.js";
+import { Overview } from "./overview.js";
+import { Replay } from "./replay.js";
+import { DAY, HOUR, around, pan, readable, rfc3339, spanOf, zoom } from "./scale.js";
 import { StatePane } from "./state.js";
-import { Timeline } from "./timeline.js";
 
-const FEW = 300;       // events that are drawn one by one
-const LISTED = 100;
-const PLAYED = 1000;   // milliseconds between two looks at the state while playing
+const FEW = 500;        // events that are drawn one by one
+const LISTED = 100;     // events in the list
+const TREES = 200;      // objects that the first picture has; more with a click
+const PLAYED = 1000;    // milliseconds between two looks at the state while playing
+const TABS = ["object", "state", "comparison"];
+const AUTHORS = 6;      // in the legend
 
 const session = new Session();
-const timeline = new Timeline(find("timeline"));
-const changes = new ChangesPane(session, {
+const lanes = new Lanes(find("lanes"), find("timeline"), find("lanes-space"));
+const overview = new Overview(find("overview"));
+const changesPane = new ChangesPane(session, {
   choose: (event) => choose(event),
-  move: (event) => setCursor({ time: event.micros, version: event.version }),
-  newest: () => newest && show(around(newest.time, spanOf(state.view))),
-  all: showAll,
-  clear: clearFilters,
-  filter: () => find("filters").elements.namespace.focus(),
+  open: (target) => openObject(target),
+  newest: () => showNewest(),
+  everything: () => showEverything(),
+  clear: () => clearFilters(),
 });
 const statePane = new StatePane(session, (target) => openObject(target));
+const comparisonPane = new ComparisonPane(session, { open: (target) => openObject(target), jump: (version) => jumpTo(version) });
 const objectPane = new ObjectPane(session, {
   open: (target) => openObject(target),
   choose: (left, right) => { Object.assign(state, { left, right }); remember(); },
   jump: (version) => jumpTo(version),
   cursor: () => state.cursor,
 });
-const replayBar = new ReplayBar(session, () => { reload(); showState(); }, (error) => fail(error));
+const replay = new Replay(session, () => { showPlaying(); reload(); showDetail(); });
 let state = parse(location.hash, Date.now() * 1000);
-let newest = null, oldest = null;
-let loading = null, following = null, playing = 0, outdated = false;
+let newest = null, oldest = null, now = 0, listed = { items: [], token: "" }, known = [];
+let loading = null, following = null, playing = 0, outdated = false, groups = [], wholeUpto = "";
 
 // The address.
 
@@ -73,76 +81,196 @@ function askToSignIn(why = "") {
 
 async function begin() {
   say("");
+  busy(true);
   try {
     await session.loadTypes(namespaceQuery());
   } catch (error) {
     if (error instanceof Refused && [401, 403].includes(error.status)) askToSignIn(session.hasToken ? error.message : "");
     else fail(error);
     return;
+  } finally {
+    busy(false);
   }
   find("sign-in").hidden = true;
   find("main").hidden = false;
   find("sign-out").hidden = !session.hasToken;
   find("user").textContent = session.user;
+  showAbout(session.about, session.replays);
   find("types").replaceChildren(...[...session.types.keys()].map((value) => element("option", { value })));
   showFilters();
-  replayBar.begin();
+  await replay.begin();
+  showPlaying();
   await firstView();
-  timeline.cursor = state.cursor;
-  changes.follow(state.cursor);
-  timeline.view = state.view;
+  Object.assign(lanes, { cursor: state.cursor, second: state.second, view: state.view });
   await reload();
   if (state.cursor?.version && state.cursor.time === null) await jumpTo(state.cursor.version);
-  else showState();
   if (state.object) openObject(state.object, false);
-  else objectPane.show(null);
+  else {
+    objectPane.show(null);
+    selectTab(state.second === null ? "state" : "comparison");
+  }
   if (state.live) follow();
 }
 
 const namespaceQuery = () => {
   const given = new URLSearchParams();
-  for (const one of query(state).getAll("namespace")) given.append("namespace", one);
+  for (const one of query(state).getAll("namespace")) if (!one.startsWith("!")) given.append("namespace", one);
   return given;
 };
 
-// Without a range in the address, the last hour before the newest event.
+// Without a range in the address, the last hour that has events, or that around the cursor.
 async function firstView() {
   if (new URLSearchParams(location.hash.slice(1)).has("from")) return;
   const found = await session.events(new URLSearchParams({ limit: "1" }));
-  const end = Math.max(found.newest?.time ?? 0, found.now - HOUR) + 60 * 1e6;
-  const span = Math.min(Math.max(end - (found.oldest?.time ?? end - HOUR), 60e6), HOUR);
-  state.view = { from: end - span, to: end };
+  state.view = firstRange(found.oldest, found.newest, found.now);
+  if (state.cursor?.time != null) state.view = around(state.cursor.time, spanOf(state.view));
 }
 
 // Loading.
 
+function busy(is) {
+  find("loading").hidden = !is;
+  find("timeline").setAttribute("aria-busy", String(is));
+}
+
+const filters = () => query(state, session.types);
+
+function rangeQuery(view) {
+  const parameters = filters();
+  parameters.set("from", rfc3339(view.from));
+  parameters.set("to", rfc3339(view.to));
+  return parameters;
+}
+
+function eventQuery(limit, view = state.view) {
+  const parameters = rangeQuery(view);
+  parameters.set("limit", String(limit));
+  parameters.set("summary", "true");
+  return parameters;
+}
+
 async function reload() {
   loading?.abort();
   const { signal } = (loading = new AbortController());
-  changes.loading();
+  busy(true);
   try {
     const margin = Math.round(spanOf(state.view) / 2);
-    const parameters = query(state);
-    parameters.set("from", rfc3339(state.view.from - margin));
-    parameters.set("to", rfc3339(state.view.to + margin));
-    parameters.set("buckets", String(Math.min(2000, timeline.buckets * 2)));
-    parameters.set("by", state.by);
-    const data = await session.timeline(parameters, signal);
-    newest = data.newest ?? null;
-    oldest = data.oldest ?? null;
-    const list = await session.events(eventQuery(LISTED), signal);
-    timeline.load(data, await fewEvents(data, list, signal));
-    say(notices(data));
-    showRange();
-    changes.show({
-      items: list.items, token: list.metadata.continue, query: eventQuery(LISTED), filtered: TEXTS.some((name) => state[name]),
-      indexed: list.indexed, newest, allowed: session.types.size > 0,
-    });
+    const loaded = { from: state.view.from - margin, to: state.view.to + margin };
+    const counts = rangeQuery(loaded), trees = rangeQuery(loaded);
+    counts.set("buckets", String(Math.min(2000, lanes.buckets * 2)));
+    counts.set("by", state.by);
+    trees.set("limit", String(TREES));
+    const [data, objects, list] = await Promise.all([
+      session.timeline(counts, signal), session.lifelines(trees, signal), loadList(signal)]);
+    ({ newest = null, oldest = null, now } = data);
+    known = await fewEvents(data, signal);
+    listed = list;
+    groups = grouped(data, objects);
+    lanes.load(data, groups, known, now);
+    for (const group of groups) if (group.items === null && !lanes.isFolded(group)) loadGroup(group);
+    showLoaded(data, objects);
+    loadWhole(signal);
     document.body.dataset.loads = String(Number(document.body.dataset.loads ?? 0) + 1);
+    if (data.reading) reloadSoon();
   } catch (error) {
-    if (!signal.aborted) changes.stopLoading();
+    fail(error);
+  } finally {
+    if (loading?.signal === signal) busy(false);
+  }
+}
+
+// All events of what was loaded, if they are few: they are drawn at their exact times. Else null.
+async function fewEvents(data, signal) {
+  const total = data.rows.reduce((sum, row) => sum + row.total, 0);
+  if (total > FEW || data.rowsLeftOut) return null;
+  const end = data.start + data.buckets * data.width;
+  const found = await session.events(eventQuery(FEW, { from: data.start, to: end }), signal);
+  return found.metadata.continue ? null : found.items;
+}
+
+// The list: the events around the cursor if it is in the view, else the newest of the view.
+async function loadList(signal) {
+  const cursor = state.cursor, inView = cursor?.time != null && cursor.time >= state.view.from && cursor.time <= state.view.to;
+  const parameters = eventQuery(LISTED);
+  const later = [];
+  if (inView) {
+    const after = eventQuery(LISTED / 2);
+    after.set("from", cursor.version ? String(BigInt(cursor.version) + 1n) : rfc3339(cursor.time + 1));
+    after.set("order", "ascending");
+    const found = await session.events(after, signal);
+    later.push(...found.items.reverse());
+    parameters.set("to", cursor.version || rfc3339(cursor.time));
+  }
+  const found = await session.events(parameters, signal);
+  return { items: [...later, ...found.items], token: found.metadata.continue ?? "", query: parameters, indexed: found.indexed ?? null };
+}
+
+// Rows of counts with the objects of each kind, or of each namespace: the busiest first.
+function grouped(data, objects) {
+  const keyOf = (item) => (state.by === "namespace" ? item.namespace : item.type);
+  const trees = new Map();
+  let key = "";
+  for (const item of objects.items) {
+    if (item.depth === 0) key = keyOf(item);
+    if (!trees.has(key)) trees.set(key, []);
+    trees.get(key).push(item);
+  }
+  const partial = Boolean(objects.metadata?.continue), made = [];
+  for (const row of [...data.rows].sort((one, other) => other.total - one.total)) {
+    const of = state.by === "namespace" ? row.namespace : row.type;
+    made.push({ key: of, label: of || "cluster", row, items: trees.get(of) ?? null, more: partial && trees.has(of) });
+    trees.delete(of);
+  }
+  for (const [of, items] of trees) made.push({ key: of, label: of || "cluster", row: null, items, more: partial });
+  return made;
+}
+
+// The objects of a kind whose dependents are not shown elsewhere, and of those that did not fit the first picture.
+async function loadGroup(group) {
+  const parameters = rangeQuery(state.view);
+  parameters.delete(state.by === "namespace" ? "namespace" : "type");
+  parameters.set(state.by === "namespace" ? "namespace" : "type", group.key);
+  parameters.set("limit", "1000");
+  if (!group.more) parameters.set("roots", "false");
+  try {
+    const found = await session.lifelines(parameters, loading?.signal);
+    Object.assign(group, { items: found.items, more: false });
+    if (groups.includes(group)) lanes.load(lanes.data, groups, known, now);
+  } catch (error) {
     fail(error);
   }
+}
+
+// The strip with all of the journal: again only when there is something new.
+async function loadWhole(signal) {
+  if (!oldest || !newest || wholeUpto === `${newest.version} ${filters()}`) return;
+  const span = Math.max(newest.time - oldest.time, 1e6);
+  const range = { from: Math.round(oldest.time - span * 0.02), to: Math.round(Math.max(newest.time, now) + span * 0.02) };
+  if (now - newest.time > span) range.to = Math.round(newest.time + span * 0.05);
+  const parameters = rangeQuery(range);
+  parameters.set("buckets", String(overview.buckets));
+  try {
+    overview.load(await session.timeline(parameters, signal), range);
+    wholeUpto = `${newest.version} ${filters()}`;
+    overview.show(state.view, state.cursor);
+  } catch {
+    // It is an addition: what failed is said by the requests for the lanes.
+  }
+}
+
+const reloadSoon = debounced(reload, 150);
+
+// What is shown.
+
+function showLoaded(data, objects) {
+  const total = groups.reduce((sum, one) => sum + (one.row?.total ?? 0), 0);
+  showHeadline({ groups, total, items: objects.items, events: known ?? listed.items }, openAt);
+  const authors = [...new Set((known ?? []).filter((one) => one.change === "updated").map(authorOf))].filter(Boolean);
+  showLegend(authors.slice(0, AUTHORS));
+  say(notices(data));
+  showMoment();
+  showList();
+  showNothing(total, objects);
 }
 
 function notices(data) {
@@ -153,37 +281,40 @@ function notices(data) {
   return notes.join(" ");
 }
 
-function eventQuery(limit, view = state.view) {
-  const parameters = query(state);
-  parameters.set("from", rfc3339(view.from));
-  parameters.set("to", rfc3339(view.to));
-  parameters.set("limit", String(limit));
-  parameters.set("summary", "true");
-  return parameters;
+function showNothing(total, objects) {
+  const empty = !total && !objects.items.length;
+  find("nothing").hidden = !empty;
+  if (!empty) return;
+  const made = [];
+  if (!newest) made.push(element("p", { text: session.types.size ? "The journal has no events yet. They appear here as soon as somebody writes." : "There is nothing that you may list." }));
+  else if (isFiltered(state)) made.push(element("p", { text: "Nothing in this range matches the filter." }), button("Clear the filter", clearFilters));
+  else made.push(element("p", { text: `Nothing changed in this range. The newest change was at ${readable(newest.time, HOUR)} UTC.` }));
+  if (newest) made.push(button("Show the newest changes", showNewest), button("Show everything", showEverything));
+  find("nothing").replaceChildren(...made);
 }
 
-// All events of what was loaded, if they are few: they are drawn at their exact times.
-async function fewEvents(data, list, signal) {
-  const total = data.rows.reduce((sum, row) => sum + row.total, 0);
-  if (!total || total > FEW || data.rowsLeftOut) return [];
-  const end = data.start + data.buckets * data.width;
-  const found = await session.events(eventQuery(FEW, { from: data.start, to: end }), signal);
-  return found.metadata.continue ? [] : found.items;
+function showList() {
+  changesPane.show({ ...listed, filtered: isFiltered(state), text: state.q, total: null, types: session.types.size, newest });
+  changesPane.follow(state.cursor);
 }
 
-const reloadSoon = debounced(reload, 150);
-
-// What is shown.
-
-function showRange() {
-  const { from, to } = state.view, span = spanOf(state.view);
-  find("range").textContent = `${readable(from, span)} – ${readable(to, span)} UTC (${duration(span)})`;
-  find("cursor").textContent = !state.cursor ? "No cursor"
+function showMoment() {
+  showRange(state.view, newest, now);
+  overview.show(state.view, state.cursor);
+  find("cursor").textContent = !state.cursor ? "No cursor: click the timeline"
     : `${state.cursor.time === null ? "" : readable(state.cursor.time)} ${state.cursor.version ? `version ${state.cursor.version}` : ""}`;
+  find("compare").setAttribute("aria-pressed", String(state.second !== null));
 }
 
 function showFilters() {
   for (const name of [...TEXTS, "by"]) find("filters").elements[name].value = state[name];
+  find("noise").setAttribute("aria-pressed", String(!state.noise));
+}
+
+function showPlaying() {
+  const plays = replay.active ? replay.playing : playing !== 0;
+  find("play").textContent = plays ? "Pause" : "Play";
+  find("play").setAttribute("aria-pressed", String(plays));
 }
 
 function choose(event) {
@@ -193,49 +324,71 @@ function choose(event) {
   openObject({ type: event.type, namespace: event.namespace, name: event.name }, false);
 }
 
+// An object as it was last in the view.
+function openAt(item) {
+  if (item.version) choose(item);
+  else openObject({ type: item.type, namespace: item.namespace, name: item.name });
+}
+
 function setCursor(cursor, { follow = true } = {}) {
-  state.cursor = timeline.cursor = cursor;
-  if (follow) timeline.follow();
-  else timeline.draw();
-  showRange();
-  changes.follow(cursor);
+  state.cursor = lanes.cursor = cursor;
+  if (follow) lanes.follow();
+  else lanes.draw();
+  showMoment();
+  changesPane.follow(cursor);
   remember();
-  showStateSoon();
+  showCursorSoon();
 }
 
-// At the cursor; what lies after the newest event is the present. It is many requests: only if somebody sees it.
-function showState() {
-  outdated = find("state").hidden;
-  if (outdated) return;
-  const cursor = state.cursor;
-  const past = cursor && (cursor.version || (newest && cursor.time < newest.time)) ? cursor : null;
-  statePane.show(past, query(state).getAll("namespace"), activeTypes()).catch(fail);
+// What depends on the cursor and needs the server: the list, if the cursor has left it, and the details.
+async function showCursor() {
+  showDetail();
+  const items = listed.items, time = state.cursor?.time;
+  if (time == null || playing || !items.length || (time <= items[0].micros && time >= items.at(-1).micros)) return;
+  if (!listed.token && time <= items.at(-1).micros) return;
+  if (time >= items[0].micros && time >= (newest?.time ?? time)) return;
+  try {
+    listed = await loadList(loading?.signal);
+    showList();
+  } catch (error) {
+    fail(error);
+  }
 }
 
-// Kinds with events in the timeline, the busiest first; null if its rows are not kinds.
-function activeTypes() {
-  const totals = new Map();
-  for (const { type, total } of timeline.rows) totals.set(type, (totals.get(type) ?? 0) + total);
-  return totals.has("") ? null : [...totals.keys()].sort((one, other) => totals.get(other) - totals.get(one));
+const showCursorSoon = debounced(showCursor, 250);
+
+// What the cursor stands for: a moment, or null for the present, which is all that lies after the newest event.
+function momentOf(cursor) {
+  return cursor && (cursor.version || (newest && cursor.time < newest.time)) ? cursor : null;
 }
 
-const showStateSoon = debounced(showState, 250);
+// The tab that is open: it is many requests, only if somebody sees it.
+function showDetail() {
+  outdated = true;
+  if (!find("state").hidden) {
+    outdated = false;
+    statePane.show(momentOf(state.cursor), filters().getAll("namespace").filter((one) => !one.startsWith("!"))).catch(fail);
+  } else if (!find("comparison").hidden) {
+    outdated = false;
+    comparisonPane.show(state.second, momentOf(state.cursor), filters()).catch(fail);
+  }
+}
 
 function openObject(target, fresh = true) {
   if (fresh) Object.assign(state, { left: "", right: "" });
-  state.object = target;
+  state.object = { type: target.type, namespace: target.namespace, name: target.name };
   remember();
   selectTab("object");
-  objectPane.show(target, state.left, state.right).catch(fail);
+  objectPane.show(state.object, state.left, state.right).catch(fail);
 }
 
 function selectTab(which) {
-  for (const name of ["state", "object"]) {
+  for (const name of TABS) {
     find(name).hidden = name !== which;
     find(`tab-${name}`).setAttribute("aria-selected", String(name === which));
     find(`tab-${name}`).tabIndex = name === which ? 0 : -1;
   }
-  if (which === "state" && outdated) showState();
+  if (which !== "object") showDetail();
 }
 
 // Moving through time.
@@ -251,8 +404,13 @@ async function jumpTo(version) {
 }
 
 async function step(forward) {
-  const parameters = query(state), cursor = state.cursor ?? { time: forward ? state.view.from : state.view.to, version: "" };
+  if (replay.active) {
+    await replay.step(forward).catch(fail);
+    return;
+  }
+  const cursor = state.cursor ?? { time: forward ? state.view.from : state.view.to, version: "" }, parameters = filters();
   parameters.set("limit", "1");
+  parameters.set("summary", "true");
   if (forward) {
     parameters.set("order", "ascending");
     parameters.set("from", cursor.version ? String(BigInt(cursor.version) + 1n) : rfc3339(cursor.time));
@@ -271,41 +429,69 @@ async function step(forward) {
   }
 }
 
+// Moves the cursor along the recorded time; a replay plays itself.
 function play() {
+  if (replay.active) {
+    replay.toggle(find("speed").value === "3600" ? "max" : `${find("speed").value}x`).then(showPlaying, fail);
+    return;
+  }
   if (playing) {
     pause();
     return;
   }
-  if (!state.cursor || state.cursor.time === null) setCursor({ time: state.view.from, version: "" });
-  find("play").textContent = "Pause";
-  find("play").setAttribute("aria-pressed", "true");
+  if (!state.cursor || state.cursor.time === null || state.cursor.time >= (newest?.time ?? 0)) setCursor({ time: state.view.from, version: "" });
   let last = performance.now(), looked = last;
-  const frame = (now) => {
+  const frame = (at) => {
     if (!playing) return;
-    const time = state.cursor.time + (now - last) * 1000 * Number(find("speed").value);
-    last = now;
-    const end = newest?.time ?? state.view.to;
-    state.cursor = timeline.cursor = { time: Math.round(Math.min(time, end)), version: "" };
-    timeline.follow();
-    changes.follow(state.cursor);
-    showRange();
-    if (now - looked > PLAYED && find("state").getAttribute("aria-busy") !== "true") {
-      looked = now;
-      showState();
+    const time = state.cursor.time + (at - last) * 1000 * Number(find("speed").value), end = newest?.time ?? state.view.to;
+    last = at;
+    state.cursor = lanes.cursor = { time: Math.round(Math.min(time, end)), version: "" };
+    lanes.follow();
+    showMoment();
+    changesPane.follow(state.cursor);
+    if (at - looked > PLAYED && find("state").getAttribute("aria-busy") !== "true") {
+      looked = at;
+      showDetail();
     }
     if (time >= end) pause();
     else playing = requestAnimationFrame(frame);
   };
   playing = requestAnimationFrame(frame);
+  showPlaying();
 }
 
 function pause() {
   cancelAnimationFrame(playing);
   playing = 0;
-  find("play").textContent = "Play";
-  find("play").setAttribute("aria-pressed", "false");
+  showPlaying();
   remember();
-  showState();
+  showCursorSoon();
+}
+
+function showNewest() {
+  if (newest) show(around(newest.time, spanOf(state.view)));
+}
+
+function showEverything() {
+  if (!oldest || !newest) return;
+  const span = Math.max(newest.time - oldest.time, 1000);
+  show(around(oldest.time + span / 2, Math.min(Math.round(span * 1.1), 400 * DAY)));
+}
+
+// The second cursor: beside the first one until somebody moves it.
+function toggleComparison() {
+  setSecond(state.second === null ? Math.round(anchor() - spanOf(state.view) / 4) : null);
+}
+
+function setSecond(time) {
+  state.second = lanes.second = time;
+  if (time !== null && state.cursor === null) setCursor({ time: Math.round(anchor()), version: "" }, { follow: false });
+  lanes.draw();
+  showMoment();
+  remember();
+  if (time === null) selectTab(state.object ? "object" : "state");
+  else if (find("comparison").hidden) selectTab("comparison");
+  else showCursorSoon();
 }
 
 // Following.
@@ -318,7 +504,7 @@ async function follow() {
   remember();
   while (!signal.aborted) {
     try {
-      const parameters = query(state);
+      const parameters = filters();
       parameters.set("from", String(BigInt(newest?.version ?? "0") + 1n));
       parameters.set("order", "ascending");
       parameters.set("wait", "25");
@@ -326,7 +512,7 @@ async function follow() {
       newest = { version: found.upto, time: found.newest?.time ?? found.now };
       if (found.items.length) {
         const moved = pan(state.view, Math.max(0, found.items.at(-1).micros - state.view.to + spanOf(state.view) * 0.05));
-        state.view = timeline.view = moved;
+        state.view = lanes.view = moved;
         await reload();
         remember();
       }
@@ -356,30 +542,62 @@ function toggleLive() {
 // Controls.
 
 function show(view) {
-  timeline.show(view);
+  lanes.show(view);
 }
 
-timeline.addEventListener("view", () => {
-  state.view = timeline.view;
-  showRange();
+lanes.addEventListener("view", () => {
+  state.view = lanes.view;
+  showMoment();
   remember();
   reloadSoon();
 });
-timeline.addEventListener("cursor", ({ detail }) => {
-  find("timeline").focus();
+lanes.addEventListener("cursor", ({ detail }) => {
+  find("timeline").focus({ preventScroll: true });
   if (detail.event) choose(detail.event);
-  else setCursor({ time: detail.time, version: "" }, { follow: false });
+  else {
+    setCursor({ time: detail.time, version: "" }, { follow: false });
+    if (detail.item) openObject(detail.item);
+  }
 });
-timeline.addEventListener("hover", ({ detail }) => { find("hover").textContent = detail; });
+lanes.addEventListener("second", ({ detail }) => setSecond(detail));
+lanes.addEventListener("open", ({ detail }) => openObject(detail));
+lanes.addEventListener("unfold", ({ detail }) => loadGroup(detail));
+lanes.addEventListener("more", ({ detail }) => loadGroup(detail));
+lanes.addEventListener("hover", ({ detail }) => {
+  const hover = find("hover");
+  hover.textContent = detail.text;
+  hover.hidden = !detail.text;
+  hover.classList.toggle("floating", detail.x !== null);
+  if (detail.x === null || !detail.text) return;
+  hover.style.left = `${Math.max(4, Math.min(detail.x + 14, innerWidth - hover.offsetWidth - 8))}px`;
+  hover.style.top = `${Math.min(detail.y + 18, innerHeight - hover.offsetHeight - 8)}px`;
+});
+overview.addEventListener("move", ({ detail }) => show(around(detail, spanOf(state.view))));
 
 const middle = () => (state.view.from + state.view.to) / 2;
 const anchor = () => {
   const time = state.cursor?.time ?? null;
   return time !== null && time >= state.view.from && time <= state.view.to ? time : middle();
 };
+
+function openRow() {
+  const row = lanes.selected;
+  if (row?.item) openObject(row.item);
+  else if (row?.note) loadGroup(row.group);
+  else if (row) lanes.toggle(row);
+  else {
+    const event = listed.items.find((one) => one.version === state.cursor?.version);
+    if (event) choose(event);
+  }
+}
+
 const KEYS = {
-  "ArrowLeft": () => show(pan(state.view, -spanOf(state.view) / 8)),
-  "ArrowRight": () => show(pan(state.view, spanOf(state.view) / 8)),
+  "ArrowLeft": (event) => (event.shiftKey ? lanes.selected && lanes.toggle(lanes.selected, true) : show(pan(state.view, -spanOf(state.view) / 8))),
+  "ArrowRight": (event) => (event.shiftKey ? lanes.selected && lanes.toggle(lanes.selected, false) : show(pan(state.view, spanOf(state.view) / 8))),
+  "ArrowUp": () => lanes.select(-1),
+  "ArrowDown": () => lanes.select(1),
+  "PageUp": () => lanes.select(-10),
+  "PageDown": () => lanes.select(10),
   "+": () => show(zoom(state.view, 0.5, anchor())),
   "=": () => show(zoom(state.view, 0.5, anchor())),
   "-": () => show(zoom(state.view, 2, anchor())),
@@ -387,28 +605,20 @@ const KEYS = {
   "]": () => step(true),
   " ": play,
   "Home": () => oldest && show(around(oldest.time, spanOf(state.view))),
-  "End": () => newest && show(around(newest.time, spanOf(state.view))),
+  "End": showNewest,
   "l": toggleLive,
-  "Enter": () => {
-    const event = changes.items.find((one) => one.version === state.cursor?.version);
-    if (event) choose(event);
-  },
+  "c": toggleComparison,
+  "f": toggleFolds,
+  "Enter": openRow,
 };
 find("timeline").addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key]) return;
   event.preventDefault();
-  KEYS[event.key]();
+  KEYS[event.key](event);
 });
 
-function showAll() {
-  if (!oldest || !newest) return;
-  const span = Math.max(newest.time - oldest.time, 1000);
-  show(around(oldest.time + span / 2, Math.round(span * 1.1)));
-}
-
-function clearFilters() {
-  for (const name of TEXTS) state[name] = "";
-  refilter();
+function toggleFolds() {
+  lanes.foldAll(groups.some((group) => !lanes.isFolded(group)));
 }
 
 function press(id, work) {
@@ -421,10 +631,24 @@ press("play", play);
 press("zoom-in", KEYS["+"]);
 press("zoom-out", KEYS["-"]);
 press("live", toggleLive);
-press("tab-state", () => selectTab("state"));
-press("tab-object", () => selectTab("object"));
+press("compare", toggleComparison);
+press("fold", toggleFolds);
 press("sign-out", () => askToSignIn());
 press("clear", clearFilters);
+press("noise", () => {
+  state.noise = !state.noise;
+  refilter();
+});
+press("more", async () => {
+  try {
+    listed.query.set("continue", listed.token);
+    const page = await session.events(listed.query);
+    listed = { ...listed, items: [...listed.items, ...page.items], token: page.metadata.continue ?? "" };
+    showList();
+  } catch (error) {
+    fail(error);
+  }
+});
 press("export", async () => {
   try {
     say("Exporting …");
@@ -435,17 +659,24 @@ press("export", async () => {
   }
 });
 find("span").addEventListener("change", ({ target }) => {
-  if (target.value === "all") showAll();
+  if (target.value === "all") showEverything();
   else if (target.value) show(around(anchor(), Math.min(Number(target.value), 400 * DAY)));
   target.value = "";
 });
-for (const name of ["tab-state", "tab-object"]) {
-  find(name).addEventListener("keydown", ({ key }) => {
+TABS.forEach((name, at) => {
+  press(`tab-${name}`, () => selectTab(name));
+  find(`tab-${name}`).addEventListener("keydown", ({ key }) => {
     if (key !== "ArrowLeft" && key !== "ArrowRight") return;
-    const other = name === "tab-state" ? "object" : "state";
+    const other = TABS.at((at + (key === "ArrowRight" ? 1 : -1)) % TABS.length);
     selectTab(other);
     find(`tab-${other}`).focus();
   });
+});
+
+function clearFilters() {
+  for (const name of TEXTS) state[name] = "";
+  state.noise = true;
+  refilter();
 }
 
 async function refilter() {
@@ -454,7 +685,7 @@ async function refilter() {
   try {
     await session.loadTypes(namespaceQuery());
     await reload();
-    showState();
+    showDetail();
   } catch (error) {
     fail(error);
   }
@@ -487,4 +718,4 @@ if (hasSecret(location.href)) {
   begin();
 }
 
-export { GROUP, session, timeline };
+export { GROUP, lanes, session };

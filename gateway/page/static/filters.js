@@ -2,14 +2,16 @@
 
 import { HOUR, parseTime, rfc3339 } from "./scale.js";
 
-export const TEXTS = ["type", "namespace", "name", "verb", "user"];
-const GROUPINGS = ["type", "namespace", "both"];
+export const TEXTS = ["q", "type", "namespace", "name", "verb", "user"];
+const GROUPINGS = ["type", "namespace"];
+const NOISE = ["leases", "events"];  // plurals
 const SECRETS = ["token", "access_token", "id_token", "bearer", "authorization", "password"];
 const MOST = 512;
 
 export function initial(now) {
   return {
-    view: { from: now - HOUR, to: now }, cursor: null, by: "type", live: false, object: null, left: "", right: "",
+    view: { from: now - HOUR, to: now }, cursor: null, second: null, by: "type", live: false, noise: true,
+    object: null, left: "", right: "",
     ...Object.fromEntries(TEXTS.map((name) => [name, ""])),
   };
 }
@@ -23,7 +25,9 @@ export function parse(fragment, now) {
   if (from !== null && to !== null && from < to) state.view = { from, to };
   if (GROUPINGS.includes(given.get("by"))) state.by = given.get("by");
   state.live = given.get("live") === "1";
+  state.noise = given.get("noise") !== "0";
   state.cursor = parseCursor(given.get("at"));
+  state.second = parseTime(given.get("second"));
   state.object = parseObject(given.get("object"));
   state.left = versionOf(given.get("left"));
   state.right = versionOf(given.get("right"));
@@ -37,7 +41,9 @@ export function format(state) {
   for (const name of TEXTS) if (state[name]) given.set(name, state[name]);
   if (state.by !== "type") given.set("by", state.by);
   if (state.live) given.set("live", "1");
+  if (!state.noise) given.set("noise", "0");
   if (state.cursor) given.set("at", state.cursor.version || rfc3339(state.cursor.time));
+  if (state.second !== null) given.set("second", rfc3339(state.second));
   if (state.object) given.set("object", [state.object.type, state.object.namespace, state.object.name].join("/"));
   if (state.object && state.left) given.set("left", state.left);
   if (state.object && state.right) given.set("right", state.right);
@@ -60,15 +66,25 @@ function parseObject(text) {
   return { type: parts[0], namespace: parts[1], name: parts[2] };
 }
 
-// The parameters of requests for the timeline and its events.
-export function query(state) {
+// The parameters of requests for the timeline and its events. A value that begins with ! excludes. `types` are those
+// that the user sees, by name: only what is there can be left out.
+export function query(state, types = new Map()) {
   const given = new URLSearchParams();
-  for (const name of ["type", "namespace"]) {
+  for (const name of ["type", "namespace", "name", "user"]) {
     for (const value of state[name].split(",").map((one) => one.trim()).filter(Boolean)) given.append(name, value);
   }
-  for (const name of ["name", "verb", "user"]) if (state[name].trim()) given.set(name, state[name].trim());
+  for (const name of ["q", "verb"]) if (state[name].trim()) given.set(name, state[name].trim());
+  if (!state.noise) {
+    const wanted = given.getAll("type").filter((one) => !one.startsWith("!"));
+    for (const one of types.values()) {
+      if (NOISE.includes(one.resource) && !wanted.length) given.append("type", `!${one.type}`);
+    }
+    given.set("status", "false");
+  }
   return given;
 }
+
+export const isFiltered = (state) => !state.noise || TEXTS.some((name) => state[name]);
 
 // Whether a URL has what must not be in one.
 export function hasSecret(url) {

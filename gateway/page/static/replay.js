@@ -1,36 +1,51 @@
-// Moves a replay (`rewound replay`): what the server shows to everybody, not the cursor of this page.
+// A replay (`rewound replay`): what the server shows to everybody, not the cursor of this page. Where there is one, the
+// buttons to step and play move it.
 
 import { find } from "./dom.js";
 import { parseTime, readable } from "./scale.js";
 
 const LOOK = 1000;  // milliseconds between two looks while it plays
 
-export class ReplayBar {
+export class Replay {
   #session;
   #moved;
   #state = null;
   #timer = 0;
 
   // `moved` is called when the server shows another moment.
-  constructor(session, moved, fail) {
+  constructor(session, moved) {
     this.#session = session;
     this.#moved = moved;
-    const press = (id, action) => find(id).addEventListener("click", () => this.#act(action()).catch(fail));
-    press("replay-back", () => ({ action: "back" }));
-    press("replay-step", () => ({ action: "step" }));
-    press("replay-play", () => (this.#state?.playing ? { action: "pause" } : { action: "play", speed: find("replay-speed").value }));
+  }
+
+  get active() {
+    return this.#state !== null;
+  }
+
+  get playing() {
+    return this.#state?.playing ?? false;
   }
 
   async begin() {
     clearTimeout(this.#timer);
-    find("replay").hidden = true;
+    this.#state = null;
+    find("replay-now").hidden = true;
     if (!this.#session.replays) return;
     try {
       this.#show(await this.#session.replay());
-      find("replay").hidden = false;
+      find("replay-now").hidden = false;
     } catch {
       // It is no replay, or its user may not see it.
     }
+  }
+
+  step(forward) {
+    return this.#act({ action: forward ? "step" : "back" });
+  }
+
+  // At a speed like "60x", or "max".
+  toggle(speed) {
+    return this.#act(this.playing ? { action: "pause" } : { action: "play", speed });
   }
 
   async #act(action) {
@@ -40,10 +55,8 @@ export class ReplayBar {
 
   #show(state) {
     this.#state = state;
-    const time = parseTime(state.time);
-    find("replay-now").textContent = `version ${state.version}${time === null ? "" : `, ${readable(time)}`} of ${state.end.version}${state.stopped ? ` (${state.stopped})` : ""}`;
-    find("replay-play").textContent = state.playing ? "Pause" : "Play";
-    find("replay-play").setAttribute("aria-pressed", String(state.playing));
+    const time = parseTime(state.time), at = time === null ? "" : `, ${readable(time, 1e6)}`;
+    find("replay-now").textContent = `Replay at version ${state.version}${at} of ${state.end.version}${state.stopped ? ` (${state.stopped})` : ""}`;
     clearTimeout(this.#timer);
     if (state.playing) this.#timer = setTimeout(() => this.#look(), LOOK);
   }
@@ -51,9 +64,10 @@ export class ReplayBar {
   async #look() {
     try {
       this.#show(await this.#session.replay());
-      this.#moved();
     } catch {
-      find("replay").hidden = true;
+      this.#state = null;
+      find("replay-now").hidden = true;
     }
+    this.#moved();
   }
 }

@@ -109,15 +109,15 @@ export function columns(row, data, view, width) {
   const last = Math.floor((view.to - data.start) / data.width);
   let column = null;
   for (let at = firstCell(row.cells, first); at * 4 < row.cells.length; at++) {
-    const [bucket, created, updated, deleted] = row.cells.slice(at * 4, at * 4 + 4);
+    const place = at * 4, bucket = row.cells[place];
     if (bucket > last) break;
     const x = Math.floor(xOf(view, width, data.start + bucket * data.width));
     if (column !== null && column[0] === x) {
-      column[2] += created;
-      column[3] += updated;
-      column[4] += deleted;
+      column[2] += row.cells[place + 1];
+      column[3] += row.cells[place + 2];
+      column[4] += row.cells[place + 3];
     } else {
-      column = [x, Math.max(1, Math.floor(size)), created, updated, deleted];
+      column = [x, Math.max(1, Math.floor(size)), row.cells[place + 1], row.cells[place + 2], row.cells[place + 3]];
       found.push(column);
     }
   }

@@ -1,0 +1,89 @@
+// The words above the picture: which cluster, which time, and what happened most; and the legend below it.
+
+import { authorColor, authorOf } from "./authors.js";
+import { button, element, find } from "./dom.js";
+import { duration, readable, spanOf } from "./scale.js";
+import { objectText } from "./summary.js";
+
+const FOUGHT = 4;  // changes of one field by two authors in turn
+
+export function showAbout(about, replays) {
+  const title = about?.title || location.host;
+  find("title").textContent = title;
+  document.title = `${title} · Journal`;
+  const words = [];
+  if (about?.replay) words.push(`replay of ${about.replay.of}`);
+  if (about?.recorded?.server) words.push(`recorded from ${about.recorded.server}`);
+  else if (about?.server && !about.server.includes(title)) words.push(about.server);
+  find("about").textContent = words.join(" · ") || (replays ? "replay" : "");
+}
+
+export function showRange(view, newest, now) {
+  const span = spanOf(view), from = readable(view.from, span), to = readable(view.to, span);
+  const day = from.slice(0, 10), until = to.startsWith(day) ? to.slice(11) : to;
+  const idle = newest && newest.time < view.from ? ` · the newest change is ${duration(now - newest.time)} old` : "";
+  find("range").textContent = `${from} – ${until} UTC (${duration(span)})${idle}`;
+}
+
+// One or two sentences about what the picture shows. `open` opens an object, `events` are those that are known.
+export function showHeadline({ groups, total, items, events }, open) {
+  const parts = [];
+  if (total) {
+    const most = groups.slice(0, 3).filter((one) => one.row?.total).map((one) => `${one.row.total} of ${one.label}`);
+    parts.push(`${total.toLocaleString("en")} ${total === 1 ? "change" : "changes"}${groups.length > 1 ? `: ${most.join(", ")}` : ` of ${groups[0]?.label}`}${groups.length > 3 ? " and others" : ""}. `);
+  }
+  const fight = fights(events)[0];
+  if (fight) {
+    parts.push(element("strong", { text: `${list(fight.authors)} changed ${fight.field} of ` }),
+      button(objectText(fight.event), () => open(fight.event), { class: "link" }),
+      element("strong", { text: ` in turn, ${fight.turns} times. ` }));
+  }
+  const bad = items.filter((one) => one.phases?.length && one.phases.at(-1)[2] === "bad" && !one.deleted);
+  if (bad.length) {
+    parts.push(element("span", { class: "bad", text: `${bad.length} ${bad.length === 1 ? "object needs" : "objects need"} attention: ` }),
+      ...between(bad.slice(0, 3).map((one) => button(`${objectText(one)} (${one.phases.at(-1)[1]})`, () => open(one), { class: "link" }))),
+      bad.length > 3 ? " and others. " : ". ");
+  }
+  if (!fight && !bad.length && items[0]?.changes > 2) {
+    parts.push("Most changed: ", button(objectText(items[0]), () => open(items[0]), { class: "link" }), ` (${items[0].changes} times). `);
+  }
+  find("headline").replaceChildren(...parts);
+}
+
+const between = (made) => made.flatMap((one, at) => (at ? [", ", one] : [one]));
+
+const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
+
+// Fields that two or more authors set in turn: whoever looks for a conflict of controllers finds it here.
+export function fights(events) {
+  const fields = new Map();
+  for (const event of [...events].sort((one, other) => one.micros - other.micros)) {
+    if (event.change !== "updated" || !event.uid) continue;
+    for (const { field } of event.summary?.changes ?? []) {
+      if (field.startsWith("status")) continue;
+      const key = `${event.uid} ${field}`, author = authorOf(event);
+      const known = fields.get(key) ?? { field, event, authors: [], last: "", turns: 0 };
+      if (author && author !== known.last) known.turns++;
+      if (author && !known.authors.includes(author)) known.authors.push(author);
+      known.last = author;
+      fields.set(key, known);
+    }
+  }
+  return [...fields.values()].filter((one) => one.authors.length > 1 && one.turns >= FOUGHT)
+    .sort((one, other) => other.turns - one.turns);
+}
+
+const TONES = [["good", "ready"], ["working", "in progress"], ["bad", "failing"], ["done", "finished"], ["neutral", "exists"]];
+
+export function showLegend(authors) {
+  const swatch = (color, text, shape) => element("li", {}, element("i", { class: `${shape} ${color}` }), text);
+  const made = [...TONES.map(([tone, text]) => swatch(tone, text, "bar")),
+    swatch("deleted", "deleted", "end"),
+    ...["created", "updated", "deleted"].map((change) => swatch(change, change, "column"))];
+  for (const author of authors) {
+    const mark = element("i", { class: "mark" });
+    mark.style.background = authorColor(author);
+    made.push(element("li", {}, mark, author));
+  }
+  find("legend").replaceChildren(...made);
+}

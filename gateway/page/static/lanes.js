@@ -1,0 +1,620 @@
+// The lanes: a canvas with a row per kind (how much changed, and when) and, below it, a bar per object from its
+// creation to its deletion, coloured by its phase, dependents below their owners.
+
+import { authorColor, authorOf } from "./authors.js";
+import { HOUR, SECOND, columns, duration, firstCell, including, pan, readable, spanOf, ticks, timeOf, xOf, zoom } from "./scale.js";
+import { objectText, sentence } from "./summary.js";
+
+const ROW = 24, HEAD = 26, BAR = 14, INDENT = 13, LEAST_ROWS = 6, MOST_HEIGHT = 0.5;  // of the window
+const NEAR = 7;          // pixels between the pointer and what it means
+const MANY = 40;         // objects of a kind that are shown without a click
+export const CHANGES = ["created", "updated", "deleted"];
+const TONES = ["good", "working", "bad", "done", "neutral"];
+
+export class Lanes extends EventTarget {
+  view = { from: 0, to: 1 };
+  cursor = null;         // {time, version}
+  second = null;         // the other moment of a comparison: a time
+  data = null;           // counts per kind and bucket
+  frames = 0;
+  #canvas;
+  #context;
+  #scroller;
+  #space;
+  #groups = [];          // {key, label, row, items, more}
+  #rows = [];            // what is shown, from top to bottom
+  #events = new Map();   // by uid, ascending; only if there are few
+  #few = false;
+  #folded = new Map();   // by key of a group or uid of an object, if somebody chose
+  #selected = "";        // the key of a row
+  #now = 0;
+  #scheduled = false;
+  #drag = null;
+  #pointers = new Map();
+  #colors = {};
+  #texts = new Map();    // widths of texts that were cut to fit
+
+  constructor(scroller, canvas, space) {
+    super();
+    this.#scroller = scroller;
+    this.#canvas = canvas;
+    this.#space = space;
+    this.#context = canvas.getContext("2d");
+    new ResizeObserver(() => this.draw()).observe(scroller);
+    addEventListener("resize", () => this.draw());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#readColors());
+    this.#readColors();
+    scroller.addEventListener("scroll", () => this.draw(), { passive: true });
+    canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
+    canvas.addEventListener("pointerdown", (event) => this.#press(event));
+    canvas.addEventListener("pointermove", (event) => this.#move(event));
+    canvas.addEventListener("pointerup", (event) => this.#release(event));
+    canvas.addEventListener("pointercancel", (event) => this.#forget(event));
+    canvas.addEventListener("pointerleave", () => this.#hover(null));
+    canvas.addEventListener("dblclick", (event) => this.show(zoom(this.view, 0.25, this.#timeAt(event))));
+  }
+
+  get #labels() {
+    return Math.min(230, Math.max(108, this.#canvas.clientWidth * 0.2));
+  }
+
+  get #width() {
+    return Math.max(1, this.#canvas.clientWidth - this.#labels);
+  }
+
+  get buckets() {
+    return Math.min(1000, Math.max(100, Math.round(this.#width / 2)));
+  }
+
+  // The rows that are shown, folded ones left out.
+  get rows() {
+    return this.#rows;
+  }
+
+  // Change what is shown, and say so.
+  show(view) {
+    this.view = view;
+    this.draw();
+    this.dispatchEvent(new Event("view"));
+  }
+
+  // `groups` are in the order in which they are shown; `events` are all events of the view, or null if there are many.
+  load(data, groups, events, now) {
+    this.data = data;
+    this.#groups = groups;
+    this.#now = now;
+    this.#few = events !== null;
+    this.#events = new Map();
+    for (const event of [...(events ?? [])].sort((one, other) => one.micros - other.micros)) {
+      const known = this.#events.get(event.uid);
+      if (known) known.push(event);
+      else this.#events.set(event.uid, [event]);
+    }
+    this.#arrange();
+  }
+
+  isFolded(group) {
+    return this.#folded.get(group.key) ?? (group.items === null || group.items.length > MANY);
+  }
+
+  #arrange() {
+    const rows = [];
+    for (const group of this.#groups) {
+      const folded = this.isFolded(group);
+      rows.push({ key: group.key, group, folded, depth: 0 });
+      if (folded) continue;
+      let hiddenBelow = Infinity;
+      (group.items ?? []).forEach((item, at) => {
+        if (item.depth > hiddenBelow) return;
+        const owns = (group.items[at + 1]?.depth ?? 0) > item.depth;
+        const closed = owns && (this.#folded.get(item.uid) ?? false);
+        hiddenBelow = closed ? item.depth : Infinity;
+        rows.push({ key: `${group.key} ${item.uid}`, item, owns, folded: closed, depth: item.depth });
+      });
+      if (group.items === null) rows.push({ key: `${group.key} …`, note: "Loading…", group });
+      else if (group.more > 0) rows.push({ key: `${group.key} +`, note: `${group.more} more: load`, group });
+    }
+    this.#rows = rows;
+    this.#canvas.setAttribute("aria-label", `Timeline with ${rows.length} rows`);
+    this.draw();
+  }
+
+  draw() {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    requestAnimationFrame(() => {
+      this.#scheduled = false;
+      this.#paint();
+      this.frames++;
+      this.dispatchEvent(new Event("painted"));
+    });
+  }
+
+  #readColors() {
+    const style = getComputedStyle(document.documentElement);
+    const names = ["text", "faint", "line", "back", "panel", "cursor", "second", "current", "inverse", ...CHANGES, ...TONES];
+    for (const name of names) this.#colors[name] = style.getPropertyValue(`--${name}`).trim();
+    this.draw();
+  }
+
+  // Painting.
+
+  #resize() {
+    const ratio = devicePixelRatio || 1, width = this.#scroller.clientWidth;
+    const most = Math.max(HEAD + LEAST_ROWS * ROW, Math.round(innerHeight * MOST_HEIGHT));
+    const wanted = HEAD + Math.max(this.#rows.length, LEAST_ROWS) * ROW;
+    const height = Math.min(most, wanted);
+    const styled = { canvas: `${height}px`, space: `${wanted - height}px` };
+    if (this.#canvas.style.height !== styled.canvas) {
+      this.#canvas.style.height = styled.canvas;
+      this.#scroller.style.height = styled.canvas;
+    }
+    if (this.#space.style.height !== styled.space) this.#space.style.height = styled.space;
+    if (this.#canvas.width !== Math.round(width * ratio) || this.#canvas.height !== Math.round(height * ratio)) {
+      this.#canvas.width = Math.round(width * ratio);
+      this.#canvas.height = Math.round(height * ratio);
+    }
+    this.#context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    return { width, height };
+  }
+
+  #paint() {
+    const { width, height } = this.#resize();
+    const context = this.#context, left = this.#labels, scrolled = this.#scroller.scrollTop;
+    context.clearRect(0, 0, width, height);
+    context.textBaseline = "middle";
+    const first = Math.floor(scrolled / ROW), last = Math.min(this.#rows.length, Math.ceil((scrolled + height - HEAD) / ROW));
+    const shown = [];
+    for (let at = first; at < last; at++) shown.push([this.#rows[at], HEAD + at * ROW - scrolled]);
+    this.#clipped(0, HEAD, width, height, () => {
+      for (const [row, y] of shown) this.#paintBackground(row, y, width);
+    });
+    this.#paintTicks(left, width, height);
+    this.#clipped(left, HEAD, width, height, () => {
+      if (this.data) this.#paintCounts(shown.filter(([row]) => row.group && !row.note), left);
+      for (const [row, y] of shown) if (row.item) this.#paintLife(row.item, y, left, width);
+      this.#paintPresent(left, width, height);
+    });
+    this.#clipped(0, HEAD, left - 4, height, () => {
+      for (const [row, y] of shown) this.#paintLabel(row, y, left);
+    });
+    this.#paintSelection(left, height);
+    if (this.second !== null) this.#paintCursor(this.second, "second", "B", left, height);
+    if (this.cursor?.time != null) this.#paintCursor(this.cursor.time, "cursor", this.second === null ? "" : "A", left, height);
+  }
+
+  #clipped(x, y, right, bottom, paint) {
+    const context = this.#context;
+    context.save();
+    context.beginPath();
+    context.rect(x, y, right - x, bottom - y);
+    context.clip();
+    paint();
+    context.restore();
+  }
+
+  #paintBackground(row, y, width) {
+    const context = this.#context;
+    if (row.key === this.#selected) context.fillStyle = this.#colors.current;
+    else if (row.group && !row.note) context.fillStyle = this.#colors.panel;
+    else return;
+    context.fillRect(0, y, width, ROW);
+  }
+
+  #paintTicks(left, width, height) {
+    const context = this.#context;
+    context.font = "11px system-ui, sans-serif";
+    for (const { time, label, major } of ticks(this.view, this.#width)) {
+      const x = Math.round(left + xOf(this.view, this.#width, time)) + 0.5;
+      if (x < left) continue;
+      context.strokeStyle = major ? this.#colors.faint : this.#colors.line;
+      context.beginPath();
+      context.moveTo(x, HEAD - 6);
+      context.lineTo(x, height);
+      context.stroke();
+      context.fillStyle = this.#colors.faint;
+      if (x + 4 + context.measureText(label).width <= width) context.fillText(label, x + 4, HEAD / 2 - 1);
+    }
+  }
+
+  #paintLabel(row, y, left) {
+    const context = this.#context, middle = y + ROW / 2;
+    if (row.note) {
+      context.fillStyle = this.#colors.faint;
+      context.font = "12px system-ui, sans-serif";
+      context.fillText(row.note, 20, middle);
+      return;
+    }
+    const x = 16 + (row.item ? INDENT * (row.depth + 1) : 0);
+    if (row.group || row.owns) this.#paintCaret(x - 10, middle, row.folded);
+    else if (row.depth > 0) this.#paintBranch(x - 11, y);
+    if (row.group) {
+      context.font = "600 12px system-ui, sans-serif";
+      const count = String(row.group.row?.total ?? row.group.items?.length ?? "");
+      context.fillStyle = this.#colors.text;
+      context.fillText(this.#fitting(row.group.label, left - x - 14 - context.measureText(count).width), x, middle);
+      context.font = "11px system-ui, sans-serif";
+      context.fillStyle = this.#colors.faint;
+      context.fillText(count, left - 10 - context.measureText(count).width, middle);
+      return;
+    }
+    context.font = "12px system-ui, sans-serif";
+    context.fillStyle = row.item.deleted ? this.#colors.faint : this.#colors.text;
+    context.fillText(this.#fitting(row.item.name, left - x - 8), x, middle);
+  }
+
+  #paintCaret(x, y, folded) {
+    const context = this.#context;
+    context.fillStyle = this.#colors.faint;
+    context.beginPath();
+    if (folded) for (const [dx, dy] of [[-2, -4], [4, 0], [-2, 4]]) context.lineTo(x + dx, y + dy);
+    else for (const [dx, dy] of [[-4, -2], [4, -2], [0, 4]]) context.lineTo(x + dx, y + dy);
+    context.fill();
+  }
+
+  #paintBranch(x, y) {
+    const context = this.#context;
+    context.strokeStyle = this.#colors.line;
+    context.beginPath();
+    context.moveTo(x + 0.5, y);
+    context.lineTo(x + 0.5, y + ROW / 2 + 0.5);
+    context.lineTo(x + 7, y + ROW / 2 + 0.5);
+    context.stroke();
+  }
+
+  #fitting(text, width) {
+    const key = `${this.#context.font} ${Math.round(width)} ${text}`;
+    let shown = this.#texts.get(key);
+    if (shown === undefined) {
+      shown = text;
+      while (shown.length > 4 && this.#context.measureText(shown).width > width) shown = `${shown.slice(0, -2)}…`;
+      if (this.#texts.size > 5000) this.#texts.clear();
+      this.#texts.set(key, shown);
+    }
+    return shown;
+  }
+
+  // How much changed in each kind: columns as high as the logarithm of their counts.
+  #paintCounts(shown, left) {
+    const context = this.#context;
+    const painted = shown.map(([{ group }, y]) => [group.row ? columns(group.row, this.data, this.view, this.#width) : [], y]);
+    let most = 1;
+    for (const [found] of painted) for (const one of found) most = Math.max(most, one[2] + one[3] + one[4]);
+    const scale = (ROW - 6) / Math.log2(most + 1);
+    CHANGES.forEach((change, which) => {
+      context.fillStyle = this.#colors[change];
+      for (const [found, y] of painted) {
+        for (const [x, size, ...counts] of found) {
+          if (!counts[which]) continue;
+          const total = counts[0] + counts[1] + counts[2];
+          const height = Math.max(4, scale * Math.log2(total + 1)), part = (height * counts[which]) / total;
+          const below = counts.slice(0, which).reduce((sum, one) => sum + one, 0);
+          const wide = this.#few ? Math.max(3, size) : size;
+          context.fillRect(left + x, y + ROW - 3 - (height * below) / total - part, Math.max(1, wide - (wide > 3 ? 1 : 0)), part);
+        }
+      }
+    });
+  }
+
+  // An object: a bar from its creation to its deletion, its phases as colours, its changes as ticks.
+  #paintLife(item, y, left, width) {
+    const x = (time) => left + xOf(this.view, this.#width, time);
+    const begin = item.created ? x(item.created) : left - 20;
+    const end = item.deleted ? Math.max(x(item.deleted), begin + 3) : Math.min(x(this.#now), width + 20);
+    if (end < left || begin > width) return;
+    const top = y + (ROW - BAR) / 2, context = this.#context;
+    context.save();
+    context.beginPath();
+    context.roundRect(begin, top, Math.max(3, end - begin), BAR, 3);
+    context.clip();
+    const phases = item.phases?.length ? item.phases : [[item.created, "", "neutral"]];
+    phases.forEach(([since, words, tone], at) => {
+      const from = Math.max(at ? x(since) : begin, left), to = Math.min(at + 1 < phases.length ? x(phases[at + 1][0]) : end, width);
+      if (to <= from && to < left) return;
+      context.fillStyle = this.#colors[TONES.includes(tone) ? tone : "neutral"];
+      context.fillRect(from, top, Math.max(1, to - from), BAR);
+      if (words && !this.#events.has(item.uid)) this.#paintWords(words, from + 5, to - 4, y);
+    });
+    context.restore();
+    this.#paintChanges(item, y, top, x, end);
+    if (item.deleted && end <= width) this.#paintDeletion(end, top);
+  }
+
+  #paintWords(words, from, to, y) {
+    const context = this.#context;
+    context.font = "600 10px system-ui, sans-serif";
+    if (context.measureText(words).width > to - from) return;
+    context.fillStyle = this.#colors.inverse;
+    context.fillText(words, from, y + ROW / 2 + 0.5);
+  }
+
+  // Each change a tick in the colour of its author, with the new value where there is room.
+  #paintChanges(item, y, top, x, end) {
+    const context = this.#context, events = this.#events.get(item.uid);
+    if (!events) {
+      context.fillStyle = this.#colors.back;
+      context.globalAlpha = 0.55;
+      for (const time of item.marks ?? []) context.fillRect(Math.round(x(time)), top + BAR - 4, 1, 4);
+      context.globalAlpha = 1;
+      return;
+    }
+    events.forEach((event, at) => {
+      const begin = x(event.micros), until = at + 1 < events.length ? x(events[at + 1].micros) : end;
+      if (event.change === "updated") {
+        context.fillStyle = this.#colors.back;
+        context.fillRect(begin - 2.5, top, 5, BAR);
+        context.fillStyle = authorColor(authorOf(event));
+        context.fillRect(begin - 1.5, top - 3, 3, BAR + 6);
+      }
+      const words = shortly(event) || this.#phaseAt(item, event.micros);
+      if (words) this.#paintWords(words, begin + 5, until - 4, y);
+      if (event.version === this.cursor?.version) {
+        context.strokeStyle = this.#colors.cursor;
+        context.lineWidth = 2;
+        context.strokeRect(begin - 4, top - 4, 8, BAR + 8);
+        context.lineWidth = 1;
+      }
+    });
+  }
+
+  #phaseAt(item, time) {
+    let found = "";
+    for (const [since, words] of item.phases ?? []) if (since <= time) found = words;
+    return found;
+  }
+
+  #paintDeletion(x, top) {
+    const context = this.#context;
+    context.fillStyle = this.#colors.deleted;
+    context.fillRect(x - 3, top - 2, 3, BAR + 4);
+  }
+
+  #paintPresent(left, width, height) {
+    const x = left + xOf(this.view, this.#width, this.#now), context = this.#context;
+    if (!this.#now || x > width) return;
+    context.fillStyle = this.#colors.line;
+    context.globalAlpha = 0.35;
+    context.fillRect(Math.max(x, left), HEAD, width - x, height);
+    context.globalAlpha = 1;
+  }
+
+  #paintSelection(left, height) {
+    if (!this.#drag?.selects) return;
+    const [one, other] = [this.#drag.from, this.#drag.to].map((time) => left + xOf(this.view, this.#width, time));
+    this.#context.globalAlpha = 0.2;
+    this.#context.fillStyle = this.#colors.cursor;
+    this.#context.fillRect(Math.min(one, other), HEAD, Math.abs(other - one), height);
+    this.#context.globalAlpha = 1;
+  }
+
+  #paintCursor(time, color, letter, left, height) {
+    const x = left + xOf(this.view, this.#width, time), context = this.#context;
+    if (x < left - 1) return;
+    context.fillStyle = this.#colors[color];
+    context.fillRect(x - 1, 4, 2, height);
+    context.beginPath();
+    context.roundRect(x - 7, 2, 14, 14, 3);
+    context.fill();
+    if (!letter) return;
+    context.fillStyle = this.#colors.back;
+    context.font = "700 10px system-ui, sans-serif";
+    context.fillText(letter, x - context.measureText(letter).width / 2, 9.5);
+  }
+
+  // Rows: the keys and the pointer choose one.
+
+  select(distance) {
+    const at = this.#rows.findIndex((row) => row.key === this.#selected);
+    const next = Math.min(this.#rows.length - 1, Math.max(0, at < 0 ? 0 : at + distance));
+    if (!this.#rows.length) return;
+    this.#selected = this.#rows[next].key;
+    const top = next * ROW, room = this.#canvas.clientHeight - HEAD;
+    if (top < this.#scroller.scrollTop) this.#scroller.scrollTop = top;
+    else if (top + ROW > this.#scroller.scrollTop + room) this.#scroller.scrollTop = top + ROW - room;
+    this.draw();
+    this.#hover(this.#rowText(this.#rows[next]));
+  }
+
+  get selected() {
+    return this.#rows.find((row) => row.key === this.#selected) ?? null;
+  }
+
+  // Fold or unfold a group, or the dependents of an object.
+  toggle(row, folded = !row.folded) {
+    if (!row.group && !row.owns) return;
+    this.#folded.set(row.group ? row.group.key : row.item.uid, folded);
+    this.#arrange();
+    if (row.group && !folded && row.group.items === null) this.#dispatch("unfold", row.group);
+  }
+
+  foldAll(folded) {
+    for (const group of this.#groups) this.#folded.set(group.key, folded);
+    this.#arrange();
+    if (!folded) for (const group of this.#groups) if (group.items === null) this.#dispatch("unfold", group);
+  }
+
+  #dispatch(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+
+  #rowText(row) {
+    if (row.note) return row.note;
+    if (row.group) return `${row.group.label}: ${row.group.row?.total ?? 0} changes${row.folded ? ", folded" : ""}`;
+    const { item } = row, until = item.deleted || this.#now;
+    const lived = item.created ? `, ${item.deleted ? "lived" : "for"} ${duration(until - item.created)}` : "";
+    return `${objectText(item)}: ${item.changes} changes${lived}${item.phases?.length ? `, ${item.phases.at(-1)[1]}` : ""}`;
+  }
+
+  // The pointer.
+
+  #timeAt(event) {
+    const box = this.#canvas.getBoundingClientRect();
+    return timeOf(this.view, this.#width, event.clientX - box.left - this.#labels);
+  }
+
+  #rowAt(event) {
+    const y = event.clientY - this.#canvas.getBoundingClientRect().top - HEAD;
+    return y < 0 ? null : this.#rows[Math.floor((y + this.#scroller.scrollTop) / ROW)] ?? null;
+  }
+
+  #inLabels(event) {
+    return event.clientX - this.#canvas.getBoundingClientRect().left < this.#labels;
+  }
+
+  #inHead(event) {
+    return event.clientY - this.#canvas.getBoundingClientRect().top < HEAD;
+  }
+
+  // The wheel scrolls the rows; with Ctrl (or pinching a touchpad) it zooms at the pointer, sideways it moves.
+  #wheel(event) {
+    if (event.ctrlKey || event.metaKey) {
+      event.preventDefault();
+      this.show(zoom(this.view, Math.exp(Math.max(-1, Math.min(1, event.deltaY / 200))), this.#timeAt(event)));
+    } else if (Math.abs(event.deltaX) > Math.abs(event.deltaY) || event.shiftKey) {
+      event.preventDefault();
+      this.show(pan(this.view, ((event.deltaX || event.deltaY) / this.#width) * spanOf(this.view)));
+    }
+  }
+
+  #press(event) {
+    const time = this.#timeAt(event);
+    this.#canvas.setPointerCapture(event.pointerId);
+    this.#pointers.set(event.pointerId, event);
+    if (this.#pointers.size > 1) {
+      this.#drag = { pinch: this.#spread(), view: this.view, moved: true };
+      return;
+    }
+    const moves = this.#inHead(event) ? this.#handleAt(time) : "";
+    this.#drag = { x: event.clientX, view: this.view, from: time, to: time, moved: false, selects: event.shiftKey, moves };
+  }
+
+  // Which cursor has its handle here.
+  #handleAt(time) {
+    const reach = (10 / this.#width) * spanOf(this.view);
+    if (this.cursor?.time != null && Math.abs(this.cursor.time - time) < reach) return "cursor";
+    return this.second !== null && Math.abs(this.second - time) < reach ? "second" : "";
+  }
+
+  #spread() {
+    const [one, other] = [...this.#pointers.values()];
+    return { distance: Math.max(20, Math.abs(one.clientX - other.clientX)), anchor: this.#timeAt({ clientX: (one.clientX + other.clientX) / 2 }) };
+  }
+
+  #move(event) {
+    const drag = this.#drag;
+    if (!drag) {
+      this.#hover(this.#describe(event), event);
+      return;
+    }
+    this.#pointers.set(event.pointerId, event);
+    if (drag.pinch) {
+      if (this.#pointers.size > 1) this.show(zoom(drag.view, drag.pinch.distance / this.#spread().distance, drag.pinch.anchor));
+      return;
+    }
+    drag.moved ||= Math.abs(event.clientX - drag.x) > 4;
+    if (!drag.moved) return;
+    if (drag.moves === "second") this.#dispatch("second", this.#timeAt(event));
+    else if (drag.moves === "cursor") this.#dispatch("cursor", { time: this.#timeAt(event) });
+    else if (drag.selects) {
+      drag.to = this.#timeAt(event);
+      this.draw();
+    } else this.show(pan(drag.view, (-(event.clientX - drag.x) / this.#width) * spanOf(drag.view)));
+  }
+
+  #forget(event) {
+    this.#pointers.delete(event.pointerId);
+    if (!this.#pointers.size) this.#drag = null;
+  }
+
+  #release(event) {
+    const drag = this.#drag;
+    this.#forget(event);
+    if (!drag || drag.pinch) return;
+    if (drag.moved) {
+      if (!drag.selects) return;
+      const [from, to] = [drag.from, drag.to].sort((one, other) => one - other);
+      this.show(zoom({ from, to: Math.max(to, from + 1) }, 1, from));
+    } else if (drag.selects) this.#dispatch("second", this.#timeAt(event));
+    else this.#click(event);
+  }
+
+  #click(event) {
+    const row = this.#rowAt(event);
+    this.#selected = row?.key ?? "";
+    if (row?.note) this.#dispatch("more", row.group);
+    else if (row && this.#inLabels(event)) {
+      const caret = event.clientX - this.#canvas.getBoundingClientRect().left < 16 + INDENT * (row.depth + 1);
+      if (row.group || (row.owns && caret)) this.toggle(row);
+      else this.#dispatch("open", row.item);
+    } else {
+      const near = row ? this.#nearest(row, event) : null;
+      this.#dispatch("cursor", { time: near?.micros ?? this.#timeAt(event), event: near, item: row?.item ?? null });
+    }
+    this.draw();
+  }
+
+  // The event under the pointer, if single events are known.
+  #nearest(row, event) {
+    const time = this.#timeAt(event), reach = (NEAR / this.#width) * spanOf(this.view);
+    const candidates = row.item ? this.#events.get(row.item.uid) ?? []
+      : [...this.#events.values()].flat().filter((one) => one.type === row.group?.key || one.namespace === row.group?.key);
+    let best = null;
+    for (const one of candidates) {
+      if (Math.abs(one.micros - time) <= reach && (!best || Math.abs(one.micros - time) < Math.abs(best.micros - time))) best = one;
+    }
+    return best;
+  }
+
+  #describe(event) {
+    const row = this.#rowAt(event), time = this.#timeAt(event);
+    if (this.#inLabels(event)) return row ? this.#rowText(row) : "";
+    const at = readable(time, spanOf(this.view));
+    if (!row || row.note) return at;
+    const near = this.#nearest(row, event);
+    if (near) {
+      const { what, who } = sentence(near);
+      return `${readable(near.micros, SECOND)}  ${objectText(near)}\n${what}${who ? `, by ${who}` : ""}`;
+    }
+    if (row.item) {
+      const phase = this.#phaseAt(row.item, time);
+      const alive = (!row.item.created || time >= row.item.created) && (!row.item.deleted || time < row.item.deleted);
+      return `${at}  ${objectText(row.item)}${alive ? (phase ? `\n${phase}` : "") : "\ndid not exist"}`;
+    }
+    const counts = this.#countsAt(row.group.row, time);
+    return `${at}  ${row.group.label}\n${counts.map((count, which) => `${count} ${CHANGES[which]}`).join(", ")} in ${duration(this.data.width)}`;
+  }
+
+  #countsAt(row, time) {
+    if (!row) return [0, 0, 0];
+    const bucket = Math.floor((time - this.data.start) / this.data.width), at = firstCell(row.cells, bucket) * 4;
+    return row.cells[at] === bucket ? row.cells.slice(at + 1, at + 4) : [0, 0, 0];
+  }
+
+  #hover(text, event = null) {
+    this.#dispatch("hover", { text: text ?? "", x: event?.clientX ?? null, y: event?.clientY ?? null });
+  }
+
+  // Keep the cursor in view while it moves by itself.
+  follow() {
+    if (this.cursor?.time == null) return;
+    const moved = including(this.view, this.cursor.time);
+    if (moved !== this.view) this.show(moved);
+    else this.draw();
+  }
+}
+
+// The new value of what changed most tellingly, as short as possible: "replicas 5".
+function shortly(event) {
+  const change = event.summary?.changes?.[0];
+  if (event.change !== "updated" || !change || !("new" in change) || typeof change.new === "object") return "";
+  const name = change.field.split(".").at(-1).replace(/\[.*$/, "");
+  return `${name} ${change.new}`.slice(0, 40);
+}
+
+// The range that a first look shows: the last hour that has events, however long ago that was.
+export function firstRange(oldest, newest, now) {
+  if (!newest) return { from: now - HOUR, to: now };
+  const begin = Math.max(oldest?.time ?? newest.time, newest.time - HOUR);
+  const span = Math.max(newest.time - begin, 60 * SECOND);
+  return { from: Math.round(newest.time - span * 1.03), to: Math.round(newest.time + span * 0.04) };
+}

@@ -1,0 +1,83 @@
+// The strip above the lanes: all of the journal, with the part that is shown. Dragging moves that part.
+
+import { columns, spanOf, timeOf, xOf } from "./scale.js";
+
+export class Overview extends EventTarget {
+  #canvas;
+  #data = null;
+  #range = { from: 0, to: 1 };
+  #view = null;
+  #cursor = null;
+  #drag = false;
+
+  constructor(canvas) {
+    super();
+    this.#canvas = canvas;
+    new ResizeObserver(() => this.draw()).observe(canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    canvas.addEventListener("pointerdown", (event) => {
+      this.#drag = true;
+      canvas.setPointerCapture(event.pointerId);
+      this.#move(event);
+    });
+    canvas.addEventListener("pointermove", (event) => this.#drag && this.#move(event));
+    for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { this.#drag = false; });
+  }
+
+  get buckets() {
+    return Math.min(600, Math.max(60, Math.round(this.#canvas.clientWidth / 3)));
+  }
+
+  load(data, range) {
+    this.#data = data;
+    this.#range = range;
+    this.draw();
+  }
+
+  show(view, cursor) {
+    this.#view = view;
+    this.#cursor = cursor;
+    this.draw();
+  }
+
+  #move(event) {
+    const time = timeOf(this.#range, this.#canvas.clientWidth, event.clientX - this.#canvas.getBoundingClientRect().left);
+    this.dispatchEvent(new CustomEvent("move", { detail: time }));
+  }
+
+  draw() {
+    const ratio = devicePixelRatio || 1, width = this.#canvas.clientWidth, height = this.#canvas.clientHeight;
+    const context = this.#canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
+    const color = (name) => style.getPropertyValue(`--${name}`).trim();
+    this.#canvas.width = Math.round(width * ratio);
+    this.#canvas.height = Math.round(height * ratio);
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    if (this.#data) this.#paintCounts(context, width, height, color("faint"));
+    if (!this.#view) return;
+    const [from, to] = [this.#view.from, this.#view.to].map((time) => xOf(this.#range, width, time));
+    context.fillStyle = color("link");
+    context.globalAlpha = 0.18;
+    context.fillRect(from, 0, Math.max(2, to - from), height);
+    context.globalAlpha = 1;
+    for (const x of [from, to]) context.fillRect(x - 1, 0, 2, height);
+    if (this.#cursor?.time != null) {
+      context.fillStyle = color("cursor");
+      context.fillRect(xOf(this.#range, width, this.#cursor.time) - 1, 0, 2, height);
+    }
+  }
+
+  #paintCounts(context, width, height, color) {
+    const totals = new Map();
+    for (const row of this.#data.rows) {
+      for (const [x, , ...counts] of columns(row, this.#data, this.#range, width)) {
+        totals.set(x, (totals.get(x) ?? 0) + counts[0] + counts[1] + counts[2]);
+      }
+    }
+    const most = Math.log2(Math.max(1, ...totals.values()) + 1), wide = Math.max(1, (this.#data.width / spanOf(this.#range)) * width);
+    context.fillStyle = color;
+    for (const [x, count] of totals) {
+      const high = Math.max(2, (Math.log2(count + 1) / most) * (height - 2));
+      context.fillRect(x, height - high, wide, high);
+    }
+  }
+}
