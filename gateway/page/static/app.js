@@ -1,7 +1,6 @@
 // Connects the parts of the page: what it shows is one state, which is also in the URL.
 
 import { GROUP, Refused, Session } from "./api.js";
-import { authorOf } from "./authors.js";
 import { ChangesPane } from "./changes.js";
 import { ComparisonPane } from "./compare.js";
 import { button, debounced, element, find } from "./dom.js";
@@ -20,7 +19,6 @@ const LISTED = 100;     // events in the list
 const TREES = 200;      // objects that the first picture has; more with a click
 const PLAYED = 1000;    // milliseconds between two looks at the state while playing
 const TABS = ["object", "state", "comparison"];
-const AUTHORS = 6;      // in the legend
 
 const session = new Session();
 const lanes = new Lanes(find("lanes"), find("timeline"), find("lanes-space"));
@@ -265,8 +263,7 @@ const reloadSoon = debounced(reload, 150);
 function showLoaded(data, objects) {
   const total = groups.reduce((sum, one) => sum + (one.row?.total ?? 0), 0);
   showHeadline({ groups, total, items: objects.items, events: known ?? listed.items }, openAt);
-  const authors = [...new Set((known ?? []).filter((one) => one.change === "updated").map(authorOf))].filter(Boolean);
-  showLegend(authors.slice(0, AUTHORS));
+  showLegend(known ?? []);
   say(notices(data));
   showMoment();
   showList();
@@ -635,6 +632,10 @@ press("compare", toggleComparison);
 press("fold", toggleFolds);
 press("sign-out", () => askToSignIn());
 press("clear", clearFilters);
+press("more-filters", () => {
+  const open = find("filters").classList.toggle("open");
+  find("more-filters").setAttribute("aria-expanded", String(open));
+});
 press("noise", () => {
   state.noise = !state.noise;
   refilter();

@@ -61,7 +61,7 @@ export function fights(events) {
     if (event.change !== "updated" || !event.uid) continue;
     for (const { field } of event.summary?.changes ?? []) {
       if (field.startsWith("status")) continue;
-      const key = `${event.uid} ${field}`, author = authorOf(event);
+      const key = `${event.uid} ${field}`, author = shortName(event);
       const known = fields.get(key) ?? { field, event, authors: [], last: "", turns: 0 };
       if (author && author !== known.last) known.turns++;
       if (author && !known.authors.includes(author)) known.authors.push(author);
@@ -73,17 +73,26 @@ export function fights(events) {
     .sort((one, other) => other.turns - one.turns);
 }
 
-const TONES = [["good", "ready"], ["working", "in progress"], ["bad", "failing"], ["done", "finished"], ["neutral", "exists"]];
+// The field manager, which names a tool; the user where there is none.
+const shortName = (event) => event.fieldManager || event.user.replace(/^system:(serviceaccount:)?/, "");
 
-export function showLegend(authors) {
-  const swatch = (color, text, shape) => element("li", {}, element("i", { class: `${shape} ${color}` }), text);
-  const made = [...TONES.map(([tone, text]) => swatch(tone, text, "bar")),
-    swatch("deleted", "deleted", "end"),
-    ...["created", "updated", "deleted"].map((change) => swatch(change, change, "column"))];
-  for (const author of authors) {
+const TONES = [["good", "ready"], ["working", "in progress"], ["bad", "failing"], ["done", "finished"], ["neutral", "without phases"]];
+const CHANGES = ["created", "updated", "deleted"];
+const MOST_AUTHORS = 6;
+
+// What the colours mean; authors of the events that are drawn one by one.
+export function showLegend(events) {
+  const entry = (kind, shape, text) => element("li", {}, element("i", { class: `${shape} ${kind}` }), text);
+  const authors = new Map();
+  for (const event of events) {
+    if (event.change === "updated" && !event.summary?.statusOnly) authors.set(authorOf(event), shortName(event));
+  }
+  authors.delete("");
+  const marks = [...authors].slice(0, MOST_AUTHORS).map(([author, text]) => {
     const mark = element("i", { class: "mark" });
     mark.style.background = authorColor(author);
-    made.push(element("li", {}, mark, author));
-  }
-  find("legend").replaceChildren(...made);
+    return element("li", { title: author }, mark, `changed by ${text}`);
+  });
+  find("legend").replaceChildren(
+    ...TONES.map(([tone, text]) => entry(tone, "bar", text)), ...CHANGES.map((change) => entry(change, "column", change)), ...marks);
 }

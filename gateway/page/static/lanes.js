@@ -104,12 +104,14 @@ export class Lanes extends EventTarget {
       rows.push({ key: group.key, group, folded, depth: 0 });
       if (folded) continue;
       let hiddenBelow = Infinity;
+      const path = [];  // the names of the owners
       (group.items ?? []).forEach((item, at) => {
+        path[item.depth] = item.name;
         if (item.depth > hiddenBelow) return;
         const owns = (group.items[at + 1]?.depth ?? 0) > item.depth;
         const closed = owns && (this.#folded.get(item.uid) ?? false);
         hiddenBelow = closed ? item.depth : Infinity;
-        rows.push({ key: `${group.key} ${item.uid}`, item, owns, folded: closed, depth: item.depth });
+        rows.push({ key: `${group.key} ${item.uid}`, item, owns, folded: closed, depth: item.depth, owner: path[item.depth - 1] ?? "" });
       });
       if (group.items === null) rows.push({ key: `${group.key} …`, note: "Loading…", group });
       else if (group.more > 0) rows.push({ key: `${group.key} +`, note: `${group.more} more: load`, group });
@@ -240,7 +242,13 @@ export class Lanes extends EventTarget {
     }
     context.font = "12px system-ui, sans-serif";
     context.fillStyle = row.item.deleted ? this.#colors.faint : this.#colors.text;
-    context.fillText(this.#fitting(row.item.name, left - x - 8), x, middle);
+    context.fillText(this.#fitting(this.#nameOf(row, left - x - 8), left - x - 8), x, middle);
+  }
+
+  // Where there is no room, without what it repeats of its owner's name.
+  #nameOf({ item, owner }, width) {
+    const repeats = owner && item.name.startsWith(`${owner}-`);
+    return repeats && this.#context.measureText(item.name).width > width ? `…${item.name.slice(owner.length)}` : item.name;
   }
 
   #paintCaret(x, y, folded) {
@@ -308,28 +316,20 @@ export class Lanes extends EventTarget {
     context.roundRect(begin, top, Math.max(3, end - begin), BAR, 3);
     context.clip();
     const phases = item.phases?.length ? item.phases : [[item.created, "", "neutral"]];
-    phases.forEach(([since, words, tone], at) => {
+    phases.forEach(([since, , tone], at) => {
       const from = Math.max(at ? x(since) : begin, left), to = Math.min(at + 1 < phases.length ? x(phases[at + 1][0]) : end, width);
       if (to <= from && to < left) return;
       context.fillStyle = this.#colors[TONES.includes(tone) ? tone : "neutral"];
       context.fillRect(from, top, Math.max(1, to - from), BAR);
-      if (words && !this.#events.has(item.uid)) this.#paintWords(words, from + 5, to - 4, y);
     });
     context.restore();
-    this.#paintChanges(item, y, top, x, end);
+    this.#paintChanges(item, top, x);
+    this.#paintTexts(item, y, x, Math.max(begin, left), Math.min(end, width));
     if (item.deleted && end <= width) this.#paintDeletion(end, top);
   }
 
-  #paintWords(words, from, to, y) {
-    const context = this.#context;
-    context.font = "600 10px system-ui, sans-serif";
-    if (context.measureText(words).width > to - from) return;
-    context.fillStyle = this.#colors.inverse;
-    context.fillText(words, from, y + ROW / 2 + 0.5);
-  }
-
-  // Each change a tick in the colour of its author, with the new value where there is room.
-  #paintChanges(item, y, top, x, end) {
+  // Each change a tick in the colour of its author; one of the status only is smaller.
+  #paintChanges(item, top, x) {
     const context = this.#context, events = this.#events.get(item.uid);
     if (!events) {
       context.fillStyle = this.#colors.back;
@@ -338,23 +338,42 @@ export class Lanes extends EventTarget {
       context.globalAlpha = 1;
       return;
     }
-    events.forEach((event, at) => {
-      const begin = x(event.micros), until = at + 1 < events.length ? x(events[at + 1].micros) : end;
+    for (const event of events) {
+      const at = x(event.micros), small = event.summary?.statusOnly;
       if (event.change === "updated") {
         context.fillStyle = this.#colors.back;
-        context.fillRect(begin - 2.5, top, 5, BAR);
+        context.fillRect(at - (small ? 1 : 2.5), small ? top + BAR - 5 : top, small ? 2 : 5, small ? 5 : BAR);
         context.fillStyle = authorColor(authorOf(event));
-        context.fillRect(begin - 1.5, top - 3, 3, BAR + 6);
+        if (!small) context.fillRect(at - 1.5, top - 3, 3, BAR + 6);
       }
-      const words = shortly(event) || this.#phaseAt(item, event.micros);
-      if (words) this.#paintWords(words, begin + 5, until - 4, y);
       if (event.version === this.cursor?.version) {
         context.strokeStyle = this.#colors.cursor;
         context.lineWidth = 2;
-        context.strokeRect(begin - 4, top - 4, 8, BAR + 8);
+        context.strokeRect(at - 4, top - 4, 8, BAR + 8);
         context.lineWidth = 1;
       }
-    });
+    }
+  }
+
+  // New values and phases, each where it begins, if there is room before the next.
+  #paintTexts(item, y, x, begin, end) {
+    const slots = (item.phases ?? []).map(([since, words]) => [Math.max(begin, x(since)), [words]]);
+    for (const event of this.#events.get(item.uid) ?? []) {
+      const texts = shortly(event);
+      if (texts.length) slots.push([x(event.micros), texts]);
+    }
+    slots.sort((one, other) => one[0] - other[0]);
+    slots.forEach(([from, texts], at) => this.#paintWords(texts, from + 5, (slots[at + 1]?.[0] ?? end) - 4, y));
+  }
+
+  // The first text that fits.
+  #paintWords(texts, from, to, y) {
+    const context = this.#context;
+    context.font = "600 10px system-ui, sans-serif";
+    const words = texts.find((one) => context.measureText(one).width <= to - from);
+    if (!words) return;
+    context.fillStyle = this.#colors.inverse;
+    context.fillText(words, from, y + ROW / 2 + 0.5);
   }
 
   #phaseAt(item, time) {
@@ -603,12 +622,12 @@ export class Lanes extends EventTarget {
   }
 }
 
-// The new value of what changed most tellingly, as short as possible: "replicas 5".
+// The new value of what changed most tellingly, long and short: "replicas 5", "5". Phases show what the status says.
 function shortly(event) {
   const change = event.summary?.changes?.[0];
-  if (event.change !== "updated" || !change || !("new" in change) || typeof change.new === "object") return "";
+  if (event.change !== "updated" || event.summary.statusOnly || !change || !("new" in change) || typeof change.new === "object") return [];
   const name = change.field.split(".").at(-1).replace(/\[.*$/, "");
-  return `${name} ${change.new}`.slice(0, 40);
+  return [`${name} ${change.new}`.slice(0, 40), String(change.new).slice(0, 20)];
 }
 
 // The range that a first look shows: the last hour that has events, however long ago that was.
