@@ -31,6 +31,9 @@ EXPORT = """new Promise((found) => {
 })"""
 
 
+ROW = "({ group, item }) => (item ? `${item.depth} ${item.name}` : group.label)"
+
+
 async def test_the_page_shows_the_story(chromium: str) -> None:
     async with journal_page(chromium) as (api, page):
         await tell_story(api)
@@ -38,6 +41,12 @@ async def test_the_page_shows_the_story(chromium: str) -> None:
         assert await page.text("#user") == "admin"
         await page.wait("document.querySelectorAll('#events li').length > 20")
         assert "configmaps default/job-29" in await page.text("#events li")
+        # The heading says who fights, and the picture has kinds, and objects below them with their dependents.
+        headline = await page.text("#headline")
+        assert "autoscaler and deployer changed spec.replicas of deployments.apps default/web in turn" in headline
+        rows = await page.run(f'import("./app.js").then((app) => app.lanes.rows.map({ROW}))')
+        at = rows.index("deployments.apps")
+        assert rows[at : at + 3] == ["deployments.apps", "0 web", "1 web-1"]
         # A filter reduces the events, and is in the address.
         loads = await page.run(LOADS)
         await page.type("[name=type]", "deployments.apps")

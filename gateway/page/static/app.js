@@ -23,12 +23,13 @@ const TABS = ["object", "state", "comparison"];
 const session = new Session();
 const lanes = new Lanes(find("lanes"), find("timeline"), find("lanes-space"));
 const overview = new Overview(find("overview"));
-const changesPane = new ChangesPane(session, {
+const changes = new ChangesPane(session, {
   choose: (event) => choose(event),
-  open: (target) => openObject(target),
+  move: (event) => setCursor({ time: event.micros, version: event.version }),
   newest: () => showNewest(),
-  everything: () => showEverything(),
+  all: () => showEverything(),
   clear: () => clearFilters(),
+  filter: () => find("filters").elements.namespace.focus(),
 });
 const statePane = new StatePane(session, (target) => openObject(target));
 const comparisonPane = new ComparisonPane(session, { open: (target) => openObject(target), jump: (version) => jumpTo(version) });
@@ -40,7 +41,7 @@ const objectPane = new ObjectPane(session, {
 });
 const replay = new Replay(session, () => { showPlaying(); reload(); showDetail(); });
 let state = parse(location.hash, Date.now() * 1000);
-let newest = null, oldest = null, now = 0, listed = { items: [], token: "" }, known = [];
+let newest = null, oldest = null, now = 0, known = [];
 let loading = null, following = null, playing = 0, outdated = false, groups = [], wholeUpto = "";
 
 // The address.
@@ -100,6 +101,7 @@ async function begin() {
   showPlaying();
   await firstView();
   Object.assign(lanes, { cursor: state.cursor, second: state.second, view: state.view });
+  changes.follow(state.cursor);
   await reload();
   if (state.cursor?.version && state.cursor.time === null) await jumpTo(state.cursor.version);
   if (state.object) openObject(state.object, false);
@@ -151,6 +153,7 @@ async function reload() {
   loading?.abort();
   const { signal } = (loading = new AbortController());
   busy(true);
+  changes.loading();
   try {
     const margin = Math.round(spanOf(state.view) / 2);
     const loaded = { from: state.view.from - margin, to: state.view.to + margin };
@@ -159,18 +162,18 @@ async function reload() {
     counts.set("by", state.by);
     trees.set("limit", String(TREES));
     const [data, objects, list] = await Promise.all([
-      session.timeline(counts, signal), session.lifelines(trees, signal), loadList(signal)]);
+      session.timeline(counts, signal), session.lifelines(trees, signal), session.events(eventQuery(LISTED), signal)]);
     ({ newest = null, oldest = null, now } = data);
     known = await fewEvents(data, signal);
-    listed = list;
     groups = grouped(data, objects);
     lanes.load(data, groups, known, now);
     for (const group of groups) if (group.items === null && !lanes.isFolded(group)) loadGroup(group);
-    showLoaded(data, objects);
+    showLoaded(data, objects, list);
     loadWhole(signal);
     document.body.dataset.loads = String(Number(document.body.dataset.loads ?? 0) + 1);
     if (data.reading) reloadSoon();
   } catch (error) {
+    if (!signal.aborted) changes.stopLoading();
     fail(error);
   } finally {
     if (loading?.signal === signal) busy(false);
@@ -184,23 +187,6 @@ async function fewEvents(data, signal) {
   const end = data.start + data.buckets * data.width;
   const found = await session.events(eventQuery(FEW, { from: data.start, to: end }), signal);
   return found.metadata.continue ? null : found.items;
-}
-
-// The list: the events around the cursor if it is in the view, else the newest of the view.
-async function loadList(signal) {
-  const cursor = state.cursor, inView = cursor?.time != null && cursor.time >= state.view.from && cursor.time <= state.view.to;
-  const parameters = eventQuery(LISTED);
-  const later = [];
-  if (inView) {
-    const after = eventQuery(LISTED / 2);
-    after.set("from", cursor.version ? String(BigInt(cursor.version) + 1n) : rfc3339(cursor.time + 1));
-    after.set("order", "ascending");
-    const found = await session.events(after, signal);
-    later.push(...found.items.reverse());
-    parameters.set("to", cursor.version || rfc3339(cursor.time));
-  }
-  const found = await session.events(parameters, signal);
-  return { items: [...later, ...found.items], token: found.metadata.continue ?? "", query: parameters, indexed: found.indexed ?? null };
 }
 
 // Rows of counts with the objects of each kind, or of each namespace: the busiest first.
@@ -260,13 +246,16 @@ const reloadSoon = debounced(reload, 150);
 
 // What is shown.
 
-function showLoaded(data, objects) {
+function showLoaded(data, objects, list) {
   const total = groups.reduce((sum, one) => sum + (one.row?.total ?? 0), 0);
-  showHeadline({ groups, total, items: objects.items, events: known ?? listed.items }, openAt);
+  showHeadline({ groups, total, items: objects.items, events: known ?? list.items }, openAt);
   showLegend(known ?? []);
   say(notices(data));
   showMoment();
-  showList();
+  changes.show({
+    items: list.items, token: list.metadata.continue, query: eventQuery(LISTED), filtered: isFiltered(state), text: state.q,
+    indexed: list.indexed, total: data.searchedFrom ? null : total, newest, allowed: session.types.size > 0,
+  });
   showNothing(total, objects);
 }
 
@@ -288,11 +277,6 @@ function showNothing(total, objects) {
   else made.push(element("p", { text: `Nothing changed in this range. The newest change was at ${readable(newest.time, HOUR)} UTC.` }));
   if (newest) made.push(button("Show the newest changes", showNewest), button("Show everything", showEverything));
   find("nothing").replaceChildren(...made);
-}
-
-function showList() {
-  changesPane.show({ ...listed, filtered: isFiltered(state), text: state.q, total: null, types: session.types.size, newest });
-  changesPane.follow(state.cursor);
 }
 
 function showMoment() {
@@ -332,27 +316,12 @@ function setCursor(cursor, { follow = true } = {}) {
   if (follow) lanes.follow();
   else lanes.draw();
   showMoment();
-  changesPane.follow(cursor);
+  changes.follow(cursor);
   remember();
-  showCursorSoon();
+  showDetailSoon();
 }
 
-// What depends on the cursor and needs the server: the list, if the cursor has left it, and the details.
-async function showCursor() {
-  showDetail();
-  const items = listed.items, time = state.cursor?.time;
-  if (time == null || playing || !items.length || (time <= items[0].micros && time >= items.at(-1).micros)) return;
-  if (!listed.token && time <= items.at(-1).micros) return;
-  if (time >= items[0].micros && time >= (newest?.time ?? time)) return;
-  try {
-    listed = await loadList(loading?.signal);
-    showList();
-  } catch (error) {
-    fail(error);
-  }
-}
-
-const showCursorSoon = debounced(showCursor, 250);
+const showDetailSoon = debounced(showDetail, 250);
 
 // What the cursor stands for: a moment, or null for the present, which is all that lies after the newest event.
 function momentOf(cursor) {
@@ -445,7 +414,7 @@ function play() {
     state.cursor = lanes.cursor = { time: Math.round(Math.min(time, end)), version: "" };
     lanes.follow();
     showMoment();
-    changesPane.follow(state.cursor);
+    changes.follow(state.cursor);
     if (at - looked > PLAYED && find("state").getAttribute("aria-busy") !== "true") {
       looked = at;
       showDetail();
@@ -462,7 +431,7 @@ function pause() {
   playing = 0;
   showPlaying();
   remember();
-  showCursorSoon();
+  showDetailSoon();
 }
 
 function showNewest() {
@@ -488,7 +457,7 @@ function setSecond(time) {
   remember();
   if (time === null) selectTab(state.object ? "object" : "state");
   else if (find("comparison").hidden) selectTab("comparison");
-  else showCursorSoon();
+  else showDetailSoon();
 }
 
 // Following.
@@ -583,7 +552,7 @@ function openRow() {
   else if (row?.note) loadGroup(row.group);
   else if (row) lanes.toggle(row);
   else {
-    const event = listed.items.find((one) => one.version === state.cursor?.version);
+    const event = changes.items.find((one) => one.version === state.cursor?.version);
     if (event) choose(event);
   }
 }
@@ -639,16 +608,6 @@ press("more-filters", () => {
 press("noise", () => {
   state.noise = !state.noise;
   refilter();
-});
-press("more", async () => {
-  try {
-    listed.query.set("continue", listed.token);
-    const page = await session.events(listed.query);
-    listed = { ...listed, items: [...listed.items, ...page.items], token: page.metadata.continue ?? "" };
-    showList();
-  } catch (error) {
-    fail(error);
-  }
 });
 press("export", async () => {
   try {
