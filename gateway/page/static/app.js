@@ -50,6 +50,9 @@ function remember() {
   history.replaceState(null, "", format(state));
 }
 
+// Browsers allow only some changes of the address a second.
+const rememberSoon = debounced(remember, 200);
+
 function say(text) {
   const message = find("message");
   message.textContent = text;
@@ -317,7 +320,7 @@ function setCursor(cursor, { follow = true } = {}) {
   else lanes.draw();
   showMoment();
   changes.follow(cursor);
-  remember();
+  rememberSoon();
   showDetailSoon();
 }
 
@@ -514,7 +517,7 @@ function show(view) {
 lanes.addEventListener("view", () => {
   state.view = lanes.view;
   showMoment();
-  remember();
+  rememberSoon();
   reloadSoon();
 });
 lanes.addEventListener("cursor", ({ detail }) => {

@@ -9,12 +9,14 @@ export class Overview extends EventTarget {
   #view = null;
   #cursor = null;
   #drag = false;
+  #counts = null;    // painted once, however often the view moves
+  #scheduled = false;
 
   constructor(canvas) {
     super();
     this.#canvas = canvas;
-    new ResizeObserver(() => this.draw()).observe(canvas);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    new ResizeObserver(() => this.#repaint()).observe(canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#repaint());
     canvas.addEventListener("pointerdown", (event) => {
       this.#drag = true;
       canvas.setPointerCapture(event.pointerId);
@@ -31,7 +33,7 @@ export class Overview extends EventTarget {
   load(data, range) {
     this.#data = data;
     this.#range = range;
-    this.draw();
+    this.#repaint();
   }
 
   show(view, cursor) {
@@ -45,14 +47,36 @@ export class Overview extends EventTarget {
     this.dispatchEvent(new CustomEvent("move", { detail: time }));
   }
 
+  #repaint() {
+    this.#counts = null;
+    this.draw();
+  }
+
   draw() {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    requestAnimationFrame(() => {
+      this.#scheduled = false;
+      this.#paint();
+    });
+  }
+
+  #paint() {
     const ratio = devicePixelRatio || 1, width = this.#canvas.clientWidth, height = this.#canvas.clientHeight;
-    const context = this.#canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
-    const color = (name) => style.getPropertyValue(`--${name}`).trim();
-    this.#canvas.width = Math.round(width * ratio);
-    this.#canvas.height = Math.round(height * ratio);
+    const style = getComputedStyle(document.documentElement), color = (name) => style.getPropertyValue(`--${name}`).trim();
+    if (!this.#counts || this.#canvas.width !== Math.round(width * ratio)) {
+      this.#canvas.width = Math.round(width * ratio);
+      this.#canvas.height = Math.round(height * ratio);
+      this.#counts = new OffscreenCanvas(Math.max(1, this.#canvas.width), Math.max(1, this.#canvas.height));
+      const painted = this.#counts.getContext("2d");
+      painted.setTransform(ratio, 0, 0, ratio, 0, 0);
+      if (this.#data) this.#paintCounts(painted, width, height, color("faint"));
+    }
+    const context = this.#canvas.getContext("2d");
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.#canvas.width, this.#canvas.height);
+    context.drawImage(this.#counts, 0, 0);
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    if (this.#data) this.#paintCounts(context, width, height, color("faint"));
     if (!this.#view) return;
     const [from, to] = [this.#view.from, this.#view.to].map((time) => xOf(this.#range, width, time));
     context.fillStyle = color("link");

@@ -1,0 +1,139 @@
+"""The picture of the page: lifelines below their kinds, folds, cursors, what the first view shows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.browser.chromium import Page
+from tests.browser.journal_page import LOADS, journal_page, minutes, open_signed_in, tell_story
+from tests.gateway.api import config_map
+
+ROWS = """(async () => (await import('./app.js')).lanes.rows.map(({ group, item, note, folded }) =>
+    note ?? (item ? `${'  '.repeat(item.depth)}${item.name}` : `${group.label} ${folded ? '▸' : '▾'}`)))()"""
+
+
+async def rows(page: Page) -> list[str]:
+    found: list[str] = await page.run(ROWS)
+    return found
+
+
+async def point(page: Page, name: str, time: int, *, shift: bool = False) -> None:
+    """Click the row of an object at a time."""
+    at = [row.strip() for row in await rows(page)].index(name)
+    x, y = await page.run(
+        f"""(async () => {{
+            const {{ lanes }} = await import('./app.js'), canvas = document.getElementById('timeline');
+            const box = canvas.getBoundingClientRect(), labels = Math.min(230, Math.max(108, box.width * 0.2));
+            const share = ({time} - lanes.view.from) / (lanes.view.to - lanes.view.from);
+            const top = 26 + 24 * {at} + 12 - document.getElementById('lanes').scrollTop;
+            return [box.left + labels + share * (box.width - labels), box.top + top];
+        }})()"""
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        await page.command(
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=x,
+            y=y,
+            button="left",
+            clickCount=1,
+            modifiers=8 if shift else 0,
+        )
+
+
+async def test_objects_are_bars_below_their_kinds(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await open_signed_in(api, page, **minutes(api, 15, 1))
+        shown = await rows(page)
+        at = shown.index("deployments.apps ▾")
+        assert shown[at + 1 : at + 3] == ["web", "  web-1"]
+        assert shown[0] == "configmaps ▾"  # the busiest
+        assert "replicasets.apps ▸" in shown  # they are shown below their owners
+        # A click on a tick leads to the change, and with Shift it sets the second cursor.
+        events = "import('./app.js').then((app) => app.session.events(new URLSearchParams({type: 'deploy'})))"
+        scaled = (await page.run(events))["items"][3]
+        await point(page, "web", scaled["micros"])
+        await page.wait("document.getElementById('difference')?.dataset.shown")
+        assert f"version {scaled['version']}" in await page.text("#cursor")
+        await page.wait(f"location.hash.includes('at={scaled['version']}')")
+        await point(page, "web", scaled["micros"] - 100_000_000, shift=True)
+        await page.wait("document.getElementById('compare').ariaPressed === 'true'")
+        await page.wait("location.hash.includes('second=')")
+        await page.click("#compare")
+        await page.wait("document.getElementById('compare').ariaPressed === 'false'")
+        # Keys choose rows, and fold them.
+        await page.run("document.getElementById('timeline').focus()")
+        for _ in range(2):
+            await page.press("ArrowDown")
+        assert (await page.text("#hover")).startswith(f"configmaps default/{shown[1].strip()}")
+        await page.press("ArrowUp")
+        assert (await page.text("#hover")).startswith("configmaps: ")
+        await page.press("Enter")
+        assert (await rows(page))[:2] == ["configmaps ▸", "deployments.apps ▾"]
+        await page.press("f", "f")
+        assert all(row.endswith("▸") for row in await rows(page))
+        # Noise goes with one click.
+        loads = await page.run(LOADS)
+        await page.click("#noise")
+        await page.wait(f"{LOADS} > {loads}")
+        assert "events ▸" in shown and "events ▸" not in await rows(page)
+
+
+@pytest.mark.slow
+async def test_the_first_view_has_events_however_old(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        api.clock.advance(7 * 3600)
+        await open_signed_in(api, page)
+        await page.wait("document.querySelectorAll('#events li').length > 20")
+        assert "deployments.apps" in await page.text("#headline")
+
+
+@pytest.mark.slow
+async def test_an_empty_range_says_what_to_click(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        api.clock.advance(7 * 3600)
+        await open_signed_in(api, page, **minutes(api, 5, 0), name="nobody")
+        await page.wait("!document.getElementById('nothing').hidden")
+        assert "matches the filter" in await page.text("#nothing")
+        for words in ("Clear the filter", "Show the newest changes"):
+            loads = await page.run(LOADS)
+            await page.run(
+                "[...document.querySelectorAll('#nothing button')]"
+                f".find((one) => one.innerText === {json.dumps(words)}).click()"
+            )
+            await page.wait(f"{LOADS} > {loads}")
+        await page.wait("document.querySelectorAll('#events li').length > 20")
+        assert await page.run("document.getElementById('nothing').hidden")
+
+
+@pytest.mark.slow
+async def test_a_kind_that_does_not_exist_is_named(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await open_signed_in(api, page, **minutes(api, 15, 1))
+        await page.type("[name=type]", "deplyments")
+        await page.run("document.getElementById('filters').requestSubmit()")
+        await page.wait("document.getElementById('message').innerText.includes('deployments.apps')")
+        assert "deplyments" in await page.text("#message")
+
+
+@pytest.mark.slow
+async def test_many_objects_are_loaded_when_their_kind_unfolds(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        api.clock.advance(3600)
+        for number in range(45):
+            await api.create("configmaps", config_map(f"many-{number}"))
+        await open_signed_in(api, page, **minutes(api, 5, 1))
+        assert await rows(page) == ["configmaps ▸"]
+        await page.click("#fold")
+        await page.wait("document.getElementById('timeline').ariaLabel === 'Timeline with 46 rows'")
+        # The last row is reached by keys; the box scrolls.
+        await page.run("document.getElementById('timeline').focus()")
+        for _ in range(6):
+            await page.press("PageDown")
+        await page.wait("document.getElementById('lanes').scrollTop > 0")
