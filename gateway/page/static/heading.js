@@ -74,7 +74,7 @@ export function fights(events) {
 }
 
 // The field manager, which names a tool; the user where there is none.
-const shortName = (event) => event.fieldManager || event.user.replace(/^system:(serviceaccount:)?/, "");
+const shortName = (event) => event.fieldManager || (event.user ?? "").replace(/^system:(serviceaccount:)?/, "");
 
 const TONES = [["good", "ready"], ["working", "in progress"], ["bad", "failing"], ["done", "finished"], ["neutral", "without phases"]];
 const CHANGES = ["created", "updated", "deleted"];
