@@ -56,7 +56,7 @@ async def test_stored_script_is_shown_as_text(chromium: str) -> None:
 @pytest.mark.slow
 async def test_script_in_the_address_is_shown_as_text(chromium: str) -> None:
     async with journal_page(chromium) as (api, page):
-        state = dict.fromkeys(("type", "namespace", "name", "verb", "user", "at", "left", "by"), SCRIPT)
+        state = dict.fromkeys(("q", "type", "namespace", "name", "verb", "user", "at", "left", "by"), SCRIPT)
         await open_signed_in(api, page, object=f"{SCRIPT}/{SCRIPT}/x", **state)
         await page.wait("document.querySelector('#filters input').value.includes('onerror')")
         assert await page.run("typeof window.attacked") == "undefined"

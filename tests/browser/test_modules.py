@@ -99,7 +99,7 @@ async def addresses(page: Page) -> None:
     state = {
         "view": {"from": NOON, "to": NOON + 5},
         "cursor": {"time": None, "version": "1042"},
-        "by": "both",
+        "by": "namespace",
         "live": True,
         "object": {"type": "deployments.apps", "namespace": "default", "name": "web"},
         "left": "1",

@@ -41,7 +41,7 @@ async def test_the_list_of_changes_follows_the_cursor(chromium: str) -> None:
         await page.press("ArrowDown")
         await current_is(page, versions[2])
         assert await page.run(FOCUSED) == versions[2]
-        assert f"at={versions[2]}" in await page.run("location.hash")
+        await page.wait(f"location.hash.includes('at={versions[2]}')")
         # Nothing matches: the list says why, and offers to clear the filter.
         await page.type("[name=name]", "nobody")
         await page.run("document.getElementById('filters').requestSubmit()")

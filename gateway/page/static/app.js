@@ -2,7 +2,6 @@
 
 import { GROUP, Refused, Session } from "./api.js";
 import { ChangesPane } from "./changes.js";
-import { ComparisonPane } from "./compare.js";
 import { button, debounced, element, find } from "./dom.js";
 import { exportEvents } from "./export.js";
 import { TEXTS, format, hasSecret, isFiltered, parse, query } from "./filters.js";
@@ -18,6 +17,7 @@ const FEW = 500;        // events that are drawn one by one
 const LISTED = 100;     // events in the list
 const TREES = 200;      // objects that the first picture has; more with a click
 const PLAYED = 1000;    // milliseconds between two looks at the state while playing
+const UNCHANGED = "…";  // the key of a group, which no kind and no namespace has
 const TABS = ["object", "state", "comparison"];
 
 const session = new Session();
@@ -32,7 +32,6 @@ const changes = new ChangesPane(session, {
   filter: () => find("filters").elements.namespace.focus(),
 });
 const statePane = new StatePane(session, (target) => openObject(target));
-const comparisonPane = new ComparisonPane(session, { open: (target) => openObject(target), jump: (version) => jumpTo(version) });
 const objectPane = new ObjectPane(session, {
   open: (target) => openObject(target),
   choose: (left, right) => { Object.assign(state, { left, right }); remember(); },
@@ -42,7 +41,7 @@ const objectPane = new ObjectPane(session, {
 const replay = new Replay(session, () => { showPlaying(); reload(); showDetail(); });
 let state = parse(location.hash, Date.now() * 1000);
 let newest = null, oldest = null, now = 0, known = [];
-let loading = null, following = null, playing = 0, outdated = false, groups = [], wholeUpto = "";
+let loading = null, following = null, playing = 0, groups = [], wholeUpto = "";
 
 // The address.
 
@@ -166,20 +165,24 @@ async function reload() {
     trees.set("limit", String(TREES));
     const [data, objects, list] = await Promise.all([
       session.timeline(counts, signal), session.lifelines(trees, signal), session.events(eventQuery(LISTED), signal)]);
-    ({ newest = null, oldest = null, now } = data);
+    ({ oldest = null, now } = data);
+    // Three responses at once: what only one of them has seen, none has shown.
+    newest = [data, objects, list].map((one) => one.newest ?? null).reduce((one, other) => (one && other && BigInt(one.version) < BigInt(other.version) ? one : other));
     known = await fewEvents(data, signal);
     groups = grouped(data, objects);
     lanes.load(data, groups, known, now);
     for (const group of groups) if (group.items === null && !lanes.isFolded(group)) loadGroup(group);
     showLoaded(data, objects, list);
     loadWhole(signal);
-    document.body.dataset.loads = String(Number(document.body.dataset.loads ?? 0) + 1);
     if (data.reading) reloadSoon();
   } catch (error) {
     if (!signal.aborted) changes.stopLoading();
     fail(error);
   } finally {
-    if (loading?.signal === signal) busy(false);
+    if (loading?.signal === signal) {
+      busy(false);
+      document.body.dataset.loads = String(Number(document.body.dataset.loads ?? 0) + 1);
+    }
   }
 }
 
@@ -196,24 +199,29 @@ async function fewEvents(data, signal) {
 function grouped(data, objects) {
   const keyOf = (item) => (state.by === "namespace" ? item.namespace : item.type);
   const trees = new Map();
-  let key = "";
+  let key = "", changed = 0;
   for (const item of objects.items) {
-    if (item.depth === 0) key = keyOf(item);
+    if (item.depth === 0) [key, changed] = [keyOf(item), 0];
+    changed += item.changes;
     if (!trees.has(key)) trees.set(key, []);
     trees.get(key).push(item);
   }
-  const partial = Boolean(objects.metadata?.continue), made = [];
+  // The busiest trees come first: if the last one has no changes, all that changed is there.
+  const partial = Boolean(objects.metadata?.continue) && changed > 0, made = [];
   for (const row of [...data.rows].sort((one, other) => other.total - one.total)) {
     const of = state.by === "namespace" ? row.namespace : row.type;
     made.push({ key: of, label: of || "cluster", row, items: trees.get(of) ?? null, more: partial && trees.has(of) });
     trees.delete(of);
   }
-  for (const [of, items] of trees) made.push({ key: of, label: of || "cluster", row: null, items, more: partial });
+  // What exists without a change is one row: it is often all that a server creates for itself.
+  const unchanged = [...trees.values()].flat();
+  if (unchanged.length && made.length) made.push({ key: UNCHANGED, label: "without changes", row: null, items: unchanged, more: false });
   return made;
 }
 
 // The objects of a kind whose dependents are not shown elsewhere, and of those that did not fit the first picture.
 async function loadGroup(group) {
+  if (group.key === UNCHANGED) return;
   const parameters = rangeQuery(state.view);
   parameters.delete(state.by === "namespace" ? "namespace" : "type");
   parameters.set(state.by === "namespace" ? "namespace" : "type", group.key);
@@ -333,13 +341,8 @@ function momentOf(cursor) {
 
 // The tab that is open: it is many requests, only if somebody sees it.
 function showDetail() {
-  outdated = true;
   if (!find("state").hidden) {
-    outdated = false;
     statePane.show(momentOf(state.cursor), filters().getAll("namespace").filter((one) => !one.startsWith("!"))).catch(fail);
-  } else if (!find("comparison").hidden) {
-    outdated = false;
-    comparisonPane.show(state.second, momentOf(state.cursor), filters()).catch(fail);
   }
 }
 

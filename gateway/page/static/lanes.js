@@ -7,7 +7,8 @@ import { objectText, sentence } from "./summary.js";
 
 const ROW = 24, HEAD = 26, BAR = 14, INDENT = 13, LEAST_ROWS = 6, MOST_HEIGHT = 0.5;  // of the window
 const NEAR = 7;          // pixels between the pointer and what it means
-const MANY = 40;         // objects of a kind that are shown without a click
+// Objects of a kind that are shown without a click: more if they are trees.
+const MANY = 12, MANY_IN_TREES = 60;
 export const CHANGES = ["created", "updated", "deleted"];
 const TONES = ["good", "working", "bad", "done", "neutral"];
 
@@ -94,7 +95,10 @@ export class Lanes extends EventTarget {
   }
 
   isFolded(group) {
-    return this.#folded.get(group.key) ?? (group.items === null || group.items.length > MANY);
+    const chosen = this.#folded.get(group.key);
+    if (chosen !== undefined) return chosen;
+    if (group.items === null || !group.row) return true;
+    return group.items.length > (group.items.some((item) => item.depth) ? MANY_IN_TREES : MANY);
   }
 
   #arrange() {
@@ -114,7 +118,7 @@ export class Lanes extends EventTarget {
         rows.push({ key: `${group.key} ${item.uid}`, item, owns, folded: closed, depth: item.depth, owner: path[item.depth - 1] ?? "" });
       });
       if (group.items === null) rows.push({ key: `${group.key} …`, note: "Loading…", group });
-      else if (group.more > 0) rows.push({ key: `${group.key} +`, note: `${group.more} more: load`, group });
+      else if (group.more) rows.push({ key: `${group.key} +`, note: "Load more objects", group });
     }
     this.#rows = rows;
     this.#canvas.setAttribute("aria-label", `Timeline with ${rows.length} rows`);
