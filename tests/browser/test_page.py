@@ -91,11 +91,7 @@ async def test_it_follows_new_events_and_plays_old_ones(chromium: str) -> None:
         await api.create("configmaps", config_map("fresh"))
         await page.wait("document.querySelector('#events li').innerText.includes('default/fresh')")
         await patch(api, api.path("configmaps", name="fresh"), {"data": {"a": "b"}})
-<<<<<<< HEAD
         await page.wait("document.querySelector('#events li').innerText.includes('data added')")
-=======
-        await page.wait("document.querySelector('#events li').innerText.includes('data')")
->>>>>>> a76c83fb (Show what exists without a change in one row, and the newest that all responses have seen)
         await page.click("#live")
         # Playing moves the cursor up to the newest event and ends there.
         await page.run("document.getElementById('speed').value = '3600'")

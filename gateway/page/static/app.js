@@ -342,8 +342,13 @@ function momentOf(cursor) {
 // The tab that is open: it is many requests, only if somebody sees it.
 function showDetail() {
   if (!find("state").hidden) {
-    statePane.show(momentOf(state.cursor), filters().getAll("namespace").filter((one) => !one.startsWith("!"))).catch(fail);
+    statePane.show(momentOf(state.cursor), filters().getAll("namespace").filter((one) => !one.startsWith("!")), activeTypes()).catch(fail);
   }
+}
+
+// Kinds with events in the picture, the busiest first; null if its rows are not kinds.
+function activeTypes() {
+  return state.by === "type" ? groups.filter((group) => group.row).map((group) => group.key) : null;
 }
 
 function openObject(target, fresh = true) {
