@@ -66,7 +66,8 @@ async def test_the_page_shows_the_story(chromium: str) -> None:
         await page.wait(f"(document.getElementById('difference')?.dataset.shown ?? {shown!r}) !== {shown!r}")
         # Blame, owners, dependents and Events.
         await page.click("[data-part=blame]")
-        await page.wait("document.getElementById('part').innerText.includes('deployer')")
+        await page.wait("document.querySelector('#part th')?.innerText === 'field'")
+        assert "autoscaler" in await page.text("#part")
         await page.click("[data-part=links]")
         await page.wait("document.getElementById('part').innerText.includes('Scaled up to 5')")
         links = await page.text("#part")

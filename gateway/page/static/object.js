@@ -228,6 +228,7 @@ export class ObjectPane {
   // Blame.
 
   async _blame(target) {
+    await this.#loadVersions(target).catch(() => null);  // who may not read the history may still read blame
     const at = this.#existing();
     const found = await this.#session.past(target, "blame", at ? new URLSearchParams({ at }) : null);
     const rows = found.fields.map((one) => [
