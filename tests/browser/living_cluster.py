@@ -1,7 +1,7 @@
-"""A cluster that lives: simulated nodes and controllers, a rollout, two controllers that fight, a Job, a node that dies.
+"""A cluster that lives: simulated nodes, a rollout, two controllers that fight, a Job, a node that dies.
 
-    with living_cluster() as (server, token):
-        ...                      # the page is at server.url + PAGE
+with living_cluster() as (server, token):
+    ...                      # the page is at server.url + PAGE
 """
 
 from __future__ import annotations

@@ -43,7 +43,10 @@ async def test_the_page_shows_the_story(chromium: str) -> None:
         assert "configmaps default/job-29" in await page.text("#events li")
         # The heading says who fights, and the picture has kinds, and objects below them with their dependents.
         headline = await page.text("#headline")
-        assert "autoscaler and deployer changed spec.replicas of deployments.apps default/web in turn" in headline
+        assert (
+            "autoscaler and deployer changed spec.replicas of deployments.apps default/web in turn"
+            in headline
+        )
         rows = await page.run(f'import("./app.js").then((app) => app.lanes.rows.map({ROW}))')
         at = rows.index("deployments.apps")
         assert rows[at : at + 3] == ["deployments.apps", "0 web", "1 web-1"]

@@ -1,4 +1,4 @@
-"""Every screen of the page, in light and dark, wide and narrow. `make browser-test` keeps the pictures in docs/images."""
+"""Every screen of the page, light and dark, wide and narrow. `make browser-test` keeps the pictures in docs/images."""
 
 from __future__ import annotations
 
