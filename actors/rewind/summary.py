@@ -10,7 +10,7 @@ type is not described.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import orjson
@@ -30,6 +30,7 @@ Document = dict[str, Any]
 SHOWN: Final = 3  # changes
 WIDTH: Final = 80  # characters of a value, and of the text about a created object
 FIELD_WIDTH: Final = 300  # of a path
+CONDITIONS: Final = 20  # of one list that are told one by one
 MASK: Final = "***"
 _LEFT_OUT: Final = RESOURCE_VERSION | {MANAGED_FIELDS, "metadata.generation"}
 # The last part of a path: of a telling field, and of one that changes along with another.
@@ -57,6 +58,10 @@ _ACCOMPANYING: Final = frozenset(
         "time",
     )
 )
+_MAIN_CONDITIONS: Final = tuple(
+    f"conditions[type={name}].status"
+    for name in ("Ready", "Available", "Complete", "Failed", "Succeeded", "Established")
+)
 _EXPLAINING: Final = frozenset(("reason", "message"))
 
 
@@ -69,6 +74,7 @@ def summarize(before: bytes | None, after: bytes, *, secret: bool) -> Document:
 
 
 def summary_of(changes: list[Change], *, secret: bool) -> Document:
+    changes = [one for change in changes for one in _of_conditions(change)]
     shown = heapq.nsmallest(SHOWN, enumerate(changes), key=lambda one: (_rank(one[1].path), one[0]))
     return {
         "changes": [_document(change, masked=secret and _has_secret(change.path)) for _, change in shown],
@@ -110,6 +116,33 @@ def _leaf(path: str) -> str:
     return path.rpartition(".")[2]
 
 
+def _of_conditions(change: Change) -> Iterable[Change]:
+    """Conditions that were added or removed by their status, which is what they are about."""
+    value = change.after if change.before is ABSENT else change.before
+    if change.before is not ABSENT and change.after is not ABSENT:
+        return (change,)
+    listed = isinstance(value, list) and value and all(map(_is_condition, value))
+    if listed and change.path.endswith("conditions"):
+        return [_condition(change, f"{change.path}[type={one['type']}]", one) for one in value[:CONDITIONS]]
+    if change.path.endswith("]") and "conditions[type=" in change.path and _is_condition(value):
+        return (_condition(change, change.path, value),)
+    return (change,)
+
+
+def _is_condition(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("type"), str)
+        and isinstance(value.get("status"), str)
+    )
+
+
+def _condition(change: Change, path: str, condition: Document) -> Change:
+    added = change.before is ABSENT
+    status = condition["status"]
+    return Change(f"{path}.status", *((ABSENT, status) if added else (status, ABSENT)))
+
+
 def _rank(path: str) -> tuple[int, int]:
     """What somebody asked for comes before labels and the like, these before what was reported."""
     top, leaf = _top(path), _leaf(path)
@@ -118,7 +151,7 @@ def _rank(path: str) -> tuple[int, int]:
     part = {"metadata": 1, "status": 2}.get(top, 0)
     if leaf in _ACCOMPANYING:
         return 3 + part, 0
-    if leaf in _TELLING:
+    if leaf in _TELLING or path.endswith(_MAIN_CONDITIONS):
         return part, 0
     return part, 2 if leaf in _EXPLAINING else 1
 

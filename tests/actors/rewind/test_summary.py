@@ -72,6 +72,21 @@ def test_conditions_by_their_status() -> None:
     assert not changed(pod("True", "2"), pod("True", "2"))["statusOnly"]
 
 
+def test_added_conditions_by_their_status() -> None:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "now", "message": "m" * 100}
+    ready = {"type": "Ready", "status": "False", "reason": "r" * 100}
+    found = changed({"status": {}}, {"status": {"conditions": [scheduled]}})
+    assert found["changes"] == [{"field": "status.conditions[type=PodScheduled].status", "new": "True"}]
+    found = changed({"status": {"conditions": [scheduled]}}, {"status": {"conditions": [scheduled, ready]}})
+    assert found["changes"] == [{"field": "status.conditions[type=Ready].status", "new": "False"}]
+    found = changed({"status": {"conditions": [scheduled, ready]}}, {"status": {"conditions": [scheduled]}})
+    assert found["changes"] == [{"field": "status.conditions[type=Ready].status", "old": "False"}]
+    empty = changed({"status": {}}, {"status": {"conditions": []}})
+    assert empty["changes"] == [{"field": "status.conditions", "new": []}]
+    odd = changed({"status": {}}, {"status": {"conditions": [{"type": {}, "status": "x"}, 7]}})
+    assert odd["changes"][0]["field"] == "status.conditions"
+
+
 def test_added_removed_and_long_values() -> None:
     found = changed({"data": {"a": "x" * 500}}, {"data": {"b": {"c": ["y" * 500]}, "d": None}})
     by_field = {change["field"]: change for change in found["changes"]}

@@ -25,6 +25,8 @@ async def versions(replay: Replay) -> list[int]:
     span = {"from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z"}
     rows = (await ask(replay.api, TIMELINE, **span))["rows"]
     assert sum(row["total"] for row in rows) == len(found), end
+    (life,) = (await ask(replay.api, f"{TIMELINE}/objects", **span))["items"]
+    assert (life["name"], life["changes"], len(life["phases"])) == ("a", len(found), 0)
     return found
 
 
