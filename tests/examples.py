@@ -15,13 +15,13 @@ from typing import Any
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-SHORT = 40  # examples, where a test does not say how many
+SHORT, THOROUGH = 25, 800  # examples, where a test does not say how many
 
 
 def register_profiles() -> None:
     """Neither has a deadline: no test may depend on how long an example takes."""
     settings.register_profile("short", deadline=None, max_examples=SHORT, derandomize=True, database=None)
-    settings.register_profile("thorough", deadline=None, max_examples=SHORT * 20)
+    settings.register_profile("thorough", deadline=None, max_examples=THOROUGH)
     settings.load_profile("short")
     _leave_constants_of_sources_out()
 

@@ -23,7 +23,8 @@ LOOPBACK = "127.0.0.1"
 TOKEN = "robustness"
 # Seconds to become ready, and to end after SIGTERM: many times what a start takes, for a busy machine.
 TIMEOUT = 60.0
-_READY_POLL_SECONDS, _FILE_POLL_SECONDS = 0.005, 0.0005
+# A poll takes the processor from the server that starts; a file must be seen before the next step of a start.
+_READY_POLL_SECONDS, _FILE_POLL_SECONDS = 0.02, 0.0005
 
 
 # Runs the command `rewound` after some statements, for what depends on the machine or would take long.

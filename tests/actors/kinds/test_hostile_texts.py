@@ -29,7 +29,7 @@ def test_long_quantities_are_refused(text: str) -> None:
 
 
 def test_long_durations_are_read_part_by_part() -> None:
-    hours = "1h" * (MEGABYTE // 2)
+    hours = "1h" * (MEGABYTE // 10)
     assert duration_error(hours) == ""
     assert len(duration_error(hours + "x")) < 2000
 
