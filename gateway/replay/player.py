@@ -188,7 +188,9 @@ class Player:
                     return
                 full = speed == FULL_SPEED
                 due = batch[-1].time if full else time + round((trio.current_time() - began) * speed * 1e6)
-                ready = self._ready(batch, due)
+                ready = await self._ready(batch, due)
+                if ready is None:
+                    return
                 if ready:
                     self._publish(ready)
                 else:
@@ -205,16 +207,23 @@ class Player:
             "the end" if self._until is None or self._until.held else f"the end: {self._until.never_held()}"
         )
 
-    def _ready(self, batch: list[Event], due: int) -> list[Event]:
-        """The events whose time has come, up to the one at which playing stops."""
+    async def _ready(self, batch: list[Event], due: int) -> list[Event] | None:
+        """The events whose time has come, up to the one at which playing stops; None if it is paused meanwhile."""
         ready = batch
         if batch[-1].time > due:
             ready = [event for event in batch if event.time <= due]
-        if self._until is not None:
-            for number, event in enumerate(ready):
-                if self._until(event):
-                    self.pause(f"the expression holds at version {event.offset}")
-                    return ready[: number + 1]
+        if self._until is None:
+            return ready
+        turn = Turn()
+        for number, event in enumerate(ready):
+            if self._until(event):
+                self.pause(f"the expression holds at version {event.offset}")
+                return ready[: number + 1]
+            if turn.over():
+                await trio.lowlevel.checkpoint()
+                if not self.playing:
+                    return None
+                turn = Turn()
         return ready
 
     def _next(self, upto: int) -> list[Event]:

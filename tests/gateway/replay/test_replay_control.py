@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from rewound.actors.runtime import turns
 from rewound.gateway.replay import player
@@ -55,6 +56,30 @@ async def test_until(tmp_path: Path, expression: str, after: int) -> None:
             assert ("could not be evaluated: no such key: missing" in state["stopped"]) == (
                 "missing" in expression
             )
+
+
+async def test_expression_is_evaluated_in_turns_and_can_be_paused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class ShortTurn:
+        def over(self) -> bool:
+            return True
+
+    monkeypatch.setattr("rewound.gateway.replay.player.Turn", ShortTurn)
+    start = record(tmp_path)
+    plan = Plan(at=Moment(start, 0), speed=FULL_SPEED, until="event.user == 'nobody'")
+    async with replayed(tmp_path, plan) as replay:
+        player = replay.api.player
+        assert player is not None
+        player.play()
+        for _ in range(4):  # it has begun with the ten events, and not ended
+            await trio.lowlevel.checkpoint()
+        assert player.playing and player.state().now.version == start
+        player.pause()
+        await trio.testing.wait_all_tasks_blocked()
+        assert player.state().now.version == start
+        player.play()
+        assert int((await replay.stopped())["version"]) == start + 10
 
 
 @pytest.mark.parametrize("expression", ["object.", "unknown == 1", "'text'", "1 + 'a' == 2"])
