@@ -113,6 +113,12 @@ _OPERATION = Struct(
     Field("path", STRING, 0),
     Field("value", ANY_JSON, 0),
 )
+_VALUE_CHANGE = Struct(
+    "rewound.v1.ValueChange",
+    Field("path", STRING, 0),
+    Field("before", ANY_JSON, 0),
+    Field("after", ANY_JSON, 0),
+)
 _VERSION = Struct(
     "rewound.v1.ObjectVersion",
     *_EVENT,
@@ -120,6 +126,7 @@ _VERSION = Struct(
     Field("deleted", BOOL, 0),
     Field("compacted", BOOL, 0),
     Field("patch", ListOf(_OPERATION), 0),
+    Field("changes", ListOf(_VALUE_CHANGE), 0),
 )
 _END = Struct("rewound.v1.DifferenceEnd", Field("version", STRING, 0), Field("objectVersion", STRING, 0))
 _FIELD = Struct(
@@ -201,7 +208,9 @@ _JOURNAL_EVENT = Struct(
     Field("namespace", STRING, 0),
     Field("name", STRING, 0),
     Field("uid", STRING, 0),
+    Field("previous", STRING, 0),
     Field("object", ANY_JSON, 0),
+    Field("before", ANY_JSON, 0),
     Field("summary", _SUMMARY, 0),
 )
 TIMELINE_EVENTS = Struct(
@@ -399,6 +408,7 @@ _OF_THE_PAST: Final = {
         "readRewoundV1History",
         "Read the versions of an object, newest first, or the difference of two versions.",
         Parameter("limit", "Maximum number of versions of a page: 50 by default, at most 500.", "integer"),
+        Parameter("changes", "true: each version has its changes with old and new values.", "boolean"),
         Parameter("continue", "The continue token of the previous page, to get the next one."),
         Parameter("diff", "Two versions or times, A..B: read the difference between them instead."),
         _MANAGED,
@@ -480,6 +490,7 @@ _OF_THE_TIMELINE: Final = {
         Parameter("continue", "The continue token of the previous page, to get the next one."),
         Parameter("order", "descending: newest first, or ascending."),
         Parameter("contents", "true: each event has its object.", "boolean"),
+        Parameter("before", "true: with contents, each event has what its object was before.", "boolean"),
         Parameter("summary", "true: each event says which fields it changed.", "boolean"),
         Parameter("wait", "With order=ascending, wait for events for up to so many seconds.", "integer"),
         sends=None,
