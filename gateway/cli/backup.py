@@ -11,6 +11,7 @@ rewound restore cluster.backup --data-dir restored --at 12:03            as it w
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ def backup(arguments: Sequence[str]) -> int:
         metavar="URL",
         help="go on until it is stopped; URL is that of the server, as with --server",
     )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default text)")
     add_connection(parser, "has no effect here")
     return run_command(
         lambda: _backup(parser.parse_args(arguments)),
@@ -58,10 +60,17 @@ def _backup(options: Options) -> int:
 
         def caught_up() -> bool:
             progress.end()
-            print(f"{options.to} has everything up to offset {file.head}", flush=True)
+            _print(options, f"{options.to} has everything up to offset {file.head}", file.head)
             return options.follow is None
 
         follow_into(file, options, options.follow or options.server, progress, caught_up)
     if options.follow is not None:
-        print(f"ended at offset {file.head}", flush=True)
+        _print(options, f"ended at offset {file.head}", file.head)
     return 0
+
+
+def _print(options: Options, text: str, head: int) -> None:
+    """A line for people, or a document in a line."""
+    print(
+        json.dumps({"file": str(options.to), "head": head}) if options.output == "json" else text, flush=True
+    )

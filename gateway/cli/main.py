@@ -42,6 +42,16 @@ def _of_journal(name: str, arguments: Sequence[str]) -> int:
     return journal([name, *arguments], "rewound")
 
 
+def _journal(arguments: Sequence[str]) -> int:
+    """The commands of a journal by their longer names, those of `import` too."""
+    if arguments[:1] == ["import"] and arguments[1:2] in (["audit"], ["kwok"]):
+        run, _ = COMMANDS["import"]
+        return run(arguments[1:])
+    from rewound.gateway.cli.journal.commands import journal
+
+    return journal(arguments)
+
+
 COMMANDS: dict[str, tuple[Run, str]] = {
     "serve": (_serve, "serve the API; `rewound serve --help` lists the flags"),
     "dev": (_in("dev", "dev"), "run a command with a server of its own; prints the story when it fails"),
@@ -71,7 +81,7 @@ COMMANDS: dict[str, tuple[Run, str]] = {
     ),
     "state": (partial(_of_journal, "state"), "as `at`, of all kinds unless some are given"),
     "journal": (
-        _in("journal.commands", "journal"),
+        _journal,
         "the commands from log to state by their longer names: `rewound journal log`",
     ),
     "backup": (_in("backup", "backup"), "write the journal of a running server to a file; --follow goes on"),

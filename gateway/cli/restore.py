@@ -12,13 +12,14 @@ pki of the old data folder, too: tokens, certificates and kubeconfig files stay 
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from rewound.gateway.cli.access.flags import Options, Parser, UsageError
 from rewound.gateway.cli.command import exit_on_sigterm, run_command
-from rewound.gateway.cli.journal.query.moments import Moment, exact, parse_moment
+from rewound.gateway.cli.journal.query.moments import Moment, exact, parse_moment, rfc3339
 from rewound.gateway.cli.progress import Progress
 from rewound.journal.errors import JournalError
 
@@ -36,6 +37,7 @@ def restore(arguments: Sequence[str]) -> int:
         metavar="MOMENT",
         help="an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m); default the newest",
     )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="(default text)")
     return run_command(
         lambda: _restore(parser.parse_args(arguments)),
         [(UsageError, 2), ((JournalError, OSError), 1)],
@@ -61,6 +63,10 @@ def _restore(options: Options) -> int:
             time=options.at.time,
             progress=progress,
         )
+    if options.output == "json":
+        document = {"folder": str(folder), "events": found.events, "head": found.head, "floor": found.base}
+        print(json.dumps({**document, "time": rfc3339(found.time)}))
+        return 0
     print(f"restored {found.events} events up to offset {found.head} of {exact(found.time)} into {folder}")
     if found.base:
         print(f"its oldest version is {found.base}")

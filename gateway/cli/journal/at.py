@@ -139,6 +139,14 @@ def print_objects(
         print(f"rewound: there were no {kinds}{where} at version {version.offset}", file=sys.stderr)
 
 
+def _announced(tables: Iterator[Document], progress: Progress, output: Output) -> Iterator[Document]:
+    """Progress and rows would mix on a terminal: it ends with the first rows."""
+    for table in tables:
+        if output.width is not None and table["rows"]:
+            progress.end()
+        yield table
+
+
 def _matching(table: Document, names: Names) -> Document:
     return {**table, "rows": [row for row in table["rows"] if names.match(row["object"])]}
 

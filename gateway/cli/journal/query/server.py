@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -9,7 +11,7 @@ from typing import Any
 
 from rewound.actors.golang.json import unescaped
 from rewound.actors.names import REWIND_GROUP, Names
-from rewound.actors.rewind.difference import Change
+from rewound.actors.rewind.difference import Change, escaped
 from rewound.gateway.cli.access.flags import UsageError, segment
 from rewound.gateway.cli.command import Failure
 from rewound.gateway.cli.journal.query.events import Entry, Selection, compared
@@ -42,6 +44,7 @@ ROOT = f"/apis/{REWIND_GROUP}/v1"
 PAGE = 500  # versions or objects
 EVENT_PAGE = 1000
 WAIT = 25  # seconds of one request that waits for events
+PAUSE = 1.0  # seconds before a server that is away is asked again
 MINUTE, HOUR = 60, 3600
 
 Query = dict[str, str | list[str]]
@@ -383,8 +386,9 @@ class ServerSource(Source):
     def follow(self, selection: Selection, after: int) -> Iterator[Sequence[Entry]]:
         quick = _event_query(replace(selection, contents=False))
         while True:
-            query = {**quick, "from": str(after + 1), "order": "ascending", "wait": str(WAIT)}
-            page = self._timeline("/events", query)
+            page = self._next_events(
+                {**quick, "from": str(after + 1), "order": "ascending", "wait": str(WAIT)}
+            )
             if page["items"]:
                 upto = max(int(item["version"]) for item in page["items"])
                 entries = [self._entry(item, selection) for item in page["items"]]
@@ -396,6 +400,20 @@ class ServerSource(Source):
                 after = upto
             else:
                 after = max(after, int(page["upto"]))
+
+    def _next_events(self, query: Query) -> Document:
+        """Waits for a server that is away, too: it may be started again."""
+        said = False
+        while True:
+            try:
+                return self._timeline("/events", query)
+            except StatusError:
+                raise
+            except ClientError as error:
+                if not said:
+                    print(f"rewound: {escaped(str(error))}; waiting for it", file=sys.stderr)
+                said = True
+                time.sleep(PAUSE)
 
     def event(self, offset: int, *, show_secrets: bool) -> Entry:
         query: Query = {"from": str(offset), "to": str(offset), "limit": "1"}
