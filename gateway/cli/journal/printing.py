@@ -180,12 +180,12 @@ def _shorten(text: str, width: int) -> str:
     return text[: width // 2 - 1] + "…" + text[-(width - width // 2) :]
 
 
-_TITLES = ("OFFSET", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT")
+_TITLES = ("VERSION", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT")
 VERB_COLORS = {"create": "green", "update": "yellow", "patch": "yellow", "apply": "yellow"}
 
 
 # Widths to begin with when later events are not known yet: names of most events fit.
-_RESERVED = {"OFFSET": 7, "USER": 24, "VERB": 6, "KIND": 16, "OBJECT": 36, "MANAGER": 20}
+_RESERVED = {"VERSION": 7, "USER": 24, "VERB": 6, "KIND": 16, "OBJECT": 36, "MANAGER": 20}
 _SHARES = {"USER": 8, "OBJECT": 4, "MANAGER": 8}
 
 
@@ -198,7 +198,7 @@ class LogLines:
     def __init__(self, output: Output, kind_of: Callable[[int], Kind], *, follows: bool = False) -> None:
         self._kind_of = kind_of
         self._time = clock if output.width is not None else local
-        self._columns = Columns(output, _TITLES, ("OFFSET",), _SHARES, _RESERVED if follows else {})
+        self._columns = Columns(output, _TITLES, ("VERSION",), _SHARES, _RESERVED if follows else {})
 
     def print(self, entries: Sequence[Entry]) -> None:
         self._columns.rows([self._cells(entry) for entry in entries], [_colors(e.event) for e in entries])

@@ -36,9 +36,7 @@ from rewound.gateway.cli.journal.query.opening import open_source
 
 
 def add_flags(parser: Parser) -> None:
-    parser.add_argument(
-        "offset", type=offset, metavar="OFFSET", help="the version, as `rewound log` shows it"
-    )
+    parser.add_argument("offset", type=offset, metavar="VERSION", help="as `rewound log` shows it")
     add_managed_fields(parser)
     add_show_secrets(parser)
     add_output(parser, "json", "yaml")

@@ -109,7 +109,7 @@ def count(text: str) -> int:
 
 def offset(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20) or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an offset; `rewound log` shows them")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version; `rewound log` shows them")
     return int(text)
 
 

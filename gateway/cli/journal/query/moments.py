@@ -71,7 +71,7 @@ def parse_moment(text: str, now: datetime | None = None) -> Moment:
         return Moment(time=round(_time(text, now or datetime.now().astimezone()).timestamp() * 1_000_000))
     except (ValueError, OverflowError, OSError):
         raise ValueError(
-            f"{text!r} is not a moment; write an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) "
+            f"{text!r} is not a moment; write a version (1042), a time (2024-05-01T12:03:00Z, 12:03) "
             "or how long ago (10m)"
         ) from None
 

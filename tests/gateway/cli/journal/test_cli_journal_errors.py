@@ -18,13 +18,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "result"),
     [
-        (["show"], "the following arguments are required: OFFSET; see rewound journal show --help"),
-        (["show", "x"], "OFFSET: 'x' is not an offset; `rewound log` shows them"),
-        (["show", "0"], "OFFSET: '0' is not an offset"),
+        (["show"], "the following arguments are required: VERSION; see rewound journal show --help"),
+        (["show", "x"], "VERSION: 'x' is not a version; `rewound log` shows them"),
+        (["show", "0"], "VERSION: '0' is not a version"),
         (["history", "cm"], "the following arguments are required: NAME"),
         (["log", "--tail", "0"], "--limit/--tail: '0' is not a number from 1 up"),
         (["log", "--limit=-3"], "--limit/--tail: '-3' is not a number from 1 up"),
-        (["log", "--since=soon"], "--since: 'soon' is not a moment; write an offset (1042), a time"),
+        (["log", "--since=soon"], "--since: 'soon' is not a moment; write a version (1042), a time"),
         (["state", "--at=soon"], "--at: 'soon' is not a moment"),
         (["diff", "soon"], "A: 'soon' is not a moment"),
         (["log", "-o", "xml"], "-o/--output: invalid choice: 'xml'"),

@@ -41,7 +41,7 @@ def offsets(folder: Path, *flags: str) -> list[int]:
 
 def test_log_has_one_line_per_event(folder: Path) -> None:
     title, *lines = log(folder).lines
-    assert title.split() == ["OFFSET", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT"]
+    assert title.split() == ["VERSION", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT"]
     assert len(lines) == len(STORY)
     created, updated, secret, namespace, deleted, lease, _, unchanged = (line.split() for line in lines)
     assert created[3:] == ["alice", "create", "ConfigMap", "default/web", "kubectl", "created:", "1", "key"]

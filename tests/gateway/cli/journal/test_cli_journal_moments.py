@@ -68,7 +68,7 @@ def test_offsets_and_now_are_parsed() -> None:
     "text", ["", "foo", "-5", "12:60", "25:00", "2024-13-01", "2024-05-01T", "٥", "1.5", "0001-01-01"]
 )
 def test_other_text_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is not a moment; write an offset \(1042\)"):
+    with pytest.raises(ValueError, match=r"is not a moment; write a version \(1042\)"):
         parse_moment(text)
 
 
