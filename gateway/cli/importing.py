@@ -11,11 +11,13 @@ stdin. Values of Secrets are masked unless --with-secrets is given.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import io
 import os
 import shutil
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -52,6 +54,13 @@ def _run(what: str, arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--with-secrets", action="store_true", help="keep the values of Secrets (default: masked)"
     )
+    if what == "kwok":
+        parser.add_argument(
+            "--start",
+            type=_moment,
+            metavar="TIME",
+            help="when the recording began (default: by the file's age)",
+        )
     options = parser.parse_args(arguments)
     out: Path = options.out
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
@@ -101,6 +110,57 @@ def _import_audit(options: Options, folder: Path) -> None:
         _print(options.out, writer, importing.finish(), unreadable, first)
         if refused.left_out:
             _say(f"{refused.left_out:,} refused requests are left out: there are too many")
+
+
+def _import_kwok(options: Options, folder: Path) -> None:
+    from rewound.actors.names import NAMES
+    from rewound.gateway.record.kwok_import import KwokImport, NoRecording, documents_in
+    from rewound.gateway.record.writer import RecordingWriter
+    from rewound.journal.log import Journal
+
+    if len(options.files) != 1:
+        raise UsageError("import kwok: name one FILE and OUT; a recording of kwokctl is one file")
+    [file] = options.files
+    with ExitStack() as stack:
+        raw = sys.stdin.buffer if file == "-" else stack.enter_context(Path(file).open("rb"))
+        journal = stack.enter_context(_closed(Journal.open(folder / "journal", dialect="kubernetes")))
+        writer = RecordingWriter(journal)
+        start = options.start if options.start is not None else _start_of(file)
+        importing = KwokImport(writer, NAMES["kubernetes"], start, with_secrets=options.with_secrets)
+        progress = stack.enter_context(Progress("import", 0 if file == "-" else Path(file).stat().st_size))
+        try:
+            for document in documents_in(_decompressed(raw)):
+                importing.take(document)
+                progress(raw.tell() if file != "-" else 0)
+        except (NoRecording, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise Failure(f"{file} is no recording of kwokctl: {error}") from error
+        importing.finish()
+        if not writer.events:
+            raise Failure(f"{file} is no recording of kwokctl: it has no objects")
+        _say(f"imported {writer.events:,} events into {options.out}")
+        for what, count in importing.missing.most_common(10):
+            _say(f"{count:,} documents are left out: {what}")
+
+
+def _start_of(file: str) -> int:
+    """When a recording began, in nanoseconds since 1970, if its last change is as old as its file."""
+    from rewound.gateway.record.kwok_import import last_duration
+
+    if file == "-":
+        return time.time_ns()
+    with Path(file).open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - (1 << 20)))
+        return os.fstat(stream.fileno()).st_mtime_ns - last_duration(stream.read())
+
+
+def _moment(text: str) -> int:
+    from rewound.gateway.record.requests import micros
+
+    try:
+        return micros(text) * 1000
+    except (ValueError, TypeError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-17T10:00:00Z") from None
 
 
 def _print(out: Path, writer: RecordingWriter, summary: Summary, unreadable: int, first: str) -> None:
@@ -204,4 +264,4 @@ def _closed(journal: Any) -> Iterator[Any]:
         journal.close()
 
 
-IMPORTS: dict[str, Callable[[Options, Path], None]] = {"audit": _import_audit}
+IMPORTS: dict[str, Callable[[Options, Path], None]] = {"audit": _import_audit, "kwok": _import_kwok}

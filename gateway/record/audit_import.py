@@ -21,7 +21,6 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 from rewound.actors.errors import BadRequest
-from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import Names
 from rewound.actors.rewind.moments import rfc3339
@@ -29,7 +28,7 @@ from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
 from rewound.gateway.record.changes import Author, Change, change_of, check_names, number_of, stored_change
 from rewound.gateway.record.kinds import MAX_KINDS, RecordedKind, kind_of
-from rewound.gateway.record.recorder import built_in_definitions, definition_of
+from rewound.gateway.record.recorder import add_missing_definitions
 from rewound.gateway.record.refused import RefusedRequests
 from rewound.gateway.record.requests import Request
 from rewound.gateway.record.sent import Unresolved, content_sent, is_gone
@@ -130,7 +129,7 @@ class AuditImport:
     def finish(self) -> Summary:
         """Everything that is held; durable when this returns."""
         self._release(self._held)
-        self._add_definitions()
+        add_missing_definitions(self._writer, self._kinds.values(), self._names, self._catalog)
         self._writer.flush()
         return self.summary
 
@@ -383,18 +382,6 @@ class AuditImport:
         change = self._of_storage(effect, {"metadata": metadata})
         change.reason = reason if UNKNOWN_CONTENT in reason else _joined(reason, UNKNOWN_CONTENT)
         return change
-
-    def _add_definitions(self) -> None:
-        """Custom kinds whose definitions are not in the log get one that allows everything."""
-        definitions = built_in_definitions(self._names, self._catalog.storage(definition_type(self._names)))
-        known = {name for _, name in self._writer.names_of(definitions.type_name)}
-        custom = {
-            one.type_name: one for one in self._kinds.values() if one is not None and not one.is_built_in
-        }
-        self._writer.journal.register_types([definitions.type_name])
-        for type_name, kind in sorted(custom.items()):
-            if type_name not in known and kind.group:
-                self._writer.add(definition_of(kind, definitions, self._names, self._writer.time))
 
 
 class _Turns:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ import trio
 from rewound.actors.golang.json import unescaped
 from rewound.actors.kinds.apiextensions import ADDED_BY_RECORDER, definition_type
 from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.names import NAMES, Names
 from rewound.actors.rewind.moments import rfc3339
 from rewound.gateway.client.errors import ClientError, StatusError
@@ -605,6 +606,19 @@ def definition_of(kind: RecordedKind, definitions: RecordedKind, names: Names, n
     change = change_of(definitions, document, now, removed=False, with_secrets=False)
     change.reason = f"{ADDED}, so that {kind.type_name} can be served"
     return change
+
+
+def add_missing_definitions(
+    writer: RecordingWriter, kinds: Iterable[RecordedKind | None], names: Names, catalog: Catalog
+) -> None:
+    """Add definitions of imported custom kinds that have none in the journal."""
+    definitions = built_in_definitions(names, catalog.storage(definition_type(names)))
+    known = {name for _, name in writer.names_of(definitions.type_name)}
+    custom = {one.type_name: one for one in kinds if one is not None and not one.is_built_in and one.group}
+    writer.journal.register_types([definitions.type_name])
+    for type_name, kind in sorted(custom.items()):
+        if type_name not in known:
+            writer.add(definition_of(kind, definitions, names, writer.time))
 
 
 def built_in_definitions(names: Names, storage: Any) -> RecordedKind:

@@ -259,7 +259,7 @@ def _patched(kind: RecordedKind, before: Document | None, request: Request) -> O
         if not _has_directive(patch) and _has_list(patch):
             how = ASSUMED_STRATEGIC
     if definition is None:
-        patched, _ = transform(form, before, patch, _UNDECLARED)
+        patched, _ = transform(form, before, patch, UNDECLARED)
         return Outcome(False, patched, how)
     command = _patch(definition, form, patch, request)
     patched = patch_object(definition, _current(before), command, in_thread=True).object
@@ -323,4 +323,4 @@ def _has_list(patch: Any) -> bool:
     return isinstance(patch, list)
 
 
-_UNDECLARED: Final = Struct("")
+UNDECLARED: Final = Struct("")  # of a custom kind: patches merge maps and replace lists

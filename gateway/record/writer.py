@@ -192,7 +192,11 @@ class RecordingWriter:
         if known is not None:
             before = decode(self._last_content(change.key, known)[0])
         found = writer_of(before, decode(change.body), change.arrived)
-        return found if author is None else found._replace(manager=author.manager, guessed=False, time=0)
+        if author is None:
+            return found
+        if not author.manager:
+            return found._replace(time=0)
+        return found._replace(manager=author.manager, guessed=False, time=0)
 
     def _reason(self, change: Change, offset: int, writer: Writer) -> str:
         parts = [change.reason]
