@@ -73,6 +73,7 @@ INSERT INTO words_{0} (rowid, text, who, scope)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'),
            json_extract(value, '$[2]'), json_extract(value, '$[3]') FROM json_each(?)
 """
+_RELEASE: Final = "DELETE FROM claim WHERE process = ?"
 _FIND: Final = "FROM words_{0} WHERE words_{0} MATCH ? AND rowid > ? AND rowid <= ?"
 
 Scope = bytes  # type and namespace: a state key up to the name
@@ -208,6 +209,8 @@ class IndexFile:
             self.broken = True
             while self._idle:
                 self._idle.pop().close()
+            with suppress(sqlite3.Error):
+                self._writer.execute(_RELEASE, (self._process,))
             self._writer.close()
             self._remove_own_folder()
 
@@ -277,7 +280,7 @@ class IndexFile:
     def release(self) -> None:
         """Let another process write words at once."""
         with self._write() as connection:
-            connection.execute("DELETE FROM claim WHERE process = ?", (self._process,))
+            connection.execute(_RELEASE, (self._process,))
 
     def _put_claim(self, connection: sqlite3.Connection) -> None:
         until = time.time() + _CLAIM

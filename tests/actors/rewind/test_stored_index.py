@@ -156,8 +156,9 @@ def test_another_process_waits_for_the_one_that_writes(journal: Journal) -> None
     assert not second.claim(0)
     first.release()
     assert second.claim(0)
-    first.close()
     second.close()
+    assert first.claim(0)
+    first.close()
 
 
 def test_a_batch_for_another_coverage_is_not_stored(journal: Journal) -> None:
