@@ -250,13 +250,12 @@ class IndexFile:
 
     # The timeline's index.
 
-    def load_block(self, number: int) -> Block | None:
+    def load_blocks(self, first: int, last: int) -> dict[int, Block]:
+        """Those that are stored; the caller compares their marks."""
         with suppress(Unavailable), self._read() as connection:
-            row = connection.execute(
-                "SELECT last, mark, data FROM blocks WHERE number = ?", (number,)
-            ).fetchone()
-            return None if row is None else Block(*row)
-        return None
+            sql = "SELECT number, last, mark, data FROM blocks WHERE number BETWEEN ? AND ?"
+            return {number: Block(*block) for number, *block in connection.execute(sql, (first, last))}
+        return {}
 
     def save_block(self, number: int, block: Block) -> None:
         with suppress(Unavailable), self._write() as connection:

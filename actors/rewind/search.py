@@ -19,12 +19,12 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from rewound.actors.rewind.difference import MANAGED_FIELDS, Change, difference
+from rewound.actors.rewind.difference import ABSENT, difference
 from rewound.actors.rewind.index_file import BATCH, PARTITION, Batch, Covered, IndexFile, Statuses, Words
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.rights import SECRETS
@@ -57,7 +57,7 @@ MAX_WORDS: Final = 20  # of one search
 # Read in one step. Objects are compared with the version before: twice as many bytes are still less than what
 # the event loop gives to a thread.
 _EVENTS, _BYTES = 24, 24 << 10
-_REMEMBERED: Final = 4 << 20  # bytes of objects, parsed
+_REMEMBERED: Final = 1 << 20  # bytes of objects, parsed
 ON_DISK: Final = 1 << 20  # the size of a piece that waits for a disk, so that it runs in a thread
 
 
@@ -155,16 +155,21 @@ def _type_word(type_id: int) -> str:
     return f"t{type_id}"
 
 
+@lru_cache(1000)
+def _scope_words(type_id: int, namespace: str) -> str:
+    return f"{_type_word(type_id)} {_namespace_word(namespace)}"
+
+
 def _namespace_word(namespace: str) -> str:
     return "n" + namespace.encode().hex()
 
 
 # What of an event is found.
 
-_IGNORED: Final = frozenset(
-    {"metadata.resourceVersion", "metadata.generation", "metadata.creationTimestamp", MANAGED_FIELDS}
-)
-_METADATA_NOISE: Final = frozenset(("resourceVersion", "managedFields", "generation"))
+_STATUS_NOISE: Final = frozenset(("resourceVersion", "managedFields", "generation"))
+_METADATA_NOISE: Final = _STATUS_NOISE | {"creationTimestamp"}
+_IGNORED: Final = frozenset(f"metadata.{name}" for name in _METADATA_NOISE)
+_MAX_PARTS: Final = 500  # paths and values of one event
 
 
 def is_status_only(before: dict[str, Any], after: dict[str, Any]) -> bool:
@@ -175,71 +180,111 @@ def is_status_only(before: dict[str, Any], after: dict[str, Any]) -> bool:
         if name == "metadata":
             one, other = before.get(name) or {}, after.get(name) or {}
             for key in one.keys() | other.keys():
-                if one.get(key) != other.get(key) and key not in _METADATA_NOISE:
+                if one.get(key) != other.get(key) and key not in _STATUS_NOISE:
                     return False
         elif name != "status" and before.get(name) != after.get(name):
             return False
     return True
 
 
-class _Text:
-    """Words, until there are enough of them."""
+def text_of(
+    head: str, event: Event, before: dict[str, Any] | None, after: dict[str, Any], *, values: bool
+) -> str:
+    """The words of an event: `head`, names, and what changed. All of an object that is created, nothing of one
+    that is deleted.
+    """
+    parts = [head, event.namespace, event.name]
+    if not event.removed:
+        if before is None:
+            _add_object(parts, after, values=values)
+        else:
+            _add_changes(parts, before, after, values=values)
+    return " ".join(parts)[:MAX_TEXT].replace("\0", " ")
 
-    __slots__ = ("_left", "_parts", "_values")
 
-    def __init__(self, head: str, *, values: bool) -> None:
-        self._parts = [head]
-        self._left = MAX_TEXT - len(head)
-        self._values = values
+def _add_object(parts: list[str], content: dict[str, Any], *, values: bool) -> None:
+    for name, value in content.items():
+        if name == "metadata" and isinstance(value, dict):
+            value = {key: one for key, one in value.items() if key not in _METADATA_NOISE}
+        parts.append(name)
+        _add_value(parts, value, values=values)
 
-    @property
-    def full(self) -> bool:
-        return self._left <= 0
 
-    def add(self, text: str) -> None:
-        self._parts.append(text[: self._left] if len(text) > self._left else text)
-        self._left -= len(text) + 1
+def _add_value(parts: list[str], value: Any, *, values: bool) -> None:
+    """A value with all that is below it: the names of fields and what they hold."""
+    left: list[tuple[str, Any]] = [("", value)]
+    while left and len(parts) < _MAX_PARTS:
+        name, one = left.pop()
+        if name:
+            parts.append(name)
+        if isinstance(one, dict):
+            left += reversed(one.items())
+        elif isinstance(one, list):
+            left += [("", item) for item in reversed(one)]
+        elif values:
+            _add_leaf(parts, one)
 
-    def add_change(self, change: Change) -> None:
-        before, after = change.before, change.after
-        self.add(change.path)
-        if isinstance(before, str) and isinstance(after, str) and len(before) > _MAX_VALUE < len(after):
-            at = _common_prefix(before, after)
-            before, after = before[at:], after[at:]
-        self.add_value(before)
-        self.add_value(after)
 
-    def add_value(self, value: Any) -> None:
-        """A value with all that is below it: the names of fields and what they hold."""
-        if not isinstance(value, (dict, list)):
-            if self._values:
-                self._add_leaf(value)
-            return
-        left: list[tuple[str, str, Any]] = [("", "", value)]
-        while left and not self.full:
-            path, name, one = left.pop()
-            if path in _IGNORED:
+def _add_leaf(parts: list[str], value: Any) -> None:
+    if isinstance(value, str):
+        if value and not _is_time(value):
+            parts.append(value[:_MAX_VALUE] if len(value) > _MAX_VALUE else value)
+    elif isinstance(value, bool):
+        parts.append("true" if value else "false")
+    elif isinstance(value, (int, float)):
+        parts.append(str(value))
+
+
+def _add_changes(parts: list[str], before: dict[str, Any], after: dict[str, Any], *, values: bool) -> None:
+    """The paths of fields that differ, with their old and new values."""
+    left = [("", before, after)]
+    while left and len(parts) < _MAX_PARTS:
+        path, one, other = left.pop()
+        for key, old in one.items():
+            new = other.get(key, ABSENT)
+            if not _differ(old, new):
                 continue
-            if name:
-                self.add(name)
-            if isinstance(one, dict):
-                left += [(f"{path}.{key}" if path else key, key, one[key]) for key in reversed(one)]
-            elif isinstance(one, list):
-                left += [(path, "", item) for item in reversed(one)]
-            elif self._values:
-                self._add_leaf(one)
+            below = f"{path}.{key}" if path else key
+            if isinstance(old, dict) and isinstance(new, dict):
+                left.append((below, old, new))
+            elif isinstance(old, list) and isinstance(new, list):
+                _add_items(parts, below, old, new, values=values)
+            elif below not in _IGNORED:
+                parts.append(below)
+                _add_pair(parts, old, new, values=values)
+        for key, new in other.items():
+            if key not in one and (below := f"{path}.{key}" if path else key) not in _IGNORED:
+                parts.append(below)
+                _add_value(parts, new, values=values)
 
-    def _add_leaf(self, value: Any) -> None:
-        if isinstance(value, str):
-            if value and not _is_time(value):
-                self.add(value[:_MAX_VALUE] if len(value) > _MAX_VALUE else value)
-        elif isinstance(value, bool):
-            self.add("true" if value else "false")
-        elif isinstance(value, (int, float)):
-            self.add(str(value))
 
-    def whole(self) -> str:
-        return " ".join(self._parts).replace("\0", " ")
+def _differ(old: Any, new: Any) -> bool:
+    try:
+        return bool(old != new)
+    except RecursionError:  # nested deeper than Python compares
+        return True
+
+
+def _add_items(parts: list[str], path: str, old: list[Any], new: list[Any], *, values: bool) -> None:
+    if path in _IGNORED:
+        return
+    try:
+        changes = difference(old, new, (), loosely=True)
+    except RecursionError:
+        changes = difference(old, new, ())
+    for change in changes:
+        if len(parts) >= _MAX_PARTS:
+            return
+        parts.append(path + change.path)
+        _add_pair(parts, change.before, change.after, values=values)
+
+
+def _add_pair(parts: list[str], old: Any, new: Any, *, values: bool) -> None:
+    if isinstance(old, str) and isinstance(new, str) and len(old) > _MAX_VALUE < len(new):
+        at = _common_prefix(old, new)
+        old, new = old[at:], new[at:]
+    _add_value(parts, old, values=values)
+    _add_value(parts, new, values=values)
 
 
 def _common_prefix(one: str, other: str) -> int:
@@ -261,32 +306,6 @@ def _is_time(value: str) -> bool:
     return 20 <= len(value) <= 30 and value[4] == "-" and value[10] == "T" and value[-1] == "Z"
 
 
-def text_of(
-    head: str, event: Event, before: dict[str, Any] | None, after: dict[str, Any], *, values: bool
-) -> str:
-    """The words of an event: `head`, names, and what changed. All of an object that is created, nothing of one
-    that is deleted.
-    """
-    text = _Text(f"{head} {event.namespace} {event.name}", values=values)
-    if event.removed:
-        return text.whole()
-    if before is None:
-        text.add_value(after)
-        return text.whole()
-    for change in _changes(before, after):
-        if text.full:
-            break
-        text.add_change(change)
-    return text.whole()
-
-
-def _changes(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    try:
-        return difference(before, after, _IGNORED, loosely=True)
-    except RecursionError:  # nested deeper than Python compares
-        return difference(before, after, _IGNORED)
-
-
 # The index.
 
 
@@ -297,25 +316,28 @@ class _Read(NamedTuple):
     before: bytes | dict[str, Any] | None
 
 
+_Name = tuple[int, str, str]  # of an object: type, namespace and name
+
+
 @dataclass(slots=True)
 class _Remembered:
     """The newest version of some objects that were indexed, parsed."""
 
     size: int = 0
-    objects: OrderedDict[bytes, tuple[int, int, dict[str, Any]]] = field(default_factory=OrderedDict)
+    objects: OrderedDict[_Name, tuple[int, int, dict[str, Any]]] = field(default_factory=OrderedDict)
 
-    def get(self, key: bytes, offset: int) -> dict[str, Any] | None:
+    def get(self, key: _Name, offset: int) -> dict[str, Any] | None:
         found = self.objects.get(key)
         return found[2] if found is not None and found[0] == offset else None
 
-    def put(self, key: bytes, offset: int, size: int, parsed: dict[str, Any]) -> None:
+    def put(self, key: _Name, offset: int, size: int, parsed: dict[str, Any]) -> None:
         self.remove(key)
         self.objects[key] = offset, size, parsed
         self.size += size
         while self.size > _REMEMBERED:
             self.remove(next(iter(self.objects)))
 
-    def remove(self, key: bytes) -> None:
+    def remove(self, key: _Name) -> None:
         if (known := self.objects.pop(key, None)) is not None:
             self.size -= known[1]
 
@@ -382,7 +404,7 @@ class TextIndex:
             self._remember(event, after)
             head = self._describe(event.type_id)
             text = text_of(head, event, before, after, values=event.type_id != secrets)
-            scope = f"{_type_word(event.type_id)} {_namespace_word(event.namespace)}"
+            scope = _scope_words(event.type_id, event.namespace)
             who = f"{event.user} {event.manager} {event.reason}".replace("\0", " ")
             words.append((event.offset, text, who, scope))
             if before is not None and _changes_status_only(before, after):
@@ -535,8 +557,8 @@ def _next_range(covered: Covered | None, start: int, head: int) -> Covered | Non
     return Covered(max(low, (high - 1) // BATCH * BATCH), high)
 
 
-def _key(event: Event) -> bytes:
-    return keys.of_object(event.type_id, event.namespace, event.name)
+def _key(event: Event) -> _Name:
+    return event.type_id, event.namespace, event.name
 
 
 def scope_of(event: Event) -> bytes:

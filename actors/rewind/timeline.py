@@ -31,6 +31,7 @@ _LINKS: Final = 300  # read per transaction, in about a millisecond
 _TRIMMED: Final = 500  # tracks per step
 _JOINED: Final = 50  # tracks per step
 BLOCK: Final = 1 << 14  # offsets
+_LOADED: Final = 32  # blocks at once, of 256 kB
 _GAP: Final = 16 * BLOCK  # offsets, which are read in a second
 _ON_DISK: Final = 1 << 20  # the size of a piece that waits for a disk, so that it runs in a thread
 
@@ -159,7 +160,7 @@ def event_mark(view: View, offset: int) -> bytes:
 class Blocks(Protocol):
     """Where parts of the index are stored; `IndexFile`."""
 
-    def load_block(self, number: int) -> Block | None: ...
+    def load_blocks(self, first: int, last: int) -> dict[int, Block]: ...
 
     def save_block(self, number: int, block: Block) -> None: ...
 
@@ -199,6 +200,7 @@ class TimelineIndex:
         self._older: list[_Tracks] = []  # blocks that were read, descending, and not added yet
         self._joining: _Tracks = {}  # the same as one, while it is added
         self._older_low = 0  # these begin after this offset
+        self._looked, self._stored = range(0), dict[int, Block]()  # blocks that were loaded, and not used yet
         self.times = Times(journal)
         self.start = 0  # the journal has events after this offset
         self.low = 0  # the index has those after this one
@@ -240,6 +242,7 @@ class TimelineIndex:
         self._read_upto.clear()
         self._existing_upto.clear()
         self._knows_existing = False
+        self._looked, self._stored = range(0), {}
         self._began = self.low = self._older_low = head
 
     def _read(self, type_id: int, after: int, upto: int) -> None:
@@ -294,8 +297,12 @@ class TimelineIndex:
         """The events after `first` up to `last`: as they were stored, or from the journal."""
         ends = last == (number + 1) * BLOCK
         if self.blocks is not None and ends:
-            stored = yield Piece(partial(self.blocks.load_block, number), _ON_DISK)
-            tracks: _Tracks | None = yield Piece(partial(self._checked, stored))
+            if number not in self._looked:
+                self._looked = range(max(self.start // BLOCK, number + 1 - _LOADED), number + 1)
+                self._stored = yield Piece(
+                    partial(self.blocks.load_blocks, self._looked[0], self._looked[-1]), _ON_DISK
+                )
+            tracks: _Tracks | None = yield Piece(partial(self._checked, self._stored.pop(number, None)))
             if tracks is not None:
                 return tracks
         tracks = {}

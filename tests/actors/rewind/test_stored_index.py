@@ -49,10 +49,10 @@ class Counting:
         self._file = file
         self.found = self.saved = 0
 
-    def load_block(self, number: int) -> Block | None:
-        block = self._file.load_block(number)
-        self.found += block is not None
-        return block
+    def load_blocks(self, first: int, last: int) -> dict[int, Block]:
+        blocks = self._file.load_blocks(first, last)
+        self.found += len(blocks)
+        return blocks
 
     def save_block(self, number: int, block: Block) -> None:
         self.saved += 1
