@@ -461,7 +461,6 @@ _FILTERS: Final = (
         "q", "Words that they must have, each from its beginning: in names, changed fields, values, authors."
     ),
 )
-_STATUS: Final = Parameter("status", "False: without updates that changed status only.", "boolean")
 _OF_THE_TIMELINE: Final = {
     "": _past(
         "get",
@@ -473,7 +472,6 @@ _OF_THE_TIMELINE: Final = {
         Parameter("buckets", "Maximum number of buckets: 500 by default, at most 2000.", "integer"),
         Parameter("by", "What is a row: type, namespace or both."),
         *_FILTERS,
-        _STATUS,
         sends=None,
         returns=TIMELINE,
     ),
@@ -485,7 +483,6 @@ _OF_THE_TIMELINE: Final = {
         _FROM,
         _TO,
         *_FILTERS,
-        _STATUS,
         Parameter("limit", "Maximum number of events of a page: 100 by default, at most 1000.", "integer"),
         Parameter("continue", "The continue token of the previous page, to get the next one."),
         Parameter("order", "descending: newest first, or ascending."),
