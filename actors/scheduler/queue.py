@@ -24,6 +24,7 @@ Check = Callable[[PodFacts], bool]
 INITIAL_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 10.0
 LONGEST_UNSCHEDULABLE: Final = 300.0
+_FEW_OUTDATED: Final = 64  # entries of a heap
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _IN_FLIGHT = "active", "backoff", "unschedulable", "in flight"
 
 
@@ -110,7 +111,7 @@ class SchedulingQueue:
         self._wake_due()
         while self._active:
             _, _, _, queued = heapq.heappop(self._active)
-            if queued.state == _ACTIVE and self._pods.get(queued.key) is queued:
+            if self._is_active(queued):
                 queued.state = _IN_FLIGHT
                 queued.attempts += 1
                 queued.plugins = frozenset()
@@ -125,9 +126,8 @@ class SchedulingQueue:
     def next_due(self) -> float | None:
         """When the next pod becomes active by itself; None: never."""
         while self._due:
-            due, _, queued = self._due[0]
-            if self._pods.get(queued.key) is queued and self._due_time(queued) == due:
-                return due
+            if self._is_due(self._due[0]):
+                return self._due[0][0]
             heapq.heappop(self._due)
         return None
 
@@ -180,6 +180,13 @@ class SchedulingQueue:
         queued.state = _ACTIVE
         self._number += 1
         heapq.heappush(self._active, (-queued.facts.priority, queued.since, self._number, queued))
+        if self._has_outdated(len(self._active)):
+            # The first entry of each pod: what follows it is outdated as soon as that one is popped.
+            firsts: dict[Key, tuple[int, float, int, QueuedPod]] = {}
+            for entry in sorted(self._active):
+                if self._is_active(entry[3]):
+                    firsts.setdefault(entry[3].key, entry)
+            self._active = list(firsts.values())  # sorted, so a heap
 
     def _set_back(self, queued: QueuedPod) -> None:
         queued.state = _BACKOFF
@@ -188,6 +195,20 @@ class SchedulingQueue:
     def _schedule(self, queued: QueuedPod) -> None:
         self._number += 1
         heapq.heappush(self._due, (self._due_time(queued), self._number, queued))
+        if self._has_outdated(len(self._due)):
+            self._due = [entry for entry in self._due if self._is_due(entry)]
+            heapq.heapify(self._due)
+
+    def _has_outdated(self, entries: int) -> bool:
+        """Whether so many entries of a heap are outdated that it is worth while to clear them away."""
+        return entries > 2 * len(self._pods) + _FEW_OUTDATED
+
+    def _is_active(self, queued: QueuedPod) -> bool:
+        return queued.state == _ACTIVE and self._pods.get(queued.key) is queued
+
+    def _is_due(self, entry: tuple[float, int, QueuedPod]) -> bool:
+        due, _, queued = entry
+        return self._pods.get(queued.key) is queued and self._due_time(queued) == due
 
     def _wake_due(self) -> None:
         while (due := self.next_due()) is not None and due <= self._now():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 from rewound.actors.names import KUBERNETES
 from rewound.actors.scheduler.plugins import NODE_ADD, POD_DELETE
 from rewound.actors.scheduler.pods import PodFacts, Shapes
@@ -119,3 +121,27 @@ def test_a_deleted_pod_leaves() -> None:
     assert [one.name for one in tested.nominated("node")] == ["b"]
     tested.delete(facts("b"))
     assert not tested.has_nominated
+
+
+def test_pods_that_left_or_changed_are_not_held() -> None:
+    before, now = in_memory(), Time()
+    tested = queue(now)
+    tested.add(facts("stays"))
+    for number in range(500):
+        gone = facts(f"p{number}")
+        tested.add(gone)
+        tested.update(facts("stays", number % 3, number))
+        tested.delete(gone)
+    assert in_memory() - before < 150
+    for _ in range(300):  # each attempt fails, and something changes that may help
+        now.now += 100.0
+        tested.add_unschedulable(popped(tested), frozenset(["Fit"]))
+        tested.move(NODE_ADD)
+        now.now += 100.0
+    assert popped(tested).attempts == 301
+    assert tested.pop() is None and tested.next_due() is None
+
+
+def in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(one, QueuedPod) for one in gc.get_objects())
