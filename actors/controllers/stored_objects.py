@@ -4,7 +4,7 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
@@ -46,10 +46,11 @@ def next_page(
             return
 
 
-async def each_stored(journal: Journal, type_id: int, namespace: str | None) -> AsyncIterator[Object]:
+async def each_stored(journal: Journal, type_id: int, namespace: str | None) -> AsyncGenerator[Object, None]:
     """All objects of a type, or of one namespace, in the order of lists; in turns on the event loop.
 
     What the caller does with each object counts for the turn. Objects that change meanwhile may be in either version.
+    A caller that may stop before the end closes it (`contextlib.aclosing`).
     """
     after: Position | None = None
     turn = Turn()

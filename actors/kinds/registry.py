@@ -69,9 +69,12 @@ class Registry:
         if len(self._changes) > 1:
             return  # by a follower: all get this one after the one that they are getting
         while self._changes:
-            for follower in tuple(self._followers):
-                try:
-                    follower(*self._changes[0])
-                except Exception:
-                    logger.exception("a follower of the registry failed; the others go on")
+            self._notify(*self._changes[0])
             self._changes.popleft()
+
+    def _notify(self, previous: Catalog, following: Catalog) -> None:
+        for follower in tuple(self._followers):
+            try:
+                follower(previous, following)
+            except Exception:
+                logger.exception("a follower of the registry failed; the others go on")

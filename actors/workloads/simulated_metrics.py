@@ -14,7 +14,8 @@ CustomResourceDefinition or an APIService of the group takes precedence.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from rewound.actors.controllers.stored_objects import Position, each_stored
@@ -153,12 +154,13 @@ class UsageOfPods:
             row = view.get(self._pods, namespace, name)
         return None if row is None else pod_metrics(decode(row.body), self._clock.now())
 
-    async def each(self, namespace: str) -> AsyncIterator[Object]:
+    async def each(self, namespace: str) -> AsyncGenerator[Object, None]:
         """Of one namespace, or without it of all."""
         now = self._clock.now()
-        async for pod in each_stored(self._journal, self._pods, namespace or None):
-            if (found := pod_metrics(pod, now)) is not None:
-                yield found
+        async with aclosing(each_stored(self._journal, self._pods, namespace or None)) as pods:
+            async for pod in pods:
+                if (found := pod_metrics(pod, now)) is not None:
+                    yield found
 
 
 class UsageOfNodes:
@@ -173,11 +175,12 @@ class UsageOfNodes:
             row = view.get(self._nodes, "", name)
         return None if row is None else node_metrics(decode(row.body), usage, self._clock.now())
 
-    async def each(self, _: str) -> AsyncIterator[Object]:
+    async def each(self, _: str) -> AsyncGenerator[Object, None]:
         usage = await self._usage()
         now = self._clock.now()
-        async for node in each_stored(self._journal, self._nodes, ""):
-            yield node_metrics(node, usage.get(node["metadata"]["name"]) or _nothing(), now)
+        async with aclosing(each_stored(self._journal, self._nodes, "")) as nodes:
+            async for node in nodes:
+                yield node_metrics(node, usage.get(node["metadata"]["name"]) or _nothing(), now)
 
     async def _usage(self) -> dict[str, Usage]:
         """What the running pods of each node use."""

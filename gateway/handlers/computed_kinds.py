@@ -5,7 +5,8 @@ Their definitions have `Storage(computed=True)`; `gateway.composition` provides 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Protocol
 
 from rewound.actors.golang.json import dumps
@@ -24,7 +25,7 @@ class Source(Protocol):
 
     async def get(self, namespace: str, name: str) -> Object | None: ...
 
-    def each(self, namespace: str) -> AsyncIterator[Object]:
+    def each(self, namespace: str) -> AsyncGenerator[Object, None]:
         """Those of a namespace, or of all for "", in the order of lists. It takes turns on the event loop; what is
         done with each object counts for them."""
 
@@ -38,7 +39,7 @@ class FewObjects:
     async def get(self, _: str, name: str) -> Object | None:
         return next((one for one in await self._compute() if one["metadata"]["name"] == name), None)
 
-    async def each(self, _: str) -> AsyncIterator[Object]:
+    async def each(self, _: str) -> AsyncGenerator[Object, None]:
         for one in sorted(await self._compute(), key=lambda one: str(one["metadata"]["name"])):
             yield one
 
@@ -64,8 +65,10 @@ class ComputedObjects:
         match = matcher(options.labels, options.fields)
         bodies: list[bytes] = []
         uncounted = 0
-        async for one in self._sources[definition.type_name].each(namespace):
-            if match is None or match(_facts(definition, one)):
+        async with aclosing(self._sources[definition.type_name].each(namespace)) as objects:
+            async for one in objects:
+                if match is not None and not match(_facts(definition, one)):
+                    continue
                 bodies.append(dumps(one))
                 uncounted += len(bodies[-1])
                 if uncounted > SMALL:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
 
+from rewound.actors.kinds import metrics
+from rewound.actors.names import KUBERNETES
 from rewound.actors.runtime import turns
+from rewound.actors.store.reads import ListOptions
+from rewound.gateway.handlers.computed_kinds import ComputedObjects
+from rewound.gateway.memory.budget import MemoryBudget, TooManyRequests
 from rewound.gateway.settings.settings import ControllerSettings
 from tests.gateway.account_tokens import eventually
 from tests.gateway.api import Api, ApiResponse, served
@@ -127,6 +134,29 @@ async def test_metrics_of_many_pods_are_computed_in_turns(monkeypatch: pytest.Mo
             (await api.ask("GET", f"{METRICS}/{kind}")).expect(200)
             assert passes > pods
         nursery.cancel_scope.cancel()
+
+
+async def test_list_that_is_larger_than_the_memory_of_requests_is_refused() -> None:
+    ended = False
+
+    class Endless:
+        async def get(self, namespace: str, name: str) -> None:
+            return None
+
+        async def each(self, namespace: str) -> AsyncGenerator[dict[str, Any], None]:
+            nonlocal ended
+            try:
+                while True:
+                    yield {"metadata": {"name": "a" * 1000, "namespace": "default"}}
+            finally:
+                ended = True
+
+    definition = metrics.declare(KUBERNETES)[0]
+    computed = ComputedObjects({definition.type_name: Endless()}, MemoryBudget(1 << 20))
+    request: Any = SimpleNamespace(user="alice", reserved=0)
+    with pytest.raises(TooManyRequests, match="your other requests hold as much"):
+        await computed.listing(request, definition, "", ListOptions())
+    assert ended and 0 < request.reserved <= 1 << 19
 
 
 def has_items(response: ApiResponse) -> bool:
