@@ -33,8 +33,10 @@ async def test_stored_script_is_shown_as_text(chromium: str) -> None:
         await api.create("events", event)
         # Names of roles, and with them of bindings, may have all characters but / and %.
         await api.create("clusterroles", {"metadata": {"name": NAME}, "rules": []})
-        at = minutes(api, 5, 1)
-        await open_signed_in(api, page, object="configmaps/default/web", **at)
+        state = minutes(api, 5, 1)
+        # Two cursors: one a minute after the newest event, one before all of them.
+        state |= {"at": state["to"], "second": state["from"]}
+        await open_signed_in(api, page, object="configmaps/default/web", **state)
         await page.wait("document.getElementById('difference')?.dataset.shown")
         assert "onerror" in await page.text(".compared")
         assert "onerror" in await page.text(".versions")
@@ -47,6 +49,11 @@ async def test_stored_script_is_shown_as_text(chromium: str) -> None:
         assert "onerror" in await page.text("#part")
         await page.click("[data-part=yaml]")
         await page.wait("document.getElementById('yaml')?.innerText.includes('onerror')")
+        await page.click("#tab-state")
+        await page.wait("document.getElementById('state').innerText.includes('onerror')")
+        await page.click("#tab-comparison")
+        await page.wait("document.querySelector('#comparison [data-change]')")
+        assert NAME in await page.text("#comparison")
         assert await page.run("typeof window.attacked") == "undefined"
         assert (
             await page.run("document.querySelectorAll('main img, main script, main svg, iframe').length") == 0

@@ -364,10 +364,11 @@ async def lists(page: Page) -> None:
     ):
         assert await call(page, "changes.js", texts, text=text, sought=sought) == shown
     # Two cursors: the earlier moment is the old one, whichever was set first.
-    ordered = "Object.values(m.inOrder(first, second)).map((one) => one.version || one.time)"
-    first = {"time": NOON, "version": "7"}
-    assert await call(page, "compare.js", ordered, first=first, second=NOON + 1) == ["7", NOON + 1]
-    assert await call(page, "compare.js", ordered, first=first, second=NOON - 1) == [NOON - 1, "7"]
+    # After the newest event, everything is as that left it.
+    ordered = "Object.values(m.inOrder(first, second, newest)).map((one) => one.version || one.time)"
+    given = {"first": {"time": NOON, "version": "7"}, "newest": {"time": NOON + 5, "version": "9"}}
+    for second, found in ((NOON + 1, ["7", NOON + 1]), (NOON - 1, [NOON - 1, "7"]), (NOON + 6, ["7", "9"])):
+        assert await call(page, "compare.js", ordered, second=second, **given) == found
     indexing = "m.indexingText(indexed)"
     assert "34 %" in await call(page, "changes.js", indexing, indexed={"upto": "349", "newest": "1000"})
     assert await call(page, "changes.js", indexing, indexed=None) == ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rewound.actors.rewind.moments import rfc3339
 from tests.browser.chromium import Page
-from tests.browser.journal_page import LOADS, journal_page, minutes, open_signed_in, tell_story
+from tests.browser.journal_page import LOADS, journal_page, minutes, open_signed_in, patch, tell_story
 from tests.gateway.api import config_map
 
 CURRENT = "document.querySelector('#events [aria-current]')?.dataset.version ?? ''"
@@ -16,7 +17,7 @@ async def current_is(page: Page, version: str) -> None:
     await page.wait(f"({CURRENT}) === {version!r}")
 
 
-async def test_the_list_of_changes_follows_the_cursor(chromium: str) -> None:
+async def test_the_list_follows_the_cursor_and_two_moments_are_compared(chromium: str) -> None:
     async with journal_page(chromium) as (api, page):
         await tell_story(api)
         await open_signed_in(api, page, type="deployments.apps", **minutes(api, 15, 1))
@@ -42,6 +43,15 @@ async def test_the_list_of_changes_follows_the_cursor(chromium: str) -> None:
         await current_is(page, versions[2])
         assert await page.run(FOCUSED) == versions[2]
         await page.wait(f"location.hash.includes('at={versions[2]}')")
+        # Two moments: the second cursor stands a while before the first one.
+        await page.click("#compare")
+        await page.wait("document.querySelector('#comparison [data-change]')")
+        assert "1 changed" in await page.text("#comparison .counts")
+        await page.run("document.querySelector('#comparison li details').open = true")
+        await page.wait("document.querySelector('#comparison .compared')")
+        shown = await page.text("#comparison")
+        assert "deployments.apps" in shown and "generation" in shown
+        await page.click("#compare")
         # Nothing matches: the list says why, and offers to clear the filter.
         await page.type("[name=name]", "nobody")
         await page.run("document.getElementById('filters').requestSubmit()")
@@ -109,3 +119,45 @@ async def test_the_state_has_tables_as_they_were(chromium: str) -> None:
         assert "0/2" in await page.text("[data-type='deployments.apps'] tbody")
         await page.click("[data-type='deployments.apps'] button.link")
         await page.wait("document.getElementById('difference')?.dataset.shown")
+
+
+@pytest.mark.slow
+async def test_two_moments_are_compared(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        api.clock.advance(3600)
+        await api.create("configmaps", config_map("changed", color="blue"))
+        await api.create("configmaps", config_map("removed"))
+        secret = {"metadata": {"name": "key"}, "stringData": {"a": "hunter2"}}
+        await api.create("secrets", secret)
+        api.clock.advance(60)
+        middle = api.clock.now()
+        api.clock.advance(60)
+        await patch(api, api.path("configmaps", name="changed"), {"data": {"color": "red"}})
+        await patch(api, api.path("secrets", name="key"), {"stringData": {"a": "swordfish"}})
+        await api.delete("configmaps", "removed")
+        for number in range(12):
+            await api.create("configmaps", config_map(f"added-{number}"))
+        # The cursor is after the newest event, which means the present.
+        moments = {"at": rfc3339(api.clock.now() + 30_000_000), "second": rfc3339(middle)}
+        await open_signed_in(api, page, **minutes(api, 5, 1), **moments)
+        await page.click("#tab-comparison")
+        await page.wait("document.querySelector('#comparison [data-change]')")
+        counts = await page.text("#comparison .counts")
+        assert [int(word) for word in counts.split() if word.isdigit()] == [12, 1, 2]
+        for kind in ("configmaps", "secrets"):
+            unfolded = (
+                f"document.querySelector('#comparison [data-type={kind}] [data-change=changed] details')"
+            )
+            await page.run(f"{unfolded}.open = true")
+            await page.wait(f"{unfolded}.querySelector('.compared') !== null")
+        shown = await page.text("#comparison")
+        assert "data.color blue → red" in shown and "another value" in shown
+        for value in ("hunter2", "swordfish", "aHVudGVy", "c3dvcmRm"):
+            assert value not in shown
+        await page.click("#comparison [data-change=changed] button.link")
+        await page.wait("document.getElementById('difference')?.dataset.shown")
+        assert not await page.run("document.getElementById('object').hidden")
+        # Without a second moment, the pane says how to set it.
+        await page.click("#compare")
+        await page.click("#tab-comparison")
+        await page.wait("document.getElementById('comparison').innerText.includes('set the second moment')")

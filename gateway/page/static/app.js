@@ -2,6 +2,7 @@
 
 import { GROUP, Refused, Session } from "./api.js";
 import { ChangesPane } from "./changes.js";
+import { ComparePane } from "./compare.js";
 import { button, debounced, element, find } from "./dom.js";
 import { exportEvents } from "./export.js";
 import { TEXTS, format, hasSecret, isFiltered, parse, query } from "./filters.js";
@@ -37,6 +38,14 @@ const objectPane = new ObjectPane(session, {
   choose: (left, right) => { Object.assign(state, { left, right }); remember(); },
   jump: (version) => jumpTo(version),
   cursor: () => state.cursor,
+});
+const comparePane = new ComparePane(session, {
+  open: (target, left, right) => {
+    Object.assign(state, { left, right });
+    openObject(target, false);
+  },
+  compare: () => toggleComparison(),
+  clear: () => clearFilters(),
 });
 const replay = new Replay(session, () => { showPlaying(); reload(); showDetail(); });
 let state = parse(location.hash, Date.now() * 1000);
@@ -344,6 +353,7 @@ function showDetail() {
   if (!find("state").hidden) {
     statePane.show(momentOf(state.cursor), filters().getAll("namespace").filter((one) => !one.startsWith("!")), activeTypes()).catch(fail);
   }
+  if (!find("comparison").hidden) comparePane.show(state.cursor, state.second, filters(), newest).catch(fail);
 }
 
 // Kinds with events in the picture, the busiest first; null if its rows are not kinds.

@@ -22,8 +22,8 @@ export class ComparePane {
     this.#actions = actions;
   }
 
-  // `first` is a cursor or null, `second` a time or null; `query` the parameters of the filter.
-  async show(first, second, query = new URLSearchParams()) {
+  // `first` is a cursor or null, `second` a time or null; `query` the parameters of the filter; `newest` the newest event.
+  async show(first, second, query = new URLSearchParams(), newest = null) {
     this.#loading?.abort();
     const { signal } = (this.#loading = new AbortController());
     const pane = find("comparison");
@@ -32,7 +32,7 @@ export class ComparePane {
       pane.replaceChildren(this.#invitation(first));
       return;
     }
-    const moments = inOrder(first, second);
+    const moments = inOrder(first, second, newest);
     this.#query = new URLSearchParams(query);
     for (const [name, moment] of Object.entries(moments)) this.#query.set(name, moment.version || rfc3339(moment.time));
     this.#query.set("limit", String(PAGE));
@@ -127,7 +127,7 @@ export class ComparePane {
     details.addEventListener("toggle", () => {
       if (details.open && !place.children.length) this.#unfold(item, place);
     });
-    return element("li", {}, details);
+    return element("li", { "data-change": item.change }, details);
   }
 
   async #unfold(item, place) {
@@ -148,10 +148,10 @@ export class ComparePane {
   }
 }
 
-// The earlier one first, whichever cursor it is.
-export function inOrder(first, second) {
-  const other = { time: second, version: "" };
-  return first.time !== null && first.time > second ? { from: other, to: first } : { from: first, to: other };
+// The earlier one first, whichever cursor it is. After the newest event, everything is as that left it.
+export function inOrder(first, second, newest) {
+  const [one, other] = [first, { time: second, version: "" }].map((moment) => (newest && moment.time > newest.time ? newest : moment));
+  return one.time !== null && one.time > other.time ? { from: other, to: one } : { from: one, to: other };
 }
 
 const moment = ({ version, time }) => element("span", { text: `${readable(time, 2 * SECOND)} `, title: `version ${version}` });
