@@ -41,6 +41,7 @@ MAX_LIVES: Final = 20_000  # whose names and owners are read for one request: so
 MAX_MARKS: Final = 200  # of one life
 _FOLDED: Final = 2000  # events of each change, in one step
 _COPIED: Final = 5000  # entries of an index, in one step
+_MAX_TRACKS: Final = 20_000  # whose lives are kept
 _READ_TOGETHER: Final = 100  # events per transaction
 _REMEMBERED_LIVES, _REMEMBERED_EVENTS = 50_000, 100_000
 _BYTES_OF_LIFE: Final = 64  # as `Piece.size` counts: more than 1,000 lives are sorted in a thread
@@ -76,9 +77,12 @@ class _TrackLives:
         self._seen = [(0, 0)] * 3  # of each change: the first and the last offset that it was made from
 
     def continues(self, track: Track) -> bool:
-        """Whether the track has only grown at its end since."""
+        """Whether the track has only grown at its end since: older events may be read later."""
+        newest = max(last for _, last in self._seen)
         return self._existed == len(track.existing) and all(
-            not lives or (len(lives) <= len(offsets) and (offsets[0], offsets[len(lives) - 1]) == seen)
+            len(lives) <= len(offsets)
+            and (not lives or (offsets[0], offsets[len(lives) - 1]) == seen)
+            and (len(lives) == len(offsets) or offsets[len(lives)] > newest)
             for lives, offsets, seen in zip(self.of_events, track.offsets, self._seen, strict=True)
         )
 
@@ -318,6 +322,8 @@ class Lifelines:
         left_out: LeftOut | None = None,
     ) -> LongWork[Lives]:
         """The objects that exist or change after an offset and up to another one. `chosen`: which; None for all."""
+        if len(self._tracks) > _MAX_TRACKS:
+            self._tracks.clear()  # most of them are of namespaces that are gone
         found: list[_Between] = []
         for track in tracks:
             only = chosen(track)

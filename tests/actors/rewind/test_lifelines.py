@@ -62,6 +62,22 @@ def brute_force(
     return sorted(tuple(life) for life in lives if not life[4] or life[4] > first)
 
 
+def test_older_events_that_are_read_later(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index of a journal that is opened for the first time begins with the newest block."""
+    monkeypatch.setattr(timeline_module, "BLOCK", 4)
+    model, lifelines = Model(), Lifelines(journal)
+    journal.append([model.put(name) for name in "abcd"])
+    journal.append([model.put("a") for _ in range(4)])
+    index, shown = TimelineIndex(journal), list[int]()
+    while not index.complete or not shown:
+        run(index.update(lambda: True))
+        lives = run(lifelines.lives(index.tracks(), 0, 8, every)).busiest
+        shown.append(len(lives))
+    found = sorted((life.created, life.deleted, life.changes) for life in lives)
+    assert found == [(1, 0, 5), *((offset, 0, 1) for offset in range(2, 5))]
+    assert len(shown) > 1
+
+
 @pytest.mark.usefixtures("small_steps")
 def test_lives_equal_those_of_the_whole_log(journal: Journal) -> None:
     chance, model = random.Random(5), Model()
