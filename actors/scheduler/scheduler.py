@@ -218,10 +218,8 @@ class Scheduler:
         for namespace in self._namespaces:
             self._namespace_changed(None, namespace)
         self._is_ready = True
-        for node in self._nodes:
-            self._node_changed(None, node)
-        for pod in self._pods:
-            self._pod_changed(None, pod)
+        await self._nodes.visit(partial(self._node_changed, None))
+        await self._pods.visit(partial(self._pod_changed, None))
         self.queue.add(PASS)
 
     async def reconcile(self, key: Key) -> None:

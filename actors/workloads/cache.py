@@ -19,6 +19,7 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.stored_objects import Position, next_page
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import Turn, next_turn
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
@@ -89,6 +90,17 @@ class CachedType:
 
     def __len__(self) -> int:
         return len(self._objects)
+
+    async def visit(self, take: Callable[[Object], object]) -> None:
+        """Call `take` with every object, in turns on the event loop. Listeners get what changes meanwhile."""
+        turn = Turn()
+        for position in tuple(self._objects):
+            stored = self._objects.get(position)
+            if stored is not None:
+                take(stored)
+            if turn.over():
+                await next_turn()
+                turn = Turn()
 
     def in_namespace(self, namespace: str) -> Collection[Object]:
         return self._by_namespace.get(namespace)

@@ -93,8 +93,7 @@ class WorkloadController:
     async def catch_up(self) -> None:
         await self.cache.loaded()
         for collection in self._keyed:
-            for stored in collection:
-                self.queue.add(key_of(stored))
+            await collection.visit(lambda stored: self.queue.add(key_of(stored)))
 
     async def reconcile(self, key: Key) -> None:
         raise NotImplementedError

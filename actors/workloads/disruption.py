@@ -60,15 +60,13 @@ class Disruption(WorkloadController):
 
     async def catch_up(self) -> None:
         await super().catch_up()
-        for pod in self._pods:
-            if condition_of(pod, TARGET) is not None:
-                self._look_at(pod)
+        await self._pods.visit(self._look_at_target)
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
         stored = new if new is not None else old
         assert stored is not None
-        if new is not None and condition_of(new, TARGET) is not None:
-            self._look_at(new)
+        if new is not None:
+            self._look_at_target(new)
         if not self._budgets.in_namespace(stored["metadata"]["namespace"]):
             return
         if old is not None and new is not None and _matters(old) == _matters(new):
@@ -78,9 +76,10 @@ class Disruption(WorkloadController):
                 for budget in self._selecting(pod):
                     self.queue.add(key_of(budget))
 
-    def _look_at(self, pod: Object) -> None:
-        namespace, name = key_of(pod)
-        self.queue.add((namespace, POD + name))
+    def _look_at_target(self, pod: Object) -> None:
+        if condition_of(pod, TARGET) is not None:
+            namespace, name = key_of(pod)
+            self.queue.add((namespace, POD + name))
 
     def _selecting(self, pod: Object) -> list[Object]:
         """The budgets that select a pod; it should be one."""

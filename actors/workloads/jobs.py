@@ -154,9 +154,7 @@ class Jobs(WorkloadController):
 
     async def catch_up(self) -> None:
         await super().catch_up()
-        for pod in self._pods:
-            if self._is_left_behind(pod):
-                self._add_pod(pod)
+        await self._pods.visit(partial(self._pod_changed, None))
 
     def _job_changed(self, old: Object | None, new: Object | None) -> None:
         if new is not None and finished_condition(new) is not None:

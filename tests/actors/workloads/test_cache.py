@@ -9,6 +9,8 @@ import trio
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
+from rewound.actors.runtime import turns
+from rewound.actors.workloads import cache as cache_module
 from rewound.actors.workloads.built_in import Workloads
 from rewound.actors.workloads.cache import Cache, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
@@ -91,6 +93,26 @@ async def test_listener_that_raises_keeps_no_change_from_the_others(
         assert seen == ["1", "2"]
         nursery.cancel_scope.cancel()
     assert "a controller broke on a change of configmaps default/one" in caplog.text
+
+
+async def test_visit_takes_turns_and_skips_what_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TURN", 0.0)
+    seen: list[str | None] = []
+
+    async def removing_turn() -> None:
+        await cluster.delete("configmaps", "b")
+        monkeypatch.setattr(cache_module, "next_turn", turns.next_turn)
+
+    async with open_control_plane(tmp_path, controllers=False) as cluster, trio.open_nursery() as nursery:
+        maps = (await running(cluster, nursery)).collection("configmaps")
+        for name in ("a", "b", "c"):
+            await cluster.create("configmaps", name, content={"data": {"a": name}})
+        monkeypatch.setattr(cache_module, "next_turn", removing_turn)  # between the first and the second
+        await maps.visit(lambda one: seen.append(data(one)))
+        assert seen == ["a", "c"]
+        nursery.cancel_scope.cancel()
 
 
 class Labeller(WorkloadController):
