@@ -100,8 +100,8 @@ def test_stale_list_after_a_crash_is_found(tmp_path: Path) -> None:
 
 
 def test_two_controllers_pass_with_all_faults() -> None:
-    explored = rewound.explore([painter, framer], create_maps, runs=8, invariants=[COLORED_FIRST])
-    assert explored.runs == 8
+    explored = rewound.explore([painter, framer], create_maps, runs=4, invariants=[COLORED_FIRST])
+    assert explored.runs == 4
 
 
 @pytest.mark.slow
