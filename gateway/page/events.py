@@ -186,7 +186,8 @@ class EventReader:
             )
         )
         if not found.following and span.after < low and low > index.start:
-            found = found._replace(following=low)  # older events are still being read
+            # Older events are still being read.
+            found = found._replace(following=min(low, span.upto))
         return found, indexed
 
     async def find(self, wanted: Query, span: Range, text: TextIndex | None = None) -> Found:

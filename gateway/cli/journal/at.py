@@ -96,6 +96,11 @@ class Names:
         )
 
 
+def _one(namespace: str) -> str:
+    """A namespace without wildcards, or nothing."""
+    return "" if _WILD & set(namespace) else namespace
+
+
 def scopes(source: Source, kinds: list[str], options: Options) -> list[Wanted]:
     """All objects of some kinds. UsageError, Failure."""
     try:
@@ -106,7 +111,7 @@ def scopes(source: Source, kinds: list[str], options: Options) -> list[Wanted]:
     everywhere = everywhere or (not kinds and not options.namespace)
     found = [
         source.all_of(one, options.namespace, everywhere=everywhere, labels=options.selector)
-        for one in kinds or [one.type_name for one in source.kinds()]
+        for one in kinds or [one.type_name for one in source.kinds(_one(options.namespace))]
     ]
     if kinds:
         if options.namespace and all(one.kind.namespaced is False for one in found):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from rewound.actors.rewind.difference import escaped
 from rewound.actors.rewind.documents import manager_text
-from rewound.gateway.cli.command import UsageError
 from rewound.gateway.cli.journal.printing import (
     Output,
     event_document,
@@ -40,14 +39,12 @@ def add_flags(parser: Parser) -> None:
     add_managed_fields(parser)
     add_show_secrets(parser)
     add_output(parser, "json", "yaml")
-    add_source(parser, "has no effect here")
+    add_source(parser, "of its object: needed by a user who sees only this one")
 
 
 def run(options: Options, output: Output) -> int:
-    if options.namespace:
-        raise UsageError("--namespace: a version names one event; leave it out")
     with open_source(options) as source:
-        entry = source.event(options.offset, show_secrets=options.show_secrets)
+        entry = source.event(options.offset, options.namespace, show_secrets=options.show_secrets)
         kind = source.kind_of(entry.event.type_id)
     if options.output == "text":
         _print(output, entry, kind, managed_fields=options.show_managed_fields)

@@ -85,7 +85,7 @@ class FolderSource(Source):
     def kind(self, text: str) -> Kind:
         return self._kinds.find(text)
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self, namespace: str = "") -> list[Kind]:
         return self._kinds.all()
 
     def kind_of(self, type_id: int) -> Kind:
@@ -284,11 +284,14 @@ class FolderSource(Source):
             raise Failure(f"--follow: nothing is added to {self._folder.path}; follow a folder or a server")
         return new_entries(self._journal, self._reader(selection), after)
 
-    def event(self, offset: int, *, show_secrets: bool) -> Entry:
+    def event(self, offset: int, namespace: str, *, show_secrets: bool) -> Entry:
+        self.check_namespace(namespace)
         with self._journal.read() as view:
             event = view.event(offset)
             if event is None:
                 raise Failure(_missing_event(view, offset))
+            if namespace and event.namespace != namespace:
+                raise Failure(f"event {offset} is not about an object in namespace {namespace}")
             return entry_for(view, event, Masking(self._kinds, show_secrets=show_secrets))
 
     def differences(

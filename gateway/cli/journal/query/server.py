@@ -12,7 +12,7 @@ from typing import Any
 from rewound.actors.golang.json import unescaped
 from rewound.actors.names import REWIND_GROUP, Names
 from rewound.actors.rewind.difference import Change, escaped
-from rewound.gateway.cli.access.flags import UsageError, segment
+from rewound.gateway.cli.access.flags import Options, UsageError, segment
 from rewound.gateway.cli.command import Failure
 from rewound.gateway.cli.journal.query.events import Entry, Selection, compared
 from rewound.gateway.cli.journal.query.folder import Kind, near_kind
@@ -44,6 +44,7 @@ ROOT = f"/apis/{REWIND_GROUP}/v1"
 PAGE = 500  # versions or objects
 EVENT_PAGE = 1000
 WAIT = 25  # seconds of one request that waits for events
+READING = 0.2  # seconds before a server is asked again that is still reading older events
 PAUSE = 1.0  # seconds before a server that is away is asked again
 MINUTE, HOUR = 60, 3600
 
@@ -59,6 +60,7 @@ class ServerSource(Source):
         self._numbers: dict[str, int] = {}  # of types, by name: events have them in the place of type ids
         self._kinds: list[Kind] = []  # by number
         self._types: dict[str, Kind] | None = None
+        self._scope: Query = {}  # of requests for events: a namespace, or nothing
         self._dialect: Names | None = None
         self.place = f"the journal of {session.target.server}"
         self.namespace = session.target.namespace or "default"
@@ -79,13 +81,38 @@ class ServerSource(Source):
         self._found[type_name] = found
         return Kind(type_name, found.kind, found.prefix.split("/", 2)[2], found.namespaced)
 
-    def kinds(self) -> list[Kind]:
-        return [one for _, one in sorted(self._visible().items())]
+    def kinds(self, namespace: str = "") -> list[Kind]:
+        self._look_in(namespace)
+        found = self._visible()
+        if not found:
+            where = f"in namespace {namespace}" if namespace else "in all namespaces; name one with -n"
+            raise Failure(f"you may list nothing of {self._session.target.server} {where}")
+        return [one for _, one in sorted(found.items())]
+
+    def selection(self, options: Options) -> Selection:
+        """Failure also for what the user does not see: it would look like a journal without events."""
+        found = super().selection(options)
+        visible = {one.type_name for one in self.kinds(found.one_namespace or "")}
+        for kind in found.kinds:
+            if kind.type_name not in visible:
+                where = f"in namespace {found.namespace}" if found.one_namespace else "in all namespaces"
+                raise Failure(f"you may not list {kind.type_name} {where}")
+        return found
+
+    def _look_in(self, namespace: str) -> None:
+        """See what the user sees in a namespace, who may have rights there alone."""
+        if namespace and self._scope.get("namespace") != namespace:
+            self._scope, self._types = {"namespace": namespace}, None
+
+    def _place(self, kind: Kind, namespace: str) -> str:
+        place = super()._place(kind, namespace)
+        self._look_in(place)
+        return place
 
     def _visible(self) -> dict[str, Kind]:
         """The types whose events the user sees, by name."""
         if self._types is None:
-            items = self._timeline("/types", {})["items"]
+            items = self._timeline("/types", self._scope)["items"]
             self._types = {
                 one["type"]: Kind(one["type"], one["kind"], one["apiVersion"], one["namespaced"])
                 for one in items
@@ -239,7 +266,7 @@ class ServerSource(Source):
 
     def version(self, moment: Moment) -> Version:
         """By the newest event up to it that the user sees."""
-        query: Query = {"limit": "1"}
+        query: Query = {**self._scope, "limit": "1"}
         if moment.text:
             query["to"] = moment.text
         page = self._timeline("/events", query)
@@ -247,6 +274,8 @@ class ServerSource(Source):
         if moment.offset is not None and moment.offset > newest:
             raise Failure(after_the_end(moment, newest))
         self._check_past(moment, page)
+        while not page["items"] and (token := page["metadata"].get("continue", "")):
+            page = self._timeline("/events", {**query, "continue": token})  # it reads older events
         if not page["items"]:
             return Version(moment.offset or 0, 0)
         (item,) = page["items"]
@@ -349,7 +378,7 @@ class ServerSource(Source):
         return iter([self._newest(selection, query, limit, reverse=reverse)])
 
     def _check_not_future(self, moment: Moment) -> None:
-        page = self._timeline("/events", {"limit": "1"})
+        page = self._timeline("/events", {**self._scope, "limit": "1"})
         newest = int(page["newest"]["version"]) if "newest" in page else 0
         if moment.offset is not None and moment.offset > newest:
             raise Failure(after_the_end(moment, newest))
@@ -415,8 +444,15 @@ class ServerSource(Source):
                 said = True
                 time.sleep(PAUSE)
 
-    def event(self, offset: int, *, show_secrets: bool) -> Entry:
-        query: Query = {"from": str(offset), "to": str(offset), "limit": "1"}
+    def event(self, offset: int, namespace: str, *, show_secrets: bool) -> Entry:
+        self.kinds(namespace)  # Failure
+        query: Query = {
+            **self._scope,
+            "from": str(offset),
+            "to": str(offset),
+            "limit": "1",
+            "order": "ascending",
+        }
         page = self._timeline("/events", {**query, "contents": "true", "before": "true"})
         for item in page["items"]:
             return self._entry(item, Selection(show_secrets=show_secrets))
@@ -428,8 +464,9 @@ class ServerSource(Source):
             raise Failure(
                 f"event {offset} is no longer in the journal, which has all events after {oldest - 1}"
             )
+        where = f" in namespace {namespace}" if namespace else ""
         raise Failure(
-            f"there is no event {offset}: nothing was committed under that offset, or you may not see it"
+            f"there is no event {offset}{where} that you may see, or nothing was committed under that offset"
         )
 
     def _entry(self, item: Document, selection: Selection) -> Entry:
@@ -489,12 +526,12 @@ class ServerSource(Source):
     # Sizes.
 
     def stats(self, progress: Callable[[int, int], object]) -> Stats:
+        kinds = self.kinds()
         ends = self._timeline("/events", {"limit": "1"})
         if "newest" not in ends:
             return Stats(self._session.target.server, self.names().dialect, 0, 0, 0, 0, _no_rates(), [])
         oldest, newest = ends["oldest"], ends["newest"]
         counts = self._counts(oldest["time"], ends["now"] + 1)
-        kinds = self.kinds()
         types = []
         for number, kind in enumerate(kinds):
             progress(number, len(kinds))
@@ -521,7 +558,9 @@ class ServerSource(Source):
     def _counts(self, start: int, end: int) -> dict[str, int]:
         """Events of each type in a range of time."""
         query: Query = {"from": rfc3339(start), "to": rfc3339(end), "buckets": "1", "by": "type"}
-        return {row["type"]: row["total"] for row in self._timeline("", query)["rows"]}
+        while "reading" in (page := self._timeline("", query)):
+            time.sleep(READING)
+        return {row["type"]: row["total"] for row in page["rows"]}
 
     def _live(self, kind: Kind) -> int:
         listed = self._session.get(self._collection(Wanted(kind, None)), limit="1")

@@ -116,8 +116,8 @@ class Source(ABC):
         """The kind that a user names. UsageError."""
 
     @abstractmethod
-    def kinds(self) -> list[Kind]:
-        """All of which there may be objects, by name."""
+    def kinds(self, namespace: str = "") -> list[Kind]:
+        """All of which there may be objects, in a namespace if one is given, by name. Failure if you see none."""
 
     @abstractmethod
     def kind_of(self, type_id: int) -> Kind:
@@ -264,8 +264,8 @@ class Source(ABC):
         """New events, as they are committed; never ends."""
 
     @abstractmethod
-    def event(self, offset: int, *, show_secrets: bool) -> Entry:
-        """Failure if there is none."""
+    def event(self, offset: int, namespace: str, *, show_secrets: bool) -> Entry:
+        """Failure if there is none; `namespace` is that of its object, if it is given."""
 
     @abstractmethod
     def differences(

@@ -141,6 +141,33 @@ def test_each_source_shows_the_same_and_has_the_same_errors(sources: Sources) ->
             assert text in result.err.splitlines()[-1], (name, words)
 
 
+def test_user_with_rights_in_one_namespace_sees_that(rewound: Rewound) -> None:
+    group = "rbac.authorization.k8s.io"
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]
+    path = f"/apis/{group}/v1/namespaces/default"
+    rewound.request("POST", f"{path}/roles", {"metadata": {"name": "reader"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "reader"},
+        "subjects": [{"kind": "User", "name": "alice", "apiGroup": group}],
+        "roleRef": {"kind": "Role", "name": "reader", "apiGroup": group},
+    }
+    rewound.request("POST", f"{path}/rolebindings", binding)
+    body = {"metadata": {"name": "web"}, "data": {"color": "blue"}}
+    rewound.request("POST", "/api/v1/namespaces/default/configmaps", body)
+    alice = f"--kubeconfig={rewound.kubeconfig_for('alice')}"
+    assert " ConfigMap  default/web" in run_journal("log", "-n", "default", "--tail", "1", alice).out
+    assert "web" in run_journal("at", "now", "-n", "default", alice).out
+    for words, text in (
+        (["log"], "you may list nothing of https://127.0.0.1"),
+        (["stats"], " in all namespaces; name one with -n"),
+        (["log", "--kind=secrets", "-n", "default"], "you may not list secrets in namespace default"),
+        (["at", "now", "secrets"], 'secrets is forbidden: User "alice" cannot list'),
+        (["at", "2020-01-01", "cm"], " is before the first event, of "),
+    ):
+        result = run_journal(*words, alice)
+        assert (result.code, result.out) == (1, "") and text in result.err, words
+
+
 @pytest.mark.rewound(fresh=True)
 def test_log_follows_a_server(rewound: Rewound) -> None:
     words = ["log", "-f", "--kind=cm", "-n", "default", "-o", "json", f"--kubeconfig={rewound.kubeconfig}"]
