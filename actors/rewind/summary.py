@@ -30,7 +30,7 @@ Document = dict[str, Any]
 SHOWN: Final = 3  # changes
 WIDTH: Final = 80  # characters of a value, and of the text about a created object
 FIELD_WIDTH: Final = 300  # of a path
-CONDITIONS: Final = 20  # of one list that are told one by one
+CONDITIONS: Final = 20  # of one list that are listed one by one
 MASK: Final = "***"
 _LEFT_OUT: Final = RESOURCE_VERSION | {MANAGED_FIELDS, "metadata.generation"}
 # The last part of a path: of a telling field, and of one that changes along with another.
