@@ -106,39 +106,40 @@ class _TrackLives:
         return life
 
     def _fold(self, track: Track, window: _Window) -> None:
-        events = sorted(
-            chain.from_iterable(
-                zip(
-                    track.offsets[change][start:end],
-                    repeat(change),
-                    track.objects[change][start:end],
-                    strict=False,
-                )
-                for change, (start, end) in enumerate(window)
-            )
-        )
-        current = self._current
-        of_events: tuple[list[int], ...] = ([], [], [])
-        created, updated, deleted = (lives.append for lives in of_events)
-        for offset, change, number in events:
-            if change == UPDATED and number in current:  # most of them
-                updated(current[number])
-            elif change == CREATED:
-                created(self._add(number, offset, offset))
+        """Between two events that create or delete objects, each object is in one life."""
+        (_, _), (at, end), (_, _) = window
+        updates = track.offsets[UPDATED]
+        for offset, change, number in _begins_and_ends(track, window):
+            until = bisect_left(updates, offset, at, end)
+            if until > at:
+                self._update(track, at, until)
+                at = until
+            if change == CREATED:
+                self.of_events[CREATED].append(self._add(number, offset, offset))
             else:
-                life = current[number] if number in current else self._add(number, 0, offset)
-                if change == UPDATED:
-                    updated(life)
-                else:
-                    deleted(life)
-                    self.deleted[life] = offset
-                    del current[number]
-        for lives, fresh in zip(self.of_events, of_events, strict=True):
-            lives.extend(fresh)
+                life = self._life(number, offset)
+                del self._current[number]
+                self.deleted[life] = offset
+                self.of_events[DELETED].append(life)
+        self._update(track, at, end)
         self._seen = [
             (offsets[0], offsets[end - 1]) if end else (0, 0)
             for offsets, (_, end) in zip(track.offsets, window, strict=True)
         ]
+
+    def _update(self, track: Track, start: int, end: int) -> None:
+        numbers = track.objects[UPDATED][start:end]
+        try:
+            lives = list(map(self._current.__getitem__, numbers))
+        except KeyError:  # one that existed before the index
+            offsets = track.offsets[UPDATED][start:end]
+            lives = list(map(self._life, numbers, offsets))
+        self.of_events[UPDATED].extend(lives)
+
+    def _life(self, number: int, offset: int) -> int:
+        """That of an object which exists."""
+        life = self._current.get(number)
+        return self._add(number, 0, offset) if life is None else life
 
     def between(
         self, track: Track, first: int, last: int, only: frozenset[int] | None, without: array[int]
@@ -201,6 +202,15 @@ def _in_slices(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
     left = iter(items)
     while some := list(islice(left, size)):
         yield some
+
+
+def _begins_and_ends(track: Track, window: _Window) -> list[tuple[int, int, int]]:
+    """Offset, change and object of the events that create and delete, in order."""
+    found: list[tuple[int, int, int]] = []
+    for change in (CREATED, DELETED):
+        part = slice(*window[change])
+        found += zip(track.offsets[change][part], repeat(change), track.objects[change][part], strict=False)
+    return sorted(found)
 
 
 _Window = list[tuple[int, int]]  # of each change, from where to where in its arrays
