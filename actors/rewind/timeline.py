@@ -136,8 +136,11 @@ def number_of(event: Event) -> int:
 
 
 def object_at(track: Track, change: int, offset: int) -> int:
-    """The number of the object that an event of a track is about."""
-    return track.objects[change][bisect_left(track.offsets[change], offset)]
+    """The number of the object that an event of a track is about; 0 if retention has removed it meanwhile."""
+    offsets = track.offsets[change]
+    position = bisect_left(offsets, offset)
+    known = position < len(offsets) and offsets[position] == offset
+    return track.objects[change][position] if known else 0
 
 
 class Block(NamedTuple):

@@ -86,7 +86,7 @@ class ComparisonReader:
         if sought.name and not _is_exact(sought.name.wanted, sought.name.excluded):
             left_out = max(0, len(found) - MAX_NAMES)
             found = await run_in_turns(with_names(self._journal, found, sought.name))
-        counts = Counter(COMPARISONS[one.comparison] for one in found)
+        counts = await run_in_turns(_counted(found))
         items, following = await run_in_turns(
             _items(self._journal, found[position.at : position.at + limit], visible)
         )
@@ -98,7 +98,7 @@ class ComparisonReader:
             "metadata": {"continue": parameters.position_token(following, position.first, position.last)}
             if more
             else {},
-            "counts": {name: counts[name] for name in COMPARISONS},
+            "counts": {name: counts[number] for number, name in enumerate(COMPARISONS)},
             "items": items,
         }
         if indexed:
@@ -142,10 +142,7 @@ class ComparisonReader:
                 if only is None or only:
                     without = NOTHING if left_out is None else left_out(track.scope)
                     found += await run_in_turns(compared(track, between.first, between.last, only, without))
-        order = partial(_order, visible)
-        in_order = partial(sorted, found, key=order)
-        found = await run_in_turns(_alone(Piece(in_order, len(found) * _BYTES_OF_ENTRY)))
-        return found, searched_from
+        return await run_in_turns(_in_order(found, visible)), searched_from
 
 
 def _is_exact(wanted: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
@@ -153,8 +150,17 @@ def _is_exact(wanted: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
     return bool(wanted) and not excluded and not any(name.endswith("*") for name in wanted)
 
 
-def _alone(piece: Piece) -> LongWork[Any]:
-    return (yield piece)
+def _in_order(found: list[Compared], visible: VisibleTypes) -> LongWork[list[Compared]]:
+    work = partial(sorted, found, key=partial(_order, visible))
+    ordered: list[Compared] = yield Piece(work, len(found) * _BYTES_OF_ENTRY)
+    return ordered
+
+
+def _counted(found: list[Compared]) -> LongWork[Counter[int]]:
+    counts: Counter[int] = yield Piece(
+        lambda: Counter(one.comparison for one in found), len(found) * _BYTES_OF_ENTRY
+    )
+    return counts
 
 
 def _order(visible: VisibleTypes, one: Compared) -> tuple[int, str, str, int]:

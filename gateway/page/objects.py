@@ -27,6 +27,7 @@ from rewound.actors.rewind.lifelines import (
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.timeline import (
     Filter,
+    Hit,
     LeftOut,
     Patterns,
     Range,
@@ -50,6 +51,7 @@ _BUCKETS: Final = 1000  # of marks that stand for several changes
 _REMEMBERED: Final = 4  # forests, of 20,000 lives at most
 _TOGETHER: Final = 100  # rows made in one step
 _LOOKED_AT: Final = 5000  # rows, in one step
+_HITS: Final = 1000  # looked up in one step
 
 Document = dict[str, Any]
 
@@ -257,9 +259,18 @@ async def matching_objects(
             events=False,
         )
     )
-    for hit in found.hits:
-        objects.setdefault(_key(hit.track), set()).add(object_at(hit.track, hit.change, hit.offset))
+    await run_in_turns(_add_objects(objects, found.hits))
     return objects, found.following
+
+
+def _add_objects(objects: _Matching, hits: list[Hit]) -> LongWork[None]:
+    for at in range(0, len(hits), _HITS):
+        yield Piece(partial(_add_some_objects, objects, hits[at : at + _HITS]))
+
+
+def _add_some_objects(objects: _Matching, hits: list[Hit]) -> None:
+    for hit in hits:
+        objects.setdefault(_key(hit.track), set()).add(object_at(hit.track, hit.change, hit.offset))
 
 
 def chosen_numbers(track: Track, names: Patterns, matching: _Matching | None) -> frozenset[int] | None:
