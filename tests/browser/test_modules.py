@@ -302,11 +302,12 @@ async def sentences(page: Page) -> None:
     for given, what in (
         (event(summary={"changes": [scaled], "more": 2}), "spec.replicas 2 → 5"),
         (
-            event(summary={"changes": [labelled, resumed]}),
-            'metadata.labels.app added: "", spec.paused removed, was true',
+            event(summary={"changes": [labelled]}),
+            'metadata.labels.app added: ""',
         ),
         (event(summary={"changes": [renamed]}), f"data.text null → two lines{'x' * 70}…"),
         (event(summary={"changes": []}), "no field changed"),
+        (event(summary={"changes": [scaled, resumed]}), "spec.replicas 2 → 5, spec.paused removed, was true"),
         (event(), "patch"),
         (event("created", summary={"text": "replicas 2, image web:1"}), "created, replicas 2, image web:1"),
         (event("created"), "created"),
@@ -315,7 +316,14 @@ async def sentences(page: Page) -> None:
         found = await call(page, "summary.js", "m.sentence(given)", given=given)
         more = given.get("summary", {}).get("more", 0)
         assert found == {"what": what, "more": more, "who": "alice with kubectl"}
+    # What came along with a change of the spec is only counted.
+    given = event(summary={"changes": [resumed, labelled, {"field": "status.replicas", "new": 1}], "more": 4})
+    found = await call(page, "summary.js", "m.sentence(given)", given=given)
+    assert (found["what"], found["more"]) == ("spec.paused removed, was true", 6)
     for given, who in (
+        (event(user="kubectl"), "kubectl"),
+        (event(user="system:kubectl"), "system:kubectl"),
+        (event(user="system:serviceaccount:ci:deployer"), "ci/deployer with kubectl"),
         (event(guessed=True, user=""), "kubectl (guessed)"),
         (event(fieldManager=""), "alice"),
         ({"change": "updated"}, ""),

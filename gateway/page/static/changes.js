@@ -147,7 +147,7 @@ export class ChangesPane {
     const { what, more, who } = sentence(event);
     const time = rfc3339(event.micros), day = time.slice(0, 10);
     const isNewDay = !above || rfc3339(above.micros).slice(0, 10) !== day;
-    const said = element("span", { class: "said" }, ...marked(what, this.#words));
+    const said = element("span", { class: "said", title: what }, ...marked(what, this.#words));
     if (more) said.append(element("small", { text: ` and ${more} more` }));
     const author = who && element("span", { class: `who author author-${authorNumber(authorOf(event))}` }, ...marked(who, this.#words));
     return element("li", { class: event.change, "data-version": event.version },

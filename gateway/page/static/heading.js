@@ -3,7 +3,7 @@
 import { authorColor, authorOf } from "./authors.js";
 import { button, element, find } from "./dom.js";
 import { duration, readable, spanOf } from "./scale.js";
-import { objectText } from "./summary.js";
+import { objectText, whoText } from "./summary.js";
 
 const FOUGHT = 4;  // changes of one field by two authors in turn
 
@@ -85,7 +85,7 @@ export function showLegend(events) {
   const entry = (kind, shape, text) => element("li", {}, element("i", { class: `${shape} ${kind}` }), text);
   const authors = new Map();
   for (const event of events) {
-    if (event.change === "updated" && !event.summary?.statusOnly) authors.set(authorOf(event), shortName(event));
+    if (event.change === "updated" && !event.summary?.statusOnly) authors.set(authorOf(event), whoText(event));
   }
   authors.delete("");
   const marks = [...authors].slice(0, MOST_AUTHORS).map(([author, text]) => {

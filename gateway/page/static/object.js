@@ -71,6 +71,7 @@ export class ObjectPane {
     if (this.#target !== target || find("part") !== part || this.#part !== name) return;  // something else was opened meanwhile
     part.replaceChildren(...shown);
     part.setAttribute("aria-busy", "false");
+    this.#showChosen();
   }
 
   // Versions and differences.
@@ -120,6 +121,7 @@ export class ObjectPane {
       one.time.replace("T", " ").slice(0, 23), this.#said(one), author(one),
     ]);
     place.replaceChildren(table(["old", "new", "version", "time", "what changed", "by"], rows));
+    this.#versions.forEach((one, at) => { place.querySelector("tbody").rows[at].dataset.version = one.version; });
     if (!this.#older) return;
     place.append(button("Older versions", async ({ target: pressed }) => {
       pressed.disabled = true;
@@ -156,8 +158,19 @@ export class ObjectPane {
     return input;
   }
 
+  // The row of the chosen version is marked, and the list of versions scrolls to it.
+  #showChosen() {
+    const rows = [...find("part").querySelectorAll("[data-version]")];
+    for (const row of rows) row.toggleAttribute("aria-current", row.dataset.version === this.#chosen.right);
+    const row = rows.find((one) => one.dataset.version === this.#chosen.right), list = row?.closest(".scrolls");
+    if (!list) return;
+    const top = row.offsetTop, head = row.closest("table").tHead.offsetHeight;
+    if (top - head < list.scrollTop || top + row.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = top - head - row.offsetHeight;
+  }
+
   #choose(left, right) {
     this.#chosen = { left, right };
+    this.#showChosen();
     for (const input of find("part").querySelectorAll("[type=radio]")) input.checked = this.#chosen[input.name] === input.value;
     this.#actions.choose(left, right);
     this.#compare(this.#target, find("difference"));

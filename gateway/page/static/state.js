@@ -8,7 +8,7 @@ import { readable, rfc3339 } from "./scale.js";
 import { valueText } from "./summary.js";
 
 const AT_ONCE = 4;             // requests
-const OPEN = 5, FEW = 20;      // kinds that are unfolded at first, and rows of each
+const OPEN = 5, FEW = 10;      // kinds that are unfolded at first, and rows of each
 const PAGE = 200;
 
 export class StatePane {

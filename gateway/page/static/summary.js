@@ -11,9 +11,12 @@ export function objectText({ type, namespace, name }) {
   return `${type} ${namespace ? `${namespace}/` : ""}${name}`;
 }
 
-// Nobody, if nobody is known; guesses are marked.
-export function whoText({ user, fieldManager, guessed }) {
-  const names = [user, fieldManager].filter(Boolean).join(" with ");
+// Nobody, if nobody is known; guesses are marked. Users that are named like their tool are named once, and service accounts
+// as kubectl names objects: kube-system/replicaset-controller.
+export function whoText({ user = "", fieldManager = "", guessed }) {
+  const shortened = user.replace(/^system:serviceaccount:([^:]+):(.+)$/, "$1/$2");
+  const isSame = user === fieldManager || user.endsWith(`:${fieldManager}`);
+  const names = [shortened, user && isSame ? "" : fieldManager].filter(Boolean).join(" with ");
   return names && guessed ? `${names} (guessed)` : names;
 }
 
@@ -26,9 +29,13 @@ function whatOf(event) {
   }
   if (summary.compacted) return { what: "changed, the version before is no longer in the journal", more: 0 };
   const changes = summary.changes ?? [];
-  const what = changes.map(changeText).join(", ") || (event.summary ? "no field changed" : event.verb);
-  return { what, more: summary.more ?? 0 };
+  if (!changes.length) return { what: event.summary ? "no field changed" : event.verb, more: 0 };
+  // Whoever changed the spec is not asked about the annotations and the status that came with it.
+  const told = changes.filter((one) => partOf(one.field) === partOf(changes[0].field));
+  return { what: told.map(changeText).join(", "), more: (summary.more ?? 0) + changes.length - told.length };
 }
+
+const partOf = (field) => /^(metadata|status)\b/.exec(field)?.[0] ?? "";
 
 // {field, old, new}: without `old` the field was added, without `new` removed.
 export function changeText(change) {
