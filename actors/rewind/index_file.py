@@ -42,7 +42,7 @@ from rewound.journal.recording import Recording
 logger = logging.getLogger(__name__)
 
 FILE: Final = "index.sqlite"
-_FORMAT: Final = f"1 {sys.byteorder}"  # of the tables and of what they hold
+_FORMAT: Final = f"2 {sys.byteorder}"  # of the tables and of what they hold
 # Offsets in one table of words: retention drops whole tables. SQLite collects all matches of the beginning of a word
 # before it returns the first; a table bounds how many these are.
 PARTITION: Final = 1 << 16

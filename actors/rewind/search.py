@@ -5,7 +5,7 @@ of what a person types, `restricted` one that matches only what a caller may see
 
     text    Deployment deployments.apps default web spec.replicas 2 5     what changed; of Secrets without values
     who     alice kubectl                                                 found by those who see authors
-    scope   t12 n64656661756c74                                           type and namespace, in hexadecimal
+    scope   t12 n64656661756c74 vpatch                                    type, namespace (in hexadecimal) and verb
 
 `docs/decisions/0064-text-index.md` has figures, and what was rejected.
 """
@@ -123,14 +123,18 @@ class Seen:
     users: bool  # whether authors too
 
 
-def restricted(terms: str, seen: Iterable[Seen], written: Collection[int]) -> str:
+def restricted(terms: str, seen: Iterable[Seen], written: Collection[int], verbs: Iterable[str] = ()) -> str:
     """An expression that matches these terms in events that a caller sees; empty if that is none.
+
+    With `verbs`, those with one of these; each may end with `*`.
 
     An author that the caller must not see is not found: else it could be found by trying. `written` are all types
     that have events: a condition that names the fewer, those to find or those to leave out, is the quicker one.
     """
     parts = [part for one in seen if (part := _restricted(terms, one, frozenset(written)))]
-    return " OR ".join(parts)
+    expression = " OR ".join(parts)
+    words = [_pattern_word(f"v{verb}") for verb in verbs]
+    return f"({expression}) AND scope : ({' OR '.join(words)})" if expression and words else expression
 
 
 def _restricted(terms: str, seen: Seen, written: frozenset[int]) -> str:
@@ -156,8 +160,8 @@ def _type_word(type_id: int) -> str:
 
 
 @lru_cache(1000)
-def _scope_words(type_id: int, namespace: str) -> str:
-    return f"{_type_word(type_id)} {_namespace_word(namespace)}"
+def _scope_words(type_id: int, namespace: str, verb: str) -> str:
+    return f"{_type_word(type_id)} {_namespace_word(namespace)} v{verb}"
 
 
 def _namespace_word(namespace: str) -> str:
@@ -404,7 +408,7 @@ class TextIndex:
             self._remember(event, after)
             head = self._describe(event.type_id)
             text = text_of(head, event, before, after, values=event.type_id != secrets)
-            scope = _scope_words(event.type_id, event.namespace)
+            scope = _scope_words(event.type_id, event.namespace, event.verb)
             who = f"{event.user} {event.manager} {event.reason}".replace("\0", " ")
             words.append((event.offset, text, who, scope))
             if before is not None and _changes_status_only(before, after):

@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 FIRST_LOOK: Final = 0.3  # seconds that the first requests wait for older events
 _STRETCH: Final = 0.05  # seconds of reading older events, after which a request has its turn
+_REST: Final = (
+    5.0  # seconds: a page that follows asks all the time, and a batch of few events costs as a large one
+)
 _PAUSE: Final = 60.0  # seconds until the next attempt, after an error of the disk
 _NEWEST_BATCHES: Final = 2  # that a search waits for
 
@@ -129,7 +132,7 @@ class PageIndex:
         """What finds the terms of a filter among the events that a caller sees; empty if that is nothing."""
         with self._journal.read() as view:
             written = view.written_types()
-        return restricted(narrowed(sought), seen, written)
+        return restricted(narrowed(sought), seen, written, sought.verb.wanted)
 
     def indexed(self, text: TextIndex) -> dict[str, str] | None:
         """Which events have words, as long as that is not all."""
@@ -150,6 +153,8 @@ class PageIndex:
             if self._stop.is_set() or trio.current_time() < self._next_attempt:
                 return
             try:
+                if self._file is not None:
+                    await run_in_thread(self._file.close)
                 self._file = await run_in_thread(IndexFile, self._journal)
             except Unavailable as error:
                 self._give_up(error)
@@ -205,6 +210,7 @@ class PageIndex:
                 self._give_up(error)
             except Exception:  # the journal is damaged: whoever asks for that part learns it
                 logger.exception("the index of the journal's page could not be read to its end")
+            await trio.sleep(_REST)
 
     async def _read_older(self) -> None:
         while not self.timeline.complete:
@@ -215,11 +221,13 @@ class PageIndex:
     async def _read_words(self) -> None:
         text, file = self._usable(), self._file
         assert file is not None
-        goes_on = True
+        await run_in_turns(text.refresh())
+        goes_on = self._is_behind(text) or self.indexed(text) is not None
+        if not goes_on:
+            return
         while goes_on:
             async with self._indexing:
                 goes_on = await self._claim(file) and await self._index_next(text)
-            await trio.lowlevel.checkpoint()
         await run_in_thread(file.release)
 
     async def _claim(self, file: IndexFile) -> bool:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trio
 
-from rewound.actors.rewind import index_file
+from rewound.actors.rewind import index_file, search
+from rewound.actors.rewind import timeline as timeline_module
 from rewound.actors.rewind.moments import rfc3339
+from rewound.gateway.page import index as page_index
 from rewound.gateway.replay.player import Moment
 from rewound.gateway.replay.replay import Plan
 from tests.actors.object_store import Document
@@ -253,6 +257,105 @@ async def test_goes_on_with_the_index_of_the_server_before(monkeypatch: pytest.M
         await api.create("configmaps", config_map("db", color="indigo"))
         assert await found(api, q="indigo") == ["created db", "created web"]
         assert min(batch.words[0][0] for batch in stored) > before - 20
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The some hundred events of a new server are many: requests wait for few of them."""
+    for name, value in (("BLOCK", 16), ("BATCH", 8), ("PARTITION", 32)):
+        for module in (index_file, search, timeline_module):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(page_index, "FIRST_LOOK", 0)
+
+
+@pytest.mark.usefixtures("small_parts")
+async def test_the_first_answers_have_the_newest_events() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("web", color="indigo"))
+        day = {"from": rfc3339(api.clock.now() - 24 * HOUR), "to": rfc3339(api.clock.now() + HOUR)}
+        timeline = await ask(api, TIMELINE, **day)
+        head = int(await api.head())
+        assert 1 < int(timeline["reading"]["from"]) < head
+        assert int(timeline["newest"]["version"]) == head
+        first = sum(row["total"] for row in timeline["rows"])
+        assert 0 < first <= head - int(timeline["reading"]["from"]) + 1
+        with trio.fail_after(60):
+            while "reading" in timeline:
+                timeline = await ask(api, TIMELINE, **day)
+        assert sum(row["total"] for row in timeline["rows"]) > first
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+async def test_no_event_is_missing_while_older_ones_are_read(order: str) -> None:
+    async with served() as api:
+        head, versions, following = int(await api.head()), list[int](), {"continue": ""}
+        while following:
+            page = await ask(api, EVENTS, order=order, limit=7, **following)
+            versions += [int(item["version"]) for item in page["items"]]
+            token = page["metadata"].get("continue")
+            following = {"continue": token} if token else {}
+        assert versions == sorted(set(versions), reverse=order == "descending")
+        everything = [int(item["version"]) for item in (await ask(api, EVENTS, limit=1000))["items"]]
+        assert sorted(versions) == sorted(everything)
+        assert max(versions) == head
+
+
+@pytest.mark.usefixtures("small_parts")
+async def test_says_which_events_have_words() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("web", color="indigo"))
+        page = await ask(api, EVENTS, q="indigo")
+        assert [item["name"] for item in page["items"]] == ["web"]
+        head = await api.head()
+        assert page["indexed"]["upto"] == page["indexed"]["newest"] == head
+        assert 1 < int(page["indexed"]["from"]) < int(head)
+        with trio.fail_after(60):
+            while "indexed" in page:
+                page = await ask(api, EVENTS, q="namespace default", type="namespaces", verb="cr*")
+        assert [item["name"] for item in page["items"]] == ["default"]
+
+
+async def test_an_index_that_is_found_damaged_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged = [True]
+    partitions = index_file._partitions
+
+    def broken(*arguments: Any) -> list[int]:
+        if damaged and damaged.pop():
+            error = sqlite3.DatabaseError("database disk image is malformed")
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
+        return partitions(*arguments)
+
+    monkeypatch.setattr(index_file, "_partitions", broken)
+    async with served() as api:
+        await api.create("configmaps", config_map("web", color="indigo"))
+        response = await api.ask("GET", EVENTS, q="indigo")
+        assert (response.status, "malformed" in response.text) == (503, True)
+        assert not index_of(api).exists()
+        assert await found(api, q="indigo") == ["created web"]
+        assert index_of(api).exists()
+
+
+async def test_a_folder_that_is_not_writable_gets_no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_file.os, "access", lambda path, mode: False)
+    places = []
+    mkdtemp = tempfile.mkdtemp
+
+    def made(prefix: str) -> str:
+        places.append(mkdtemp(prefix=prefix))
+        return places[-1]
+
+    monkeypatch.setattr(index_file, "tempfile", SimpleNamespace(mkdtemp=made))
+    async with served() as api:
+        await api.create("configmaps", config_map("web", color="indigo"))
+        assert await found(api, q="indigo") == ["created web"]
+        assert not index_of(api).exists()
+        assert [path.name for path in Path(places[0]).iterdir() if path.suffix == ".sqlite"] == [
+            index_file.FILE
+        ]
+    assert not Path(places[0]).exists()
 
 
 async def test_timelines_go_on_without_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
