@@ -494,7 +494,7 @@ def _events_at(journal: Journal, offsets: list[int]) -> list[Event]:
         return [event for offset in offsets if (event := view.event(offset)) is not None]
 
 
-_COUNTED: Final = 10_000  # events, per step
+_COUNTED: Final = 4000  # events, per step
 _COUNT_SECONDS: Final = 3.0
 
 

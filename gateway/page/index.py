@@ -139,7 +139,12 @@ class PageIndex:
         covered, index = text.covered or Covered(self.timeline.upto, self.timeline.upto), self.timeline
         if covered.low <= index.start and covered.high >= index.upto:
             return None
-        return {"from": str(covered.low + 1), "upto": str(covered.high), "newest": str(index.upto)}
+        return {
+            "from": str(max(covered.low, index.start) + 1),
+            "upto": str(covered.high),
+            "oldest": str(index.start + 1),
+            "newest": str(index.upto),
+        }
 
     def _is_behind(self, text: TextIndex) -> bool:
         return text.covered is None or text.covered.high < self._journal.head

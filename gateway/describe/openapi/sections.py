@@ -174,6 +174,7 @@ _INDEXED = Struct(
     "rewound.v1.TimelineIndexed",
     Field("from", STRING, 0),
     Field("upto", STRING, 0),
+    Field("oldest", STRING, 0),
     Field("newest", STRING, 0),
 )
 TIMELINE = Struct(

@@ -278,7 +278,9 @@ export function indexAt(items, cursor) {
 
 export function indexingText(indexed) {
   if (!indexed || !Number(indexed.newest)) return "";
-  return `Older events may be missing: ${Math.floor((100 * Number(indexed.upto)) / Number(indexed.newest))} % of the journal is indexed…`;
+  const { from, upto, oldest, newest } = indexed;
+  const part = Math.max(0, upto - from + 1) / (newest - oldest + 1);
+  return `Older events may be missing: ${Math.floor(100 * part)} % of the journal is indexed…`;
 }
 
 // What to look for in a text that was searched: words, and phrases in quotes.

@@ -83,6 +83,21 @@ def test_what_is_not_shown_at_once_is_added_later(journal: Journal) -> None:
     assert counted(index, times) == brute_force(journal, times)
 
 
+def test_begins_anew_after_many_events(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those since the last request are read from the newest to the oldest too."""
+    monkeypatch.setattr(timeline_module, "_GAP", 3 * BLOCK)
+    model = Model()
+    journal.append([model.put(f"n{at % 7}") for at in range(40)])
+    index = TimelineIndex(journal)
+    run(index.update())
+    journal.append([model.put(f"n{at % 7}") for at in range(100)])
+    run(index.update(lambda: True))
+    assert (index.low, index.upto) == (112, 140)
+    run(index.update())
+    times = list(range(NOON, NOON + 1000 * 142, 3000))
+    assert counted(index, times) == brute_force(journal, times)
+
+
 def test_blocks_are_stored_and_used_again(journal: Journal) -> None:
     model, chance = Model(), random.Random(5)
     file = IndexFile(journal)
