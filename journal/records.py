@@ -37,7 +37,9 @@ from rewound.journal.errors import Damaged, NewerLayout
 from rewound.journal.escapes import escaped
 from rewound.journal.keys import Buffer, pack_offset
 
-GUESSED = "field manager guessed"  # the end of such a reason
+# How recordings mark in reasons what they had to guess; `GUESSED` is at the end.
+USER_GUESSED = "user guessed"
+GUESSED = "field manager guessed"
 
 
 class Event(NamedTuple):
@@ -61,6 +63,11 @@ class Event(NamedTuple):
     def is_guess(self) -> bool:
         """Whether the field manager of a recorded event is a guess."""
         return self.reason.endswith(GUESSED)
+
+    @property
+    def is_user_guess(self) -> bool:
+        """Whether the user of a recorded event is one: another request of the audit log may have made it."""
+        return USER_GUESSED in self.reason and USER_GUESSED in self.reason.split("; ")
 
 
 class Row(NamedTuple):

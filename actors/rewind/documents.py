@@ -50,7 +50,14 @@ def event_document(event: Event) -> Document:
         document["reason"] = event.reason
     if event.is_guess:
         document["guessed"] = True
+    if event.is_user_guess:
+        document["userGuessed"] = True
     return document
+
+
+def user_text(event: Event) -> str:
+    """The user for a person, with a mark if the audit log of a recording left it open."""
+    return f"{event.user} (guessed)" if event.is_user_guess else event.user
 
 
 def manager_text(event: Event) -> str:
@@ -151,7 +158,7 @@ def blame_document(found: Blame) -> list[Document]:
 def blame_lines(found: Blame) -> Iterator[str]:
     """`git blame` for fields: version, time, user, manager, field and value."""
     rows = [
-        (str(event.offset), rfc3339(event.time)[:19] + "Z", event.user, manager_text(event), one)
+        (str(event.offset), rfc3339(event.time)[:19] + "Z", user_text(event), manager_text(event), one)
         for one in found.fields
         for event in (found.events[one.version],)
     ]

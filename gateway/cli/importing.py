@@ -15,6 +15,7 @@ import argparse
 import gzip
 import io
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -164,14 +165,14 @@ def _moment(text: str) -> int:
 
 
 def _print(out: Path, writer: RecordingWriter, summary: Summary, unreadable: int, first: str) -> None:
-    from rewound.gateway.record.refused import FILE
-
     _say(
         f"imported {writer.events:,} events up to version {writer.head} from {summary.requests:,} requests into {out}"
     )
     if summary.refused:
-        file = out.with_name(f"{out.name}.{FILE}") if out.name.endswith(FILES) else out / FILE
-        _say(f"{summary.refused:,} requests were refused: they are in {file}")
+        flag = "--file" if out.name.endswith(FILES) else "--data-dir"
+        _say(
+            f"{summary.refused:,} requests were refused: `rewound log {flag} {shlex.quote(str(out))}` shows them"
+        )
     for what, count in summary.missing.most_common():
         _say(f"{count:,} requests are left out, because the log lacks the {what}")
     if unreadable:

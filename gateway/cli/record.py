@@ -233,13 +233,13 @@ def _print_authors(found: Statistics) -> None:
 def export(folder: Path, out: Path) -> None:
     """Make the file, and remove the folder, which has the same content; refused requests get a file beside it."""
     from rewound.gateway.cli.journal.commands import journal
-    from rewound.gateway.record.refused import FILE
+    from rewound.gateway.record.refused import FILE, refused_file
 
     code = journal(["export", "--data-dir", str(folder), str(out)])
     if code:
         raise Failure(f"the recording stays in {folder}; export it with `rewound journal export`")
     if (folder / FILE).exists():
-        shutil.move(folder / FILE, out.with_name(f"{out.name}.{FILE}"))
+        shutil.move(folder / FILE, refused_file(out))
     shutil.rmtree(folder)
 
 

@@ -405,6 +405,8 @@ class Recorder:
             if state.flushed:
                 self._positions.kinds[name] = state.flushed
         save_positions(self._folder, self._positions)
+        if self._authors is not None:
+            self._authors.refused.flush()
 
 
 def _later(one: str, other: str) -> str:

@@ -9,7 +9,6 @@ server does not have. Readers take what is there: a line that is cut short, afte
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -22,8 +21,10 @@ from rewound.gateway.record.requests import Request
 Document = dict[str, Any]
 
 FILE: Final = "refused.jsonl"
-LARGEST: Final = 256 << 20  # bytes; what is refused after that is only counted
+LARGEST: Final = 64 << 20  # bytes; what is refused after that is only counted
 _LONGEST_LINE: Final = 64 << 10
+_TEXTS: Final = ("user", "verb", "type", "namespace", "name", "reason", "message", "userAgent")
+_EMPTY: Final = {**dict.fromkeys(_TEXTS, ""), "code": 0}
 
 
 class RefusedRequests:
@@ -76,22 +77,21 @@ def document_of(request: Request) -> Document:
     }
 
 
-def refused_in(folder: Path, since: int = 0, until: int | None = None) -> Iterator[Document]:
-    """The refused requests of a folder from one time to another, in microseconds; none without the file."""
+def refused_file(place: Path) -> Path:
+    """Of a data folder, or beside a file that was exported from one."""
+    return place / FILE if place.is_dir() else place.with_name(f"{place.name}.{FILE}")
+
+
+def refused_in(place: Path) -> Iterator[Document]:
+    """The refused requests of a recording, with times in microseconds; none without the file."""
     try:
-        stream = (folder / FILE).open("rb")
+        stream = refused_file(place).open("rb")
     except FileNotFoundError:
         return
     with stream:
         while line := stream.readline(_LONGEST_LINE):
             try:
                 found = orjson.loads(line)
-                time = int(found["time"])
+                yield {**_EMPTY, **found, "time": int(found["time"])}
             except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
                 continue
-            if time >= since and (until is None or time <= until):
-                yield found
-
-
-def newest_refused(folder: Path, count: int) -> list[Document]:
-    return list(deque(refused_in(folder), maxlen=count))

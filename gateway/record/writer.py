@@ -20,7 +20,7 @@ from rewound.gateway.record.authors import Authors
 from rewound.gateway.record.changes import ADDED, FOUND_DELETED, USER, Author, Change, number_of
 from rewound.journal import history, keys
 from rewound.journal.log import Journal
-from rewound.journal.records import GUESSED, Event
+from rewound.journal.records import GUESSED, USER_GUESSED, Event
 from rewound.journal.retention import advance
 from rewound.journal.view import View
 
@@ -28,7 +28,6 @@ from rewound.journal.view import View
 BATCH: Final = 1000  # events
 BATCH_BYTES: Final = 16 << 20
 RECORDED_AS: Final = "recorded as version "
-USER_GUESSED: Final = "user guessed"
 
 
 class Written(NamedTuple):

@@ -68,14 +68,16 @@ def run(options: Options, output: Output) -> int:
     return 0
 
 
+def _user(one: Document) -> str:
+    return f"{one['user']} (guessed)" if one.get("userGuessed") else str(one["user"])
+
+
 def _manager(one: Document) -> str:
     return f"{one['fieldManager']} (guessed)" if one.get("guessed") else str(one["fieldManager"])
 
 
 def _lines(fields: list[Document]) -> list[str]:
-    rows = [
-        (one["version"], local(micros_of(one["time"]))[:19], one["user"], _manager(one)) for one in fields
-    ]
+    rows = [(one["version"], local(micros_of(one["time"]))[:19], _user(one), _manager(one)) for one in fields]
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(4)]
     lines = []
     for (version, *rest), one in zip(rows, fields, strict=True):

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rewound.actors.rewind.difference import Change, describe, escaped
-from rewound.actors.rewind.documents import manager_text
+from rewound.actors.rewind.documents import manager_text, user_text
 from rewound.gateway.cli.command import UsageError
 from rewound.gateway.cli.journal.printing import (
     SIGN_COLORS,
@@ -182,7 +182,7 @@ def _last_change(one: Difference, *, back: bool) -> str:
     versions = " -> ".join(str(version) for version in (one.before, one.after) if version)
     not_yet = _not_yet(one.sign, back=back)
     what = f" {not_yet}{_WORDS_BACK[one.sign]}," if not_yet else ""
-    return f"{versions},{what} last {one.last.verb} by {one.last.user}{_with(one)} at {local(one.last.time)}"
+    return f"{versions},{what} last {one.last.verb} by {user_text(one.last)}{_with(one)} at {local(one.last.time)}"
 
 
 def _with(one: Difference) -> str:
@@ -207,6 +207,7 @@ def _print_document(output: Output, ends: tuple[Version, Version], differences: 
             "verb": one.last.verb,
             "manager": one.last.manager,
             **({"guessed": True} if one.last.is_guess else {}),
+            **({"userGuessed": True} if one.last.is_user_guess else {}),
         }
         if one.sign == "~":
             entry["changes"] = [change.document() for change in one.changes]

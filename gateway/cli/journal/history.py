@@ -48,6 +48,7 @@ from rewound.gateway.cli.journal.query.flags import (
 from rewound.gateway.cli.journal.query.moments import local, micros_of
 from rewound.gateway.cli.journal.query.opening import open_source
 from rewound.gateway.cli.journal.query.source import Document, Source, Wanted
+from rewound.journal.records import GUESSED
 
 _TITLES = ("VERSION", "TIME", "USER", "VERB", "MANAGER", "WHAT")
 BATCH = 100  # versions printed together, in columns of the same width
@@ -210,7 +211,7 @@ def _cells(item: Document, *, every: bool) -> list[str]:
     return [
         item["version"],
         local(micros_of(item["time"])),
-        item["user"],
+        item["user"] + (" (guessed)" if item.get("userGuessed") else ""),
         item["verb"],
         item["fieldManager"] + guessed,
         _what(item, every=every),
@@ -218,7 +219,7 @@ def _cells(item: Document, *, every: bool) -> list[str]:
 
 
 def _what(item: Document, *, every: bool) -> str:
-    reason = "" if item.get("guessed") else item.get("reason", "")
+    reason = item.get("reason", "").removesuffix(GUESSED).removesuffix("; ")  # its own column marks it
     if item.get("deleted"):
         return f"{reason}: removed" if reason else "removed"
     if item.get("compacted"):

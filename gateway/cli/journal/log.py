@@ -9,16 +9,20 @@ that was current there.
     rewound log --kind deployments.apps -n shop -f       follow the Deployments of a namespace
     rewound log --verb delete --user 'system:*'          what the server itself and its controllers deleted
     rewound log --limit 20 --file incident.journal.gz    the newest events of a file
+
+A recording that was made with an audit log also has the requests that the server refused; they have no version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
 
-from rewound.gateway.cli.command import UsageError
+from rewound.gateway.cli.command import Failure, UsageError
 from rewound.gateway.cli.journal.printing import LogLines, Output, event_document
-from rewound.gateway.cli.journal.query.events import VERBS, Entry, check_verb
+from rewound.gateway.cli.journal.query.events import VERBS, Entry, Selection, check_verb
 from rewound.gateway.cli.journal.query.flags import (
     Options,
     Parser,
@@ -29,13 +33,15 @@ from rewound.gateway.cli.journal.query.flags import (
     add_source,
     moment,
 )
-from rewound.gateway.cli.journal.query.moments import Moment
+from rewound.gateway.cli.journal.query.moments import Moment, rfc3339
 from rewound.gateway.cli.journal.query.opening import open_source
 from rewound.gateway.cli.journal.query.source import Source
+from rewound.journal.keys import MAX_OFFSET
 
 BEFORE_FOLLOWING = 10  # events shown first, for context
 
-Show = Callable[[Sequence[Entry]], None]
+Document = dict[str, Any]
+Show = Callable[[Sequence[Entry | Document]], None]
 
 
 def add_flags(parser: Parser) -> None:
@@ -73,9 +79,10 @@ def _log(source: Source, options: Options, output: Output) -> None:
         limit = limit or BEFORE_FOLLOWING
     show = _show(source, options, output)
     head = source.version(Moment()).offset if options.follow else 0
-    for entries in source.log(
+    events = source.log(
         selection, options.since, Moment(head) if head else options.until, limit, reverse=options.reverse
-    ):
+    )
+    for entries in events if options.follow else _with_refused(source, selection, options, events):
         show(entries)
     if options.follow:
         output.flush()
@@ -96,8 +103,59 @@ def _show(source: Source, options: Options, output: Output) -> Show:
     if options.output == "text":
         return LogLines(output, source.kind_of, follows=options.follow).print
 
-    def show(entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            output.json(event_document(entry, source.kind_of(entry.event.type_id)))
+    def show(entries: Sequence[Entry | Document]) -> None:
+        for one in entries:
+            if isinstance(one, Entry):
+                output.json(event_document(one, source.kind_of(one.event.type_id)))
+            else:
+                output.json({"refused": True, **one, "time": rfc3339(one["time"])})
 
     return show
+
+
+def _with_refused(
+    source: Source, selection: Selection, options: Options, events: Iterator[Sequence[Entry]]
+) -> Iterator[Sequence[Entry | Document]]:
+    """Events, and between them the requests that the recorded server refused, by time."""
+    refused = [one for one in source.refused() if _is_selected(one, selection)]
+    if not refused:
+        yield from events
+        return
+    since, until = _time(source, options.since, 0), _time(source, options.until, MAX_OFFSET)
+    kinds = {one.type_name: one.kind for one in source.kinds()}
+    found = [
+        {**one, "kind": kinds.get(one["type"], one["type"])}
+        for one in refused
+        if since <= one["time"] <= until
+    ]
+    found.sort(key=lambda one: int(one["time"]), reverse=not options.reverse)  # the next one is the last
+    begun = not options.limit  # a limit shows the newest events, and what was refused since the first of them
+    for entries in events:
+        merged: list[Entry | Document] = []
+        for entry in entries:
+            while found and (found[-1]["time"] > entry.event.time) is options.reverse:
+                request = found.pop()
+                if begun or options.reverse:
+                    merged.append(request)
+            begun = True
+            merged.append(entry)
+        yield merged
+    if not (options.limit and options.reverse):
+        yield found[::-1]
+
+
+def _time(source: Source, moment: Moment | None, otherwise: int) -> int:
+    """In microseconds since 1970; `otherwise` without a moment, and for one that is not in the journal."""
+    if moment is None:
+        return otherwise
+    try:
+        return moment.time if moment.time is not None else source.version(moment).time
+    except Failure:
+        return otherwise
+
+
+def _is_selected(request: Document, selection: Selection) -> bool:
+    if selection.kinds and request["type"] not in {one.type_name for one in selection.kinds}:
+        return False
+    conditions = ((name, getattr(selection, name)) for name in ("namespace", "name", "user", "verb"))
+    return all(wanted is None or fnmatchcase(request[name], wanted) for name, wanted in conditions)

@@ -24,7 +24,7 @@ from rewound.actors.rewind.difference import (
     difference,
     escaped,
 )
-from rewound.actors.rewind.documents import manager_text
+from rewound.actors.rewind.documents import manager_text, user_text
 from rewound.actors.rewind.summary import line_of
 from rewound.gateway.cli.journal.query.events import Entry
 from rewound.gateway.cli.journal.query.folder import (
@@ -37,7 +37,7 @@ from rewound.gateway.cli.journal.query.folder import (
     object_bytes,
 )
 from rewound.gateway.cli.journal.query.moments import clock, local, rfc3339
-from rewound.journal.records import Event
+from rewound.journal.records import GUESSED, Event
 
 Document = dict[str, Any]
 
@@ -200,15 +200,31 @@ class LogLines:
         self._time = clock if output.width is not None else local
         self._columns = Columns(output, _TITLES, ("VERSION",), _SHARES, _RESERVED if follows else {})
 
-    def print(self, entries: Sequence[Entry]) -> None:
-        self._columns.rows([self._cells(entry) for entry in entries], [_colors(e.event) for e in entries])
+    def print(self, entries: Sequence[Entry | Document]) -> None:
+        """Events, and requests that were refused, which have no version."""
+        self._columns.rows(
+            [self._cells(one) if isinstance(one, Entry) else self._of_refused(one) for one in entries],
+            [_colors(one.event) if isinstance(one, Entry) else _REFUSED_COLORS for one in entries],
+        )
+
+    def _of_refused(self, request: Document) -> list[str]:
+        return [
+            "-",
+            self._time(request["time"]),
+            request["user"],
+            request["verb"],
+            request.get("kind", request["type"]),
+            object_name(request["namespace"], request["name"]),
+            request["userAgent"].partition("/")[0],
+            f"refused: {request['code']} {request['message'] or request['reason']}",
+        ]
 
     def _cells(self, entry: Entry) -> list[str]:
         event = entry.event
         return [
             str(event.offset),
             self._time(event.time),
-            event.user,
+            user_text(event),
             event.verb,
             self._kind_of(event.type_id).kind,
             object_name(event.namespace, event.name),
@@ -219,9 +235,10 @@ class LogLines:
 
 def effect(entry: Entry) -> str:
     """The effect of an event, in a few words."""
+    # A guessed manager is marked in its own column.
+    reason = entry.event.reason.removesuffix(GUESSED).removesuffix("; ")
     if entry.event.removed:
-        return "removed"
-    reason = "" if entry.event.is_guess else entry.event.reason
+        return f"{reason}: removed" if reason else "removed"
     created = not entry.event.previous
     return told(entry.summary, reason, created=created)
 
@@ -248,6 +265,9 @@ def verb_color(event: Event) -> str:
 
 def _colors(event: Event) -> list[str]:
     return ["cyan", "dim", "", verb_color(event), "", "bold", "dim", ""]
+
+
+_REFUSED_COLORS = ["dim", "dim", "", "red", "", "bold", "dim", "red"]
 
 
 def print_changes(output: Output, entry: Entry, indent: str, *, managed_fields: bool) -> None:
@@ -293,6 +313,7 @@ def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) ->
         "manager": event.manager,
         **({"reason": event.reason} if event.reason else {}),
         **({"guessed": True} if event.is_guess else {}),
+        **({"userGuessed": True} if event.is_user_guess else {}),
         **identity(kind, event.namespace, event.name),
         "previous": event.previous,
         "removed": event.removed,

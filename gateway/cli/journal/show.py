@@ -9,7 +9,7 @@ Who wrote it, when and with what, how it differs from the version before, and th
 from __future__ import annotations
 
 from rewound.actors.rewind.difference import escaped
-from rewound.actors.rewind.documents import manager_text
+from rewound.actors.rewind.documents import manager_text, user_text
 from rewound.gateway.cli.journal.printing import (
     Output,
     event_document,
@@ -60,7 +60,7 @@ def _print(output: Output, entry: Entry, kind: Kind, *, managed_fields: bool) ->
     removed = "" if entry.follows or not event.previous else " (no longer in the journal)"
     fields = {
         "time": exact(event.time),
-        "user": event.user,
+        "user": user_text(event),
         "manager": manager_text(event),
         **({"reason": event.reason} if event.reason else {}),
         "verb": event.verb + (", the object was removed" if event.removed else ""),

@@ -13,8 +13,8 @@ export function objectText({ type, namespace, name }) {
 
 // Nobody, if nobody is known; guesses are marked. Users that are named like their tool are named once, and service accounts
 // as kubectl names objects: kube-system/replicaset-controller.
-export function whoText({ user = "", fieldManager = "", guessed }) {
-  const shortened = user.replace(/^system:serviceaccount:([^:]+):(.+)$/, "$1/$2");
+export function whoText({ user = "", fieldManager = "", guessed, userGuessed }) {
+  const shortened = user.replace(/^system:serviceaccount:([^:]+):(.+)$/, "$1/$2") + (userGuessed ? " (guessed)" : "");
   const isSame = user === fieldManager || user.endsWith(`:${fieldManager}`);
   const names = [shortened, user && isSame ? "" : fieldManager].filter(Boolean).join(" with ");
   return names && guessed ? `${names} (guessed)` : names;

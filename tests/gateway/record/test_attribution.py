@@ -123,7 +123,7 @@ async def test_recording_names_the_manager_of_the_server_or_marks_a_guess(
     shown = run_journal("show", "--data-dir", str(folder), str(guess.offset), "-o", "json").out
     assert orjson.loads(shown)["guessed"] is True
     assert (
-        f"with {guess.manager} (guessed)"
+        f"{guess.manager} (guessed)"
         in run_journal("history", "--data-dir", str(folder), "configmaps", "default/a").out
     )
 

@@ -10,6 +10,7 @@ import pytest
 
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import NAMES
+from rewound.gateway.cli.main import main
 from rewound.gateway.record.authors import Authors
 from rewound.gateway.record.changes import change_of
 from rewound.gateway.record.kinds import RecordedKind, kind_of
@@ -34,6 +35,7 @@ class Joined:
     """Requests and changes in the order of the test, and the events that they become."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self.journal = Journal.open(path / "journal", dialect="kubernetes")
         self.journal.register_types(["configmaps"])
         self.authors = Authors(lambda group, plural: plural, RefusedRequests(path), lambda: 0.0)
@@ -127,3 +129,45 @@ def test_a_write_that_changed_nothing_is_not_the_author(joined: Joined) -> None:
     joined.authors.close()
     assert joined.users() == [("alice", "create", False), ("carol", "update", False)]
     assert joined.authors.statistics.unused == 0
+
+
+def test_guessed_users_are_marked(joined: Joined, capsys: pytest.CaptureFixture[str]) -> None:
+    joined.change(10, "one")
+    joined.request("alice", "patch", 2)
+    joined.change(20, "two")
+    joined.journal.close()
+    folder = ["--data-dir", str(joined.path)]
+    assert main(["log", *folder, "-o", "json"]) == 0
+    last = orjson.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (last["user"], last["userGuessed"], "guessed" in last) == ("alice", True, False)
+    for command in (["log"], ["history", "cm", "web", "-n", "shop"], ["blame", "cm", "web", "-n", "shop"]):
+        assert main([*command, *folder]) == 0
+        assert "alice (guessed)" in capsys.readouterr().out
+
+
+def test_refused_requests_stand_between_events(joined: Joined, capsys: pytest.CaptureFixture[str]) -> None:
+    joined.request("alice", "create", 1, code=201)
+    joined.request("mallory", "delete", 2, responseStatus={"code": 403, "message": "no delete\x1b"})
+    joined.request("bob", "update", 3, objectRef=sent(10))
+    joined.change(10, "one")
+    joined.change(20, "two")
+    joined.authors.close()
+    joined.journal.close()
+    folder = ["--data-dir", str(joined.path)]
+    assert main(["log", *folder]) == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [("alice" in one, "mallory" in one, "bob" in one) for one in lines] == [
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+    ]
+    assert "refused: 403 no delete" in lines[1] and "\x1b" not in lines[1]
+    for flags, count in (
+        (["--user", "mallory"], 1),
+        (["--kind", "pods"], 0),
+        (["--limit", "1"], 1),
+        (["--reverse"], 3),
+        (["--until", "10"], 1),
+    ):
+        assert main(["log", *folder, *flags, "-o", "json"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == count, flags

@@ -80,6 +80,11 @@ class FolderSource(Source):
     def names(self) -> Names:
         return NAMES.get(self._journal.dialect, CLUSTER)
 
+    def refused(self) -> Iterator[Document]:
+        from rewound.gateway.record.refused import refused_in
+
+        return refused_in(self._folder.path)
+
     # Kinds and names.
 
     def kind(self, text: str) -> Kind:

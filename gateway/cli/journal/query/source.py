@@ -233,6 +233,10 @@ class Source(ABC):
 
     # Objects of a moment.
 
+    def refused(self) -> Iterator[Document]:
+        """Requests that the recorded server refused; only recordings with an audit log have them."""
+        return iter(())
+
     @abstractmethod
     def version(self, moment: Moment) -> Version:
         """Failure for a moment that is before what there is, or after its end."""
