@@ -56,7 +56,8 @@ MAX_WAITING_OF_USER: Final = 20  # a tab of a browser has one
 # Seconds between two looks of a request that has found nothing; each time twice as long.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 _TOGETHER: Final = 50  # documents made in one step
-_WRITER = ("user", "fieldManager", "reason", "guessed", "userGuessed")  # shown to those who may read the history
+# Shown to those who may read the history.
+_WRITER = ("user", "fieldManager", "reason", "guessed", "userGuessed")
 
 Document = dict[str, Any]
 
