@@ -7,7 +7,7 @@ with living_cluster() as (server, token):
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import rewound
@@ -39,12 +39,16 @@ def admin_token(server: Rewound) -> str:
 
 
 def happen(server: Rewound) -> None:
-    alice = server.client("httpx", user="alice", groups=["system:masters"])
+    with ExitStack() as clients:
+        names = ("alice", "autoscaler", "deployer")
+        made = (server.client("httpx", user=name, groups=["system:masters"]) for name in names)
+        _happen(server, *(clients.enter_context(client) for client in made))
+
+
+def _happen(server: Rewound, alice: Any, autoscaler: Any, deployer: Any) -> None:
     server.advance(30)
     _send(alice, "POST", f"/apis/apps/v1{DEFAULT}/deployments", _deployment(), "kubectl")
     server.advance(60)
-    autoscaler = server.client("httpx", user="autoscaler", groups=["system:masters"])
-    deployer = server.client("httpx", user="deployer", groups=["system:masters"])
     for _ in range(4):
         for client, replicas, manager in ((autoscaler, 4, "autoscaler"), (deployer, 2, "deployer")):
             server.advance(45)
