@@ -1,6 +1,6 @@
 // The words above the picture: which cluster, which time, and what happened most; and the legend below it.
 
-import { authorColor, authorOf } from "./authors.js";
+import { authorNumber, authorOf } from "./authors.js";
 import { button, element, find } from "./dom.js";
 import { duration, readable, spanOf } from "./scale.js";
 import { objectText, whoText } from "./summary.js";
@@ -88,11 +88,8 @@ export function showLegend(events) {
     if (event.change === "updated" && !event.summary?.statusOnly) authors.set(authorOf(event), whoText(event));
   }
   authors.delete("");
-  const marks = [...authors].slice(0, MOST_AUTHORS).map(([author, text]) => {
-    const mark = element("i", { class: "mark" });
-    mark.style.background = authorColor(author);
-    return element("li", { title: author }, mark, `changed by ${text}`);
-  });
+  const marks = [...authors].slice(0, MOST_AUTHORS).map(([author, text]) =>
+    element("li", { title: author }, element("i", { class: `mark author-${authorNumber(author)}` }), `changed by ${text}`));
   find("legend").replaceChildren(
     ...TONES.map(([tone, text]) => entry(tone, "bar", text)), ...CHANGES.map((change) => entry(change, "column", change)), ...marks);
 }
