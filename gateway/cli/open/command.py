@@ -163,6 +163,7 @@ class _Opening:
     async def _serve_recording(self, task_status: trio.TaskStatus[Target] = trio.TASK_STATUS_IGNORED) -> None:
         """Replay it at its end, on a free port of loopback, for whoever has the token: this process."""
         from rewound.gateway.client.credentials import Credential, FixedCredential, bearer
+        from rewound.gateway.composition.extensions import Extensions
         from rewound.gateway.replay.control import ReplayControl
         from rewound.gateway.replay.player import Player
         from rewound.gateway.replay.replay import Plan, replay_settings, run_replay
@@ -195,7 +196,8 @@ class _Opening:
                 )
             )
 
-        await run_replay(settings, self._recording, Plan(), ready, trio.Event())
+        extensions = Extensions(replayed=options.data_dir or options.file)
+        await run_replay(settings, self._recording, Plan(), ready, trio.Event(), extensions)
 
     async def _show(self, target: Target, nursery: trio.Nursery) -> None:
         # Imported only now: reporting a wrong flag should not take as long.

@@ -171,6 +171,8 @@ async def test_a_folder_is_shown_without_a_server(tmp_path: Path) -> None:
         base = link.partition("/open/")[0]
         async with httpx.AsyncClient(base_url=base, timeout=60) as browser:
             assert (await browser.get(link)).status_code == 200
+            types = (await browser.get("/apis/rewound.cluster.io/v1/timeline/types")).json()
+            assert types["about"]["replay"] == {"of": tmp_path.name}
             events = (await browser.get("/apis/rewound.cluster.io/v1/timeline/events")).json()
             assert events["newest"]["version"] == "6"
             origin = {"origin": base}
