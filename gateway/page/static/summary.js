@@ -11,13 +11,13 @@ export function objectText({ type, namespace, name }) {
   return `${type} ${namespace ? `${namespace}/` : ""}${name}`;
 }
 
-// Nobody, if nobody is known; guesses are marked. Users that are named like their tool are named once, and service accounts
-// as kubectl names objects: kube-system/replicaset-controller.
+// Nobody, if nobody is known; guesses are marked. Service accounts are named like objects: ci/deployer. Of users that are
+// named like their tool, and of the controllers of Kubernetes, which share one, the tool says nothing more.
 export function whoText({ user = "", fieldManager = "", guessed, userGuessed }) {
-  const shortened = user.replace(/^system:serviceaccount:([^:]+):(.+)$/, "$1/$2") + (userGuessed ? " (guessed)" : "");
-  const isSame = user === fieldManager || user.endsWith(`:${fieldManager}`);
-  const names = [shortened, user && isSame ? "" : fieldManager].filter(Boolean).join(" with ");
-  return names && guessed ? `${names} (guessed)` : names;
+  const shortened = user.replace(/^system:serviceaccount:([^:]+):(.+)$/, "$1/$2");
+  const isEnough = user === fieldManager || user.endsWith(`:${fieldManager}`) || shortened.startsWith("kube-system/");
+  const mark = (name, isGuess) => (name && isGuess ? `${name} (guessed)` : name);
+  return [mark(shortened, userGuessed), user && isEnough ? "" : mark(fieldManager, guessed)].filter(Boolean).join(" with ");
 }
 
 function whatOf(event) {
