@@ -27,8 +27,8 @@ from rewound.actors.rewind.moments import rfc3339
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
 from rewound.gateway.record.changes import Author, Change, change_of, check_names, number_of, stored_change
+from rewound.gateway.record.definitions import Definitions
 from rewound.gateway.record.kinds import MAX_KINDS, RecordedKind, kind_of
-from rewound.gateway.record.recorder import add_missing_definitions
 from rewound.gateway.record.refused import RefusedRequests
 from rewound.gateway.record.requests import Request
 from rewound.gateway.record.sent import Unresolved, content_sent, is_gone
@@ -39,7 +39,7 @@ Key = tuple[str, str, str]  # type, namespace, name
 
 HELD: Final = 2_000_000  # microseconds of the log's time; lines of one server are rarely apart by more
 MOST_HELD: Final = 20_000  # effects
-MOST_HELD_BYTES: Final = 128 << 20
+MOST_HELD_BYTES: Final = 64 << 20
 REMEMBERED: Final = 100_000  # uids of deleted objects: a late line must not bring one back
 UNKNOWN_CONTENT: Final = "content unknown"
 ASSUMED_VERSION: Final = "version assumed"
@@ -86,6 +86,7 @@ class AuditImport:
         self._refused = refused
         self._with_secrets = with_secrets
         self._catalog = built_in(names)
+        self._definitions = Definitions(writer, names, self._catalog)
         self._declared = {(one.group, one.version, one.plural): one for one in self._catalog.declared}
         self._kinds: dict[tuple[str, str, str], RecordedKind | None] = {}
         self._held: list[Effect] = []
@@ -129,7 +130,6 @@ class AuditImport:
     def finish(self) -> Summary:
         """Everything that is held; durable when this returns."""
         self._release(self._held)
-        add_missing_definitions(self._writer, self._kinds.values(), self._names, self._catalog)
         self._writer.flush()
         return self.summary
 
@@ -298,7 +298,7 @@ class AuditImport:
 
     def _add(self, change: Change) -> None:
         known = self._writer.written(change.key)
-        self._writer.add(change)
+        self._definitions.add(change)
         if change.removed and known is not None:
             self._forget(known.uid)
 

@@ -29,7 +29,7 @@ from rewound.gateway.record.requests import Request
 Document = dict[str, Any]
 Key = tuple[str, str, str]  # type, namespace, name; an empty name: of a whole collection, or not in the log
 
-NEAR: Final = 10.0  # seconds between the arrivals of a change and its request, at most
+NEAR: Final = 10.0  # seconds from the arrival of a request until its change is written, at most
 KEPT: Final = 30.0  # seconds for which a request waits for its change
 MOST_KEPT: Final = 50_000  # requests
 _CHANGES: Final = frozenset({"update", "patch"})
@@ -179,9 +179,7 @@ class Authors:
     ) -> tuple[_Kept | None, bool, str]:
         """By object, verb and the order of both streams: the request, whether it is a guess, and the manager."""
         now = self.clock()
-        near = [
-            one for one in self._candidates(change) if now - one.arrived < NEAR + KEPT and not one.versions
-        ]
+        near = [one for one in self._candidates(change) if now - one.arrived < NEAR and not one.versions]
         if change.removed or not change.body:
             found = [one for one in near if one.request.verb in _DELETES or _ends(one.request)]
             found = [one for one in found if not change.uid or change.uid in (one.uids or {change.uid})]

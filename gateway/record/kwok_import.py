@@ -31,8 +31,8 @@ from rewound.actors.patch.errors import PatchError
 from rewound.actors.patch.transform import transform
 from rewound.actors.store.document import decode
 from rewound.gateway.record.changes import USER, Author, Change, change_of
+from rewound.gateway.record.definitions import Definitions
 from rewound.gateway.record.kinds import RecordedKind, kind_of
-from rewound.gateway.record.recorder import add_missing_definitions
 from rewound.gateway.record.sent import UNDECLARED
 from rewound.gateway.record.writer import RecordingWriter
 from rewound.gateway.wire import yaml
@@ -83,6 +83,7 @@ class KwokImport:
         self._aligned = False
         self._with_secrets = with_secrets
         self._catalog = built_in(names)
+        self._definitions = Definitions(writer, names, self._catalog)
         self._declared = {(one.group, one.version, one.plural): one for one in self._catalog.declared}
         self._kinds: dict[tuple[str, str, str], RecordedKind] = {}
         self._plurals: dict[tuple[str, str], str] = {}  # of custom kinds, by group and kind
@@ -111,7 +112,6 @@ class KwokImport:
 
     def finish(self) -> None:
         """Durable when this returns."""
-        add_missing_definitions(self._writer, self._kinds.values(), self._names, self._catalog)
         self._writer.flush()
 
     # Documents.
@@ -165,7 +165,7 @@ class KwokImport:
         document["metadata"].pop("resourceVersion", None)
         change = change_of(kind, document, time, removed=False, with_secrets=self._with_secrets)
         change.author = Author(USER, verb, "", "", time, may_apply=True)
-        self._writer.add(change)
+        self._definitions.add(change)
 
     def _remove(self, kind: RecordedKind, key: tuple[str, str, str], duration: int) -> None:
         time = (self._start + duration) // 1000

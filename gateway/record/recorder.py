@@ -10,27 +10,25 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
-from uuid import NAMESPACE_URL, uuid5
+from typing import Final
 
 import orjson
 import trio
 
 from rewound.actors.golang.json import unescaped
-from rewound.actors.kinds.apiextensions import ADDED_BY_RECORDER, definition_type
+from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
-from rewound.actors.kinds.catalog import Catalog
-from rewound.actors.names import NAMES, Names
-from rewound.actors.rewind.moments import rfc3339
+from rewound.actors.names import NAMES
 from rewound.gateway.client.errors import ClientError, StatusError
 from rewound.gateway.client.streaming import StreamingSession
 from rewound.gateway.client.target import without_credentials
 from rewound.gateway.record.audit_following import AuditLog
 from rewound.gateway.record.authors import Authors, Statistics
-from rewound.gateway.record.changes import ADDED, Change, change_of, number_of
+from rewound.gateway.record.changes import Change, number_of
+from rewound.gateway.record.definitions import built_in_definitions, definition_of
 from rewound.gateway.record.follower import Follower, KindState
 from rewound.gateway.record.kinds import (
     MAX_KINDS,
@@ -555,83 +553,3 @@ def remove_recording(folder: Path, *, with_folder: bool) -> None:
     (folder / FILE).unlink()
     if with_folder:
         folder.rmdir()
-
-
-def definition_of(kind: RecordedKind, definitions: RecordedKind, names: Names, now: int) -> Change:
-    """A CustomResourceDefinition for a recorded kind that has none: it lets this server serve the objects,
-    untyped.
-
-    Kinds of aggregated servers, of other releases, and custom kinds whose definitions the user may not read.
-    The definition is marked by an annotation, because the recorded server does not have it.
-
-    The change that adds the definition; it has no version.
-    """
-    time = rfc3339(now)[:19] + "Z"
-    spelled = {
-        "plural": kind.plural,
-        "singular": kind.singular or kind.kind.lower(),
-        "kind": kind.kind,
-        "listKind": f"{kind.kind}List",
-        **({"shortNames": list(kind.short_names)} if kind.short_names else {}),
-    }
-    condition = {"status": "True", "lastTransitionTime": time, "reason": "Recorded", "message": ""}
-    schema = {"type": "object", f"{names.extension_prefix}preserve-unknown-fields": True}
-    document: dict[str, Any] = {
-        "metadata": {
-            "name": kind.type_name,
-            "uid": str(uuid5(NAMESPACE_URL, f"rewound:{kind.type_name}")),
-            "generation": 1,
-            "creationTimestamp": time,
-            "annotations": {ADDED_BY_RECORDER: "true"},
-        },
-        "spec": {
-            "group": kind.group,
-            "names": spelled,
-            "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "versions": [
-                {
-                    "name": kind.version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": schema},
-                    "subresources": {"status": {}},
-                }
-            ],
-            "conversion": {"strategy": "None"},
-        },
-        "status": {
-            "conditions": [{"type": name, **condition} for name in ("NamesAccepted", "Established")],
-            "acceptedNames": spelled,
-            "storedVersions": [kind.version],
-        },
-    }
-    change = change_of(definitions, document, now, removed=False, with_secrets=False)
-    change.reason = f"{ADDED}, so that {kind.type_name} can be served"
-    return change
-
-
-def add_missing_definitions(
-    writer: RecordingWriter, kinds: Iterable[RecordedKind | None], names: Names, catalog: Catalog
-) -> None:
-    """Add definitions of imported custom kinds that have none in the journal."""
-    definitions = built_in_definitions(names, catalog.storage(definition_type(names)))
-    known = {name for _, name in writer.names_of(definitions.type_name)}
-    custom = {one.type_name: one for one in kinds if one is not None and not one.is_built_in and one.group}
-    writer.journal.register_types([definitions.type_name])
-    for type_name, kind in sorted(custom.items()):
-        if type_name not in known:
-            writer.add(definition_of(kind, definitions, names, writer.time))
-
-
-def built_in_definitions(names: Names, storage: Any) -> RecordedKind:
-    """The kind of definitions, also where it is not recorded."""
-    return RecordedKind(
-        definition_type(names),
-        storage.group,
-        storage.version,
-        storage.plural,
-        storage.kind,
-        False,
-        definition=storage,
-        storage=storage,
-    )

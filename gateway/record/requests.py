@@ -59,7 +59,7 @@ class Request:
     returned: Any = None  # None below level RequestResponse
     status: Document = field(default_factory=dict)  # responseStatus, which every level has
     is_apply: bool = False  # server-side apply, which is a patch on the wire
-    size: int = 0  # bytes of the line
+    size: int = 0  # bytes of its part of the line
 
     @property
     def refused(self) -> bool:
@@ -99,13 +99,14 @@ def requests_in(line: bytes) -> Iterator[Request]:
         given = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise Unreadable(f"it is no JSON ({error})") from None
-    for event in _events(given):
+    events = _events(given)
+    for event in events:
         try:
             found = _request(event)
         except (TypeError, ValueError, AttributeError, KeyError) as error:
             raise Unreadable(f"it is no audit event ({error!r})") from None
         if found is not None:
-            found.size = len(line)
+            found.size = len(line) // len(events)
             yield found
 
 
@@ -121,9 +122,9 @@ def dialect_in(line: bytes) -> str:
 def first_time(line: bytes) -> int:
     """The time of the first event of a line, in microseconds since 1970; 0 without one."""
     try:
-        event = next(_events(orjson.loads(line)))
+        event = _events(orjson.loads(line))[0]
         return micros(event.get("stageTimestamp") or event.get("requestReceivedTimestamp"))
-    except (ValueError, TypeError, StopIteration):
+    except (ValueError, TypeError, IndexError):
         return 0
 
 
@@ -138,19 +139,18 @@ def lines_of(stream: BinaryIO) -> Iterator[bytes]:
             yield line
 
 
-def _events(given: Any) -> Iterator[Document]:
+def _events(given: Any) -> list[Document]:
     if not isinstance(given, dict):
         raise Unreadable("it is no object")
     if given.get("apiVersion") not in GROUPS:
         found = f"{given.get('apiVersion')!r}"[:80]
         raise Unreadable(f"its apiVersion is {found}, not {' or '.join(GROUPS)}")
     if given.get("kind") != "EventList":
-        yield given
-        return
+        return [given]
     items = given.get("items") or []
     if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
         raise Unreadable("its items are no list of events")
-    yield from items
+    return items
 
 
 def _request(event: Document) -> Request | None:
