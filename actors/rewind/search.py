@@ -58,6 +58,7 @@ MAX_WORDS: Final = 20  # of one search
 # the event loop gives to a thread.
 _EVENTS, _BYTES = 24, 24 << 10
 _REMEMBERED: Final = 1 << 20  # bytes of objects, parsed
+ON_DISK: Final = 1 << 20  # the size of a piece that waits for a disk, so that it runs in a thread
 
 
 # What a person types.
@@ -358,7 +359,7 @@ class TextIndex:
 
     def refresh(self) -> LongWork[None]:
         """Look how far the index goes: other processes write it too. Unavailable."""
-        self.covered = yield Piece(self._file.covered, waits=True)
+        self.covered = yield Piece(self._file.covered, ON_DISK)
 
     def index_next(self, start: int, head: int) -> LongWork[bool]:
         """Index some events after `start` up to `head`; False if there are none, or another process has. Unavailable.
@@ -377,7 +378,7 @@ class TextIndex:
             size = 2 * sum(len(one.event.body) for one in some)
             yield Piece(partial(self._add_words, some, words, statuses), size)
         batch = self._batch(wanted, words, statuses)
-        stored: bool = yield Piece(partial(self._file.add, batch), waits=True)
+        stored: bool = yield Piece(partial(self._file.add, batch), ON_DISK)
         if stored:
             self.covered = batch.covered
         return stored
@@ -435,18 +436,18 @@ class TextIndex:
     ) -> LongWork[tuple[list[int], int]]:
         """As `IndexFile.find`. Unavailable."""
         work = partial(self._file.find, expression, after, upto, limit, _SECONDS, descending=descending)
-        found: tuple[list[int], int] = yield Piece(work, waits=True)
+        found: tuple[list[int], int] = yield Piece(work, ON_DISK)
         return found
 
     def partitions(self, after: int, upto: int) -> LongWork[list[int]]:
         """As `IndexFile.partitions`. Unavailable."""
-        found: list[int] = yield Piece(partial(self._file.partitions, after, upto), waits=True)
+        found: list[int] = yield Piece(partial(self._file.partitions, after, upto), ON_DISK)
         return found
 
     def find_all(self, expression: str, after: int, upto: int, partition: int) -> LongWork[list[int]]:
         """As `IndexFile.find_all`. Unavailable."""
         work = partial(self._file.find_all, expression, after, upto, partition)
-        found: list[int] = yield Piece(work, waits=True)
+        found: list[int] = yield Piece(work, ON_DISK)
         return found
 
 
@@ -585,7 +586,7 @@ class StatusOnly:
 
     def refresh(self, start: int) -> LongWork[None]:
         """Read what was found since, and forget events up to `start`. Unavailable."""
-        change, found = yield Piece(partial(self._file.statuses, self._change), waits=True)
+        change, found = yield Piece(partial(self._file.statuses, self._change), ON_DISK)
         together: dict[bytes, list[array[int]]] = {}
         for statuses in found:
             for scope, offsets in statuses.items():

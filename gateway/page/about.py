@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -44,9 +45,11 @@ class About:
 
 
 def _name(path: Path) -> str:
-    """That of a folder or file, or of the folder around it if that says more."""
+    """That of a folder or file, or of the folder around it if that says more; empty if neither says anything."""
     path = path.resolve()
     name = path.name
+    if name.startswith("rewound-") and path.parent == Path(gettempdir()).resolve():
+        return ""  # `rewound dev` or a test has made it up
     if not path.is_dir():
         for ending in _ENDINGS:
             name = name.removesuffix(ending)

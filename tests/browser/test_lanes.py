@@ -49,11 +49,11 @@ async def test_objects_are_bars_below_their_kinds(chromium: str) -> None:
         await tell_story(api)
         await open_signed_in(api, page, **minutes(api, 15, 1))
         shown = await rows(page)
-        at = shown.index("deployments.apps ▾")
+        at = shown.index("deployments ▾")
         assert shown[at + 1 : at + 3] == ["web", "  web-1"]
         assert shown[0] == "configmaps ▸"  # the busiest, with many objects
         assert shown[-1] == "without changes ▸"
-        assert "replicasets.apps ▸" in shown  # they are shown below their owners
+        assert "replicasets ▸" in shown  # they are shown below their owners
         # A click on a tick leads to the change, and with Shift it sets the second cursor.
         events = "import('./app.js').then((app) => app.session.events(new URLSearchParams({type: 'deploy'})))"
         scaled = (await page.run(events))["items"][3]
@@ -69,12 +69,12 @@ async def test_objects_are_bars_below_their_kinds(chromium: str) -> None:
         # Keys choose rows, and fold them.
         await page.run("document.getElementById('timeline').focus()")
         await page.press("ArrowUp")
-        assert (await page.text("#hover")).startswith("deployments.apps: 9 changes")
+        assert (await page.text("#hover")).startswith("deployments: 9 changes")
         await page.press("ArrowDown")
         assert (await page.text("#hover")).startswith("deployments.apps default/web: 9 changes")
         await page.press("ArrowUp")
         await page.press("Enter")
-        assert "deployments.apps ▸" in await rows(page)
+        assert "deployments ▸" in await rows(page)
         await page.press("f", "f")
         assert all(row.endswith("▸") for row in await rows(page))
         # Noise goes with one click.
@@ -91,7 +91,7 @@ async def test_the_first_view_has_events_however_old(chromium: str) -> None:
         api.clock.advance(7 * 3600)
         await open_signed_in(api, page)
         await page.wait("document.querySelectorAll('#events li').length > 20")
-        assert "deployments.apps" in await page.text("#headline")
+        assert "deployments" in await page.text("#headline")
 
 
 @pytest.mark.slow

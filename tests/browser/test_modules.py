@@ -324,7 +324,6 @@ async def sentences(page: Page) -> None:
         (event(user="kubectl"), "kubectl"),
         (event(user="system:kubectl"), "system:kubectl"),
         (event(user="system:serviceaccount:ci:deployer"), "ci/deployer with kubectl"),
-        (event(user="system:serviceaccount:kube-system:job-controller"), "kube-system/job-controller"),
         (event(guessed=True, user=""), "kubectl (guessed)"),
         (event(guessed=True, userGuessed=True), "alice (guessed) with kubectl (guessed)"),
         (event(fieldManager=""), "alice"),
@@ -405,12 +404,32 @@ async def pictures(page: Page) -> None:
     short = {"oldest": {"time": NOON - 5}, "newest": {"time": NOON}, "now": NOON}
     found = await call(page, "lanes.js", ends, **short)
     assert found["from"] < NOON - 5 and found["to"] > NOON
+    # What a server creates for itself at its start is left out, if there is more.
+    begun = {"oldest": {"time": NOON - 600_000_000}, "newest": {"time": NOON}, "now": NOON}
+    assert (await call(page, "lanes.js", ends, **begun))["from"] == NOON - 597_000_000
     none = await call(page, "lanes.js", ends, oldest=None, newest=None, now=NOON)
     assert none == {"from": NOON - hour, "to": NOON}
 
     def scaled(at: int, author: str, field: str = "spec.replicas") -> dict[str, Any]:
         event = {"uid": "u", "change": "updated", "micros": NOON + at, "user": "", "fieldManager": author}
         return {**event, "summary": {"changes": [{"field": field, "old": at, "new": at + 1}]}}
+
+    names = "[...m.shortNames(events).values()]"
+    for users, managers, expected in (
+        (["a", "a"], ["one", "two"], ["one", "two"]),
+        (["system:serviceaccount:ops:scaler", "bob"], ["m", "m"], ["scaler", "bob"]),
+        (["bob", "bob", "eve"], ["one", "two", "one"], ["bob with one", "bob with two", "eve"]),
+        (["", "system:kube-scheduler"], ["", ""], ["kube-scheduler"]),
+    ):
+        events = [{"user": user, "fieldManager": tool} for user, tool in zip(users, managers, strict=True)]
+        assert await call(page, "authors.js", names, events=events) == expected
+    row = {"cells": [0, 1, 0, 0, 4, 0, 2, 0, 9, 0, 0, 3]}
+    data = {"start": NOON, "width": 10}
+    for first, last, count in ((0, 100, 6), (6, 94, 2), (46, 94, 0), (44, 96, 5)):
+        view = {"from": NOON + first, "to": NOON + last}
+        assert (
+            await call(page, "scale.js", "m.countIn(row, data, view)", row=row, data=data, view=view) == count
+        )
 
     shown = "m.fights(events).map(({ field, authors, turns }) => [field, authors, turns])"
     fight = [scaled(at, ("one", "two")[at % 2]) for at in (5, 2, 3, 4, 1)]

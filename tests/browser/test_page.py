@@ -48,8 +48,8 @@ async def test_the_page_shows_the_story(chromium: str) -> None:
             in headline
         )
         rows = await page.run(f'import("./app.js").then((app) => app.lanes.rows.map({ROW}))')
-        at = rows.index("deployments.apps")
-        assert rows[at : at + 3] == ["deployments.apps", "0 web", "1 web-1"]
+        at = rows.index("deployments")
+        assert rows[at : at + 3] == ["deployments", "0 web", "1 web-1"]
         # A filter reduces the events, and is in the address.
         loads = await page.run(LOADS)
         await page.type("[name=type]", "deployments.apps")

@@ -24,7 +24,7 @@ ALIGNED = """(() => {
 })()"""
 FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 SCALED = """(() => [...document.querySelectorAll('#events button')]
-    .find((one) => one.innerText.includes('spec.replicas 2 → 4')).click())()"""
+    .find((one) => one.innerText.includes('deployments') && one.innerText.includes('2 → 4')).click())()"""
 
 
 class Album:

@@ -11,12 +11,12 @@ import { Lanes, firstRange } from "./lanes.js";
 import { ObjectPane } from "./object.js";
 import { Overview } from "./overview.js";
 import { Replay } from "./replay.js";
-import { DAY, HOUR, around, pan, readable, rfc3339, spanOf, zoom } from "./scale.js";
+import { DAY, HOUR, around, countIn, pan, readable, rfc3339, spanOf, zoom } from "./scale.js";
 import { StatePane } from "./state.js";
 
 const FEW = 500;        // events that are drawn one by one
 const LISTED = 100;     // events in the list
-const TREES = 200;      // objects that the first picture has; more with a click
+const TREES = 300;      // objects that the first picture has; more with a click
 const PLAYED = 1000;    // milliseconds between two looks at the state while playing
 const UNCHANGED = "…";  // the key of a group, which no kind and no namespace has
 const TABS = ["object", "state", "comparison"];
@@ -207,25 +207,33 @@ async function fewEvents(data, signal) {
 // Rows of counts with the objects of each kind, or of each namespace: the busiest first.
 function grouped(data, objects) {
   const keyOf = (item) => (state.by === "namespace" ? item.namespace : item.type);
-  const trees = new Map();
-  let key = "", changed = 0;
+  const trees = new Map(), shown = new Map();  // by key: items, and how many objects are among them or below others
+  let key = "";
   for (const item of objects.items) {
-    if (item.depth === 0) [key, changed] = [keyOf(item), 0];
-    changed += item.changes;
+    if (item.depth === 0) key = keyOf(item);
+    shown.set(keyOf(item), (shown.get(keyOf(item)) ?? 0) + 1);
     if (!trees.has(key)) trees.set(key, []);
     trees.get(key).push(item);
   }
-  // The busiest trees come first: if the last one has no changes, all that changed is there.
-  const partial = Boolean(objects.metadata?.continue) && changed > 0, made = [];
-  for (const row of [...data.rows].sort((one, other) => other.total - one.total)) {
-    const of = state.by === "namespace" ? row.namespace : row.type;
-    made.push({ key: of, label: of || "cluster", row, items: trees.get(of) ?? null, more: partial && trees.has(of) });
+  const made = [];
+  for (const row of data.rows) {
+    const of = state.by === "namespace" ? row.namespace : row.type, items = trees.get(of) ?? null;
+    const more = Boolean(objects.metadata.continue) && items !== null && (shown.get(of) ?? 0) < (row.objects ?? 0);
+    made.push({ key: of, label: labelOf(of, data.rows), row, total: countIn(row, data, state.view), items, more });
     trees.delete(of);
   }
+  made.sort((one, other) => other.total - one.total);
   // What exists without a change is one row: it is often all that a server creates for itself.
   const unchanged = [...trees.values()].flat();
-  if (unchanged.length && made.length) made.push({ key: UNCHANGED, label: "without changes", row: null, items: unchanged, more: false });
+  if (unchanged.length && made.length) made.push({ key: UNCHANGED, label: "without changes", row: null, total: 0, items: unchanged, more: false });
   return made;
+}
+
+// A kind by its plural, if no other kind of the picture has the same.
+function labelOf(key, rows) {
+  const plural = key.split(".")[0];
+  if (state.by === "namespace") return key || "cluster";
+  return rows.filter((row) => row.type.split(".")[0] === plural).length > 1 ? key : plural;
 }
 
 // The objects of a kind whose dependents are not shown elsewhere, and of those that did not fit the first picture.
@@ -267,7 +275,7 @@ const reloadSoon = debounced(reload, 150);
 // What is shown.
 
 function showLoaded(data, objects, list) {
-  const total = groups.reduce((sum, one) => sum + (one.row?.total ?? 0), 0);
+  const total = groups.reduce((sum, one) => sum + one.total, 0);
   showHeadline({ groups, total, items: objects.items, events: known ?? list.items }, openAt);
   showLegend(known ?? []);
   say(notices(data));
@@ -460,9 +468,12 @@ function showNewest() {
 }
 
 function showEverything() {
-  if (!oldest || !newest) return;
+  if (oldest && newest) show(everything());
+}
+
+function everything() {
   const span = Math.max(newest.time - oldest.time, 1000);
-  show(around(oldest.time + span / 2, Math.min(Math.round(span * 1.1), 400 * DAY)));
+  return around(oldest.time + span / 2, Math.min(Math.round(span * 1.1), 400 * DAY));
 }
 
 // The second cursor: beside the first one until somebody moves it.
@@ -674,7 +685,10 @@ async function refilter() {
 
 find("filters").addEventListener("submit", (event) => {
   event.preventDefault();
+  const before = state.q;
   for (const name of [...TEXTS, "by"]) state[name] = find("filters").elements[name].value.trim();
+  // A text is looked for in the whole journal: show all of it.
+  if (state.q && state.q !== before && oldest && newest) state.view = lanes.view = everything();
   refilter();
 });
 find("filters").elements.by.addEventListener("change", () => find("filters").requestSubmit());

@@ -10,6 +10,30 @@ export function authorOf(event) {
   return [event.user, event.fieldManager].filter(Boolean).join(" with ");
 }
 
+// Short names of the authors of some events, by author: the user, the tool where all have one user, both where neither
+// alone tells two of them apart.
+export function shortNames(events) {
+  const authors = new Map(events.map((event) => [authorOf(event), event]));
+  authors.delete("");
+  const users = new Set([...authors.values()].map((event) => event.user));
+  const short = ({ user, fieldManager }) => (users.size < 2 && fieldManager) || shortUser(user ?? "") || fieldManager;
+  const names = [...authors.values()].map(short);
+  return new Map([...authors].map(([author, event]) => {
+    const name = short(event), alone = names.filter((one) => one === name).length < 2;
+    return [author, alone || !event.fieldManager ? name : `${name} with ${event.fieldManager}`];
+  }));
+}
+
+// system:serviceaccount:NAMESPACE:NAME is known by its name.
+const shortUser = (user) => (user.startsWith("system:serviceaccount:") ? user.split(":").at(-1) : user.replace(/^system:/, ""));
+
+// Authors of these events in the order in which they get colours: people and controllers of one's own before the
+// components of the cluster, so that no two of them share one.
+export function byImportance(events) {
+  const isSystem = (user) => (user ?? "").startsWith("system:");
+  return [...events].sort((one, other) => isSystem(one.user) - isSystem(other.user));
+}
+
 // Numbers are given in the order of appearance: as long as there are few authors, no two have one colour.
 export function authorNumber(name) {
   if (!numbers.has(name)) {

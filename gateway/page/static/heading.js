@@ -1,9 +1,9 @@
 // The words above the picture: which cluster, which time, and what happened most; and the legend below it.
 
-import { authorNumber, authorOf } from "./authors.js";
+import { authorNumber, authorOf, byImportance, shortNames } from "./authors.js";
 import { button, element, find } from "./dom.js";
 import { duration, readable, spanOf } from "./scale.js";
-import { objectText, whoText } from "./summary.js";
+import { objectText } from "./summary.js";
 
 const FOUGHT = 4;  // changes of one field by two authors in turn
 
@@ -29,7 +29,7 @@ export function showRange(view, newest, now) {
 export function showHeadline({ groups, total, items, events }, open) {
   const parts = [];
   if (total) {
-    const most = groups.slice(0, 3).filter((one) => one.row?.total).map((one) => `${one.row.total} of ${one.label}`);
+    const most = groups.slice(0, 3).filter((one) => one.total).map((one) => `${one.total} of ${one.label}`);
     parts.push(`${total.toLocaleString("en")} ${total === 1 ? "change" : "changes"}${groups.length > 1 ? `: ${most.join(", ")}` : ` of ${groups[0]?.label}`}${groups.length > 3 ? " and others" : ""}. `);
   }
   const fight = fights(events)[0];
@@ -56,12 +56,12 @@ const list = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -
 
 // Fields that two or more authors set in turn: whoever looks for a conflict of controllers finds it here.
 export function fights(events) {
-  const fields = new Map();
+  const fields = new Map(), names = shortNames(events);
   for (const event of [...events].sort((one, other) => one.micros - other.micros)) {
     if (event.change !== "updated" || !event.uid) continue;
     for (const { field } of event.summary?.changes ?? []) {
       if (field.startsWith("status")) continue;
-      const key = `${event.uid} ${field}`, author = shortName(event);
+      const key = `${event.uid} ${field}`, author = names.get(authorOf(event));
       const known = fields.get(key) ?? { field, event, authors: [], last: "", turns: 0 };
       if (author && author !== known.last) known.turns++;
       if (author && !known.authors.includes(author)) known.authors.push(author);
@@ -73,22 +73,15 @@ export function fights(events) {
     .sort((one, other) => other.turns - one.turns);
 }
 
-// The field manager, which names a tool; the user where there is none.
-const shortName = (event) => event.fieldManager || (event.user ?? "").replace(/^system:(serviceaccount:)?/, "");
-
 const TONES = [["good", "ready"], ["working", "in progress"], ["bad", "failing"], ["done", "finished"], ["neutral", "without phases"]];
 const CHANGES = ["created", "updated", "deleted"];
-const MOST_AUTHORS = 6;
+const MOST_AUTHORS = 8;
 
 // What the colours mean; authors of the events that are drawn one by one.
 export function showLegend(events) {
   const entry = (kind, shape, text) => element("li", {}, element("i", { class: `${shape} ${kind}` }), text);
-  const authors = new Map();
-  for (const event of events) {
-    if (event.change === "updated" && !event.summary?.statusOnly) authors.set(authorOf(event), whoText(event));
-  }
-  authors.delete("");
-  const marks = [...authors].slice(0, MOST_AUTHORS).map(([author, text]) =>
+  const drawn = events.filter((event) => event.change === "updated" && !event.summary?.statusOnly);
+  const marks = [...shortNames(byImportance(drawn))].slice(0, MOST_AUTHORS).map(([author, text]) =>
     element("li", { title: author }, element("i", { class: `mark author-${authorNumber(author)}` }), `changed by ${text}`));
   find("legend").replaceChildren(
     ...TONES.map(([tone, text]) => entry(tone, "bar", text)), ...CHANGES.map((change) => entry(change, "column", change)), ...marks);

@@ -9,6 +9,7 @@ const ROW = 24, HEAD = 26, BAR = 14, INDENT = 13, LEAST_ROWS = 6, MOST_HEIGHT = 
 const NEAR = 7;          // pixels between the pointer and what it means
 // Objects of a kind that are shown without a click: more if they are trees.
 const MANY = 12, MANY_IN_TREES = 60;
+const START = 3 * SECOND;  // in which a server creates what it needs
 export const CHANGES = ["created", "updated", "deleted"];
 const TONES = ["good", "working", "bad", "done", "neutral"];
 
@@ -22,7 +23,7 @@ export class Lanes extends EventTarget {
   #context;
   #scroller;
   #space;
-  #groups = [];          // {key, label, row, items, more}
+  #groups = [];          // {key, label, row, total, items, more}
   #rows = [];            // what is shown, from top to bottom
   #events = new Map();   // by uid, ascending; only if there are few
   #few = false;
@@ -236,7 +237,7 @@ export class Lanes extends EventTarget {
     else if (row.depth > 0) this.#paintBranch(x - 11, y);
     if (row.group) {
       context.font = "600 12px system-ui, sans-serif";
-      const count = String(row.group.row?.total ?? row.group.items?.length ?? "");
+      const count = String(row.group.row ? row.group.total : row.group.items.length);
       context.fillStyle = this.#colors.text;
       context.fillText(this.#fitting(row.group.label, left - x - 14 - context.measureText(count).width), x, middle);
       context.font = "11px system-ui, sans-serif";
@@ -361,23 +362,37 @@ export class Lanes extends EventTarget {
 
   // New values and phases, each where it begins, if there is room before the next.
   #paintTexts(item, y, x, begin, end) {
-    const slots = (item.phases ?? []).map(([since, words]) => [Math.max(begin, x(since)), [words]]);
+    const slots = (item.phases ?? []).map(([since, words, tone]) => [Math.max(begin, x(since)), [words], tone === "bad" ? 0 : 2]);
     for (const event of this.#events.get(item.uid) ?? []) {
       const texts = shortly(event);
-      if (texts.length) slots.push([x(event.micros), texts]);
+      if (texts.length) slots.push([x(event.micros), texts, 1]);
     }
-    slots.sort((one, other) => one[0] - other[0]);
-    slots.forEach(([from, texts], at) => this.#paintWords(texts, from + 5, (slots[at + 1]?.[0] ?? end) - 4, y));
+    // What fails is said first, then values; other phases, which are colours too, where there is room left.
+    const taken = [], ticks = (this.#events.get(item.uid) ?? []).filter((event) => !event.summary?.statusOnly).map((event) => x(event.micros));
+    for (const rank of [0, 1, 2]) {
+      const own = slots.filter((slot) => slot[2] === rank).sort((one, other) => one[0] - other[0]);
+      own.forEach(([from, texts], at) => {
+        let [start, until] = [from, own[at + 1]?.[0] ?? end];
+        for (const [left, right] of taken) {
+          if (left <= start + 1) start = Math.max(start, right);
+          else until = Math.min(until, left);
+        }
+        for (const tick of ticks) if (tick > start + 1) until = Math.min(until, tick);
+        const to = this.#paintWords(texts, start + 5, until - 4, y);
+        if (to) taken.push([from, to]);
+      });
+    }
   }
 
-  // The first text that fits.
+  // The first text that fits; returns where it ends, 0 if none fits.
   #paintWords(texts, from, to, y) {
     const context = this.#context;
     context.font = "600 10px system-ui, sans-serif";
     const words = texts.find((one) => context.measureText(one).width <= to - from);
-    if (!words) return;
+    if (!words) return 0;
     context.fillStyle = this.#colors.inverse;
     context.fillText(words, from, y + ROW / 2 + 0.5);
+    return from + context.measureText(words).width;
   }
 
   #phaseAt(item, time) {
@@ -462,7 +477,7 @@ export class Lanes extends EventTarget {
 
   #rowText(row) {
     if (row.note) return row.note;
-    if (row.group) return `${row.group.label}: ${row.group.row?.total ?? 0} changes${row.folded ? ", folded" : ""}`;
+    if (row.group) return `${row.group.label}: ${row.group.total} changes${row.folded ? ", folded" : ""}`;
     const { item } = row, until = item.deleted || this.#now;
     const lived = item.created ? `, ${item.deleted ? "lived" : "for"} ${duration(until - item.created)}` : "";
     return `${objectText(item)}: ${item.changes} changes${lived}${item.phases?.length ? `, ${item.phases.at(-1)[1]}` : ""}`;
@@ -626,18 +641,21 @@ export class Lanes extends EventTarget {
   }
 }
 
-// The new value of what changed most tellingly, long and short: "replicas 5", "5". Phases show what the status says.
+// The new value of what changed most tellingly, long and short: "replicas 5", "5". Phases show what the status says, and
+// metadata is rarely what a picture is looked at for.
 function shortly(event) {
   const change = event.summary?.changes?.[0];
-  if (event.change !== "updated" || event.summary.statusOnly || !change || !("new" in change) || typeof change.new === "object") return [];
-  const name = change.field.split(".").at(-1).replace(/\[.*$/, "");
+  if (event.change !== "updated" || !change || !("new" in change) || typeof change.new === "object") return [];
+  if (/^(status|metadata)\b/.test(change.field)) return [];
+  const name = change.field.replace(/\[[^\]]*\]$/, "").split(".").at(-1);
   return [`${name} ${change.new}`.slice(0, 40), String(change.new).slice(0, 20)];
 }
 
-// The range that a first look shows: the last hour that has events, however long ago that was.
+// The range that a first look shows: the last hour that has events, however long ago that was; without those with which
+// the server began, if there are others.
 export function firstRange(oldest, newest, now) {
   if (!newest) return { from: now - HOUR, to: now };
-  const begin = Math.max(oldest?.time ?? newest.time, newest.time - HOUR);
-  const span = Math.max(newest.time - begin, 60 * SECOND);
-  return { from: Math.round(newest.time - span * 1.03), to: Math.round(newest.time + span * 0.04) };
+  const all = newest.time - (oldest?.time ?? newest.time), span = Math.min(Math.max(all, 60 * SECOND), HOUR);
+  const from = all > HOUR || all < 10 * START ? newest.time - span * 1.03 : oldest.time + START;
+  return { from: Math.round(from), to: Math.round(newest.time + span * 0.04) };
 }

@@ -179,14 +179,12 @@ class EventReader:
             yield found
 
     def newest(self, count: int, first: int, last: int) -> int:
-        """The offset of the first of the newest `count` entries, or of fewer; after `last` if there are none."""
-        oldest = last + 1
+        """The offset of the first of the newest `count` entries."""
         for found in self.backward(first, last):
             if len(found) >= count:
                 return found[count - 1].event.offset
             count -= len(found)
-            oldest = found[-1].event.offset if found else oldest
-        return oldest
+        return first
 
     def _slice(self, view: View, start: int, bound: int, *, backward: bool) -> tuple[list[Entry], int | None]:
         """The entries of one view, and the offset of the next slice; None after the last."""
