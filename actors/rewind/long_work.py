@@ -4,8 +4,8 @@
         found = yield Piece(partial(compare, one, other), size)     the result of the piece comes back
         return found
 
-`run` does all of it at once. The gateway takes turns on the event loop, and does large pieces in a thread
-(`gateway/rewind/turns.py`). A generator holds no read transaction while it yields.
+`run` does all of it at once. The gateway takes turns on the event loop, and does large pieces, and those that wait, in
+a thread (`gateway/rewind/turns.py`). A generator holds no read transaction while it yields.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ T = TypeVar("T")
 class Piece(NamedTuple):
     run: Callable[[], Any]
     size: int = 0  # bytes of the objects that it parses
+    waits: bool = False  # for a disk, without the interpreter lock
 
 
 LongWork = Generator[Piece, Any, T]

@@ -58,7 +58,6 @@ MAX_WORDS: Final = 20  # of one search
 # the event loop gives to a thread.
 _EVENTS, _BYTES = 24, 24 << 10
 _REMEMBERED: Final = 1 << 20  # bytes of objects, parsed
-ON_DISK: Final = 1 << 20  # the size of a piece that waits for a disk, so that it runs in a thread
 
 
 # What a person types.
@@ -359,7 +358,7 @@ class TextIndex:
 
     def refresh(self) -> LongWork[None]:
         """Look how far the index goes: other processes write it too. Unavailable."""
-        self.covered = yield Piece(self._file.covered, ON_DISK)
+        self.covered = yield Piece(self._file.covered, waits=True)
 
     def index_next(self, start: int, head: int) -> LongWork[bool]:
         """Index some events after `start` up to `head`; False if there are none, or another process has. Unavailable.
@@ -378,7 +377,7 @@ class TextIndex:
             size = 2 * sum(len(one.event.body) for one in some)
             yield Piece(partial(self._add_words, some, words, statuses), size)
         batch = self._batch(wanted, words, statuses)
-        stored: bool = yield Piece(partial(self._file.add, batch), ON_DISK)
+        stored: bool = yield Piece(partial(self._file.add, batch), waits=True)
         if stored:
             self.covered = batch.covered
         return stored
@@ -436,18 +435,18 @@ class TextIndex:
     ) -> LongWork[tuple[list[int], int]]:
         """As `IndexFile.find`. Unavailable."""
         work = partial(self._file.find, expression, after, upto, limit, _SECONDS, descending=descending)
-        found: tuple[list[int], int] = yield Piece(work, ON_DISK)
+        found: tuple[list[int], int] = yield Piece(work, waits=True)
         return found
 
     def partitions(self, after: int, upto: int) -> LongWork[list[int]]:
         """As `IndexFile.partitions`. Unavailable."""
-        found: list[int] = yield Piece(partial(self._file.partitions, after, upto), ON_DISK)
+        found: list[int] = yield Piece(partial(self._file.partitions, after, upto), waits=True)
         return found
 
     def find_all(self, expression: str, after: int, upto: int, partition: int) -> LongWork[list[int]]:
         """As `IndexFile.find_all`. Unavailable."""
         work = partial(self._file.find_all, expression, after, upto, partition)
-        found: list[int] = yield Piece(work, ON_DISK)
+        found: list[int] = yield Piece(work, waits=True)
         return found
 
 
@@ -586,7 +585,7 @@ class StatusOnly:
 
     def refresh(self, start: int) -> LongWork[None]:
         """Read what was found since, and forget events up to `start`. Unavailable."""
-        change, found = yield Piece(partial(self._file.statuses, self._change), ON_DISK)
+        change, found = yield Piece(partial(self._file.statuses, self._change), waits=True)
         together: dict[bytes, list[array[int]]] = {}
         for statuses in found:
             for scope, offsets in statuses.items():

@@ -33,7 +33,6 @@ _JOINED: Final = 50  # tracks per step
 BLOCK: Final = 1 << 14  # offsets
 _LOADED: Final = 32  # blocks at once, of 256 kB
 _GAP: Final = 16 * BLOCK  # offsets, which are read in a second
-_ON_DISK: Final = 1 << 20  # the size of a piece that waits for a disk, so that it runs in a thread
 
 CREATED, UPDATED, DELETED = range(3)
 CHANGES: Final = ("created", "updated", "deleted")
@@ -303,7 +302,7 @@ class TimelineIndex:
             if number not in self._looked:
                 self._looked = range(max(self.start // BLOCK, number + 1 - _LOADED), number + 1)
                 self._stored = yield Piece(
-                    partial(self.blocks.load_blocks, self._looked[0], self._looked[-1]), _ON_DISK
+                    partial(self.blocks.load_blocks, self._looked[0], self._looked[-1]), waits=True
                 )
             tracks: _Tracks | None = yield Piece(partial(self._checked, self._stored.pop(number, None)))
             if tracks is not None:
@@ -317,7 +316,7 @@ class TimelineIndex:
         if self.blocks is not None and ends and first == number * BLOCK and tracks:
             block = yield Piece(partial(self._packed, tracks, first))
             if block is not None:
-                yield Piece(partial(self.blocks.save_block, number, block), _ON_DISK)
+                yield Piece(partial(self.blocks.save_block, number, block), waits=True)
         return tracks
 
     def _checked(self, stored: Block | None) -> _Tracks | None:

@@ -37,6 +37,10 @@ _REST: Final = (
 )
 _PAUSE: Final = 60.0  # seconds until the next attempt, after an error of the disk
 _NEWEST_BATCHES: Final = 2  # that a search waits for
+_LOOKS, _MOMENT = (
+    10,
+    0.05,
+)  # how often, and after how many seconds, it looks whether another process has stored them
 
 Start = Callable[[Callable[[], Awaitable[None]]], None]  # starts a task
 T = TypeVar("T")
@@ -62,7 +66,7 @@ class PageIndex:
         self._file: IndexFile | None = None
         self._text: TextIndex | None = None
         self._problem, self._next_attempt = "", 0.0
-        self._asked, self._runs = trio.Event(), False  # the task
+        self._asked, self._runs, self._reads_words = trio.Event(), False, False  # the task
         self._named: tuple[Catalog, dict[int, str]] | None = None
 
     async def update(self) -> None:
@@ -93,13 +97,26 @@ class PageIndex:
         with self._refusing():
             text, file = self._usable(), self._file
             assert file is not None
-            async with self._indexing:
-                await run_in_turns(text.refresh())
-                if self._is_behind(text) and await self._claim(file):
-                    for _ in range(_NEWEST_BATCHES):
-                        if not self._is_behind(text) or not await self._index_next(text):
-                            break
+            for _ in range(_LOOKS):
+                if await self._has_newest(text, file):
+                    break
+                await trio.sleep(_MOMENT)
             return text
+
+    async def _has_newest(self, text: TextIndex, file: IndexFile) -> bool:
+        """Index the newest events; False if another process does so now."""
+        async with self._indexing:
+            await run_in_turns(text.refresh())
+            if not self._is_behind(text):
+                return True
+            if not await self._claim(file):
+                return False
+            for _ in range(_NEWEST_BATCHES):
+                if not self._is_behind(text) or not await self._index_next(text):
+                    break
+            if not self._reads_words:
+                await run_in_thread(file.release)
+            return True
 
     async def status_only(self, text: TextIndex) -> LeftOut:
         """Which updates changed status only, as far as events have words. NoIndex."""
@@ -230,9 +247,13 @@ class PageIndex:
         goes_on = self._is_behind(text) or self.indexed(text) is not None
         if not goes_on:
             return
-        while goes_on:
-            async with self._indexing:
-                goes_on = await self._claim(file) and await self._index_next(text)
+        self._reads_words = True
+        try:
+            while goes_on:
+                async with self._indexing:
+                    goes_on = await self._claim(file) and await self._index_next(text)
+        finally:
+            self._reads_words = False
         await run_in_thread(file.release)
 
     async def _claim(self, file: IndexFile) -> bool:

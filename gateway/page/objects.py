@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import trio
 
+from rewound.actors.errors import Expired
 from rewound.actors.rewind.lifelines import (
     MAX_READS,
     SAMPLES,
@@ -92,7 +93,7 @@ class ObjectReader:
         )  # the same forest is made once, and two at a time would need twice the memory
 
     async def read(self, context: RequestContext, visible: VisibleTypes, times: parameters.Span) -> Rows:
-        """BadRequest."""
+        """BadRequest, Expired."""
         sought = parameters.filter_of(context)
         roots = context.parameters.optional_boolean("roots") is not False
         limit = parameters.limit_of(context, DEFAULT_ROWS)
@@ -107,9 +108,11 @@ class ObjectReader:
         )
         at = 0
         if position is not None:
-            at, first, last = position.at, max(position.first, index.start), min(position.last, index.upto)
+            at, first, last = position.at, position.first, min(position.last, index.upto)
         left_out, indexed = await self._indexes.updates_of_status(sought)
-        ordered = await self._ordered(visible, sought, first, last, left_out, indexed, roots=roots)
+        ordered = await self._ordered(
+            visible, sought, first, last, left_out, indexed, roots=roots, continued=position is not None
+        )
         placed = ordered.forest.placed
         if under := context.parameters.first("under"):
             placed = await run_in_turns(_tree_under(placed, under))
@@ -135,13 +138,18 @@ class ObjectReader:
         indexed: dict[str, str] | None,
         *,
         roots: bool,
+        continued: bool,
     ) -> _Ordered:
-        # What existed at the beginning changes when retention moves the start of the index, or more of it is read.
-        read = self._index.start, self._index.low, tuple((indexed or {}).values())
+        # More of the index may be read between two requests. What retention removes is before the range.
+        read = 0 if self._index.complete else self._index.low, tuple((indexed or {}).values())
         key = visible.key, sought, first, last, roots, read
         async with self._ordering:
             known = self._forests.get(key)
             if known is None:
+                if continued and first < self._index.start:  # the order would not be that of the first page
+                    raise Expired(
+                        "continue: events of this range have been removed since: begin with the first page"
+                    )
                 known = await self._order(visible, sought, first, last, left_out, roots=roots)
                 self._forests[key] = known
                 while len(self._forests) > _REMEMBERED:

@@ -40,15 +40,12 @@ def admin_token(server: Rewound) -> str:
 
 def happen(server: Rewound) -> None:
     with ExitStack() as clients:
-        alice, autoscaler, deployer = (
-            clients.enter_context(server.client("httpx", user=user, groups=["system:masters"]))
-            for user in ("alice", "autoscaler", "deployer")
-        )
-        scale_in_turn(server, alice, autoscaler, deployer)
-        fail_and_roll_out(server, alice)
+        names = ("alice", "autoscaler", "deployer")
+        made = (server.client("httpx", user=name, groups=["system:masters"]) for name in names)
+        _happen(server, *(clients.enter_context(client) for client in made))
 
 
-def scale_in_turn(server: Rewound, alice: Any, autoscaler: Any, deployer: Any) -> None:
+def _happen(server: Rewound, alice: Any, autoscaler: Any, deployer: Any) -> None:
     server.advance(30)
     _send(alice, "POST", f"/apis/apps/v1{DEFAULT}/deployments", _deployment(), "kubectl")
     server.advance(60)
@@ -56,10 +53,6 @@ def scale_in_turn(server: Rewound, alice: Any, autoscaler: Any, deployer: Any) -
         for client, replicas, manager in ((autoscaler, 4, "autoscaler"), (deployer, 2, "deployer")):
             server.advance(45)
             _send(client, "PATCH", WEB, {"spec": {"replicas": replicas}}, manager)
-
-
-def fail_and_roll_out(server: Rewound, alice: Any) -> None:
-    """A Job that ends, a pod that crashes, a new image, and a node that dies during it."""
     job = {"metadata": {"name": "migrate"}, "spec": {"template": _pod("Succeeded", {"run-for": "70"})}}
     job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
     _send(alice, "POST", f"/apis/batch/v1{DEFAULT}/jobs", job, "kubectl")

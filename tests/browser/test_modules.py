@@ -324,6 +324,7 @@ async def sentences(page: Page) -> None:
         (event(user="kubectl"), "kubectl"),
         (event(user="system:kubectl"), "system:kubectl"),
         (event(user="system:serviceaccount:ci:deployer"), "ci/deployer with kubectl"),
+        (event(user="system:serviceaccount:kube-system:job-controller"), "kube-system/job-controller"),
         (event(guessed=True, user=""), "kubectl (guessed)"),
         (event(guessed=True, userGuessed=True), "alice (guessed) with kubectl (guessed)"),
         (event(fieldManager=""), "alice"),

@@ -41,15 +41,20 @@ def refusal(damaged: bytes, folder: Path) -> JournalError:
     return refused.value
 
 
-def test_flipped_byte_is_found(file: bytes, folder: Path) -> None:
-    for position in range(len(file)):
+positions = pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
+
+
+@positions
+def test_flipped_byte_is_found(file: bytes, folder: Path, step: int) -> None:
+    for position in range(0, len(file), step):
         damaged = bytearray(file)
         damaged[position] ^= 0x40
         refusal(bytes(damaged), folder)
 
 
-def test_truncation_is_found_at_its_position(file: bytes, folder: Path) -> None:
-    for length in range(len(file)):
+@positions
+def test_truncation_is_found_at_its_position(file: bytes, folder: Path, step: int) -> None:
+    for length in range(0, len(file), step):
         refused = refusal(file[:length], folder)
         assert isinstance(refused, DamagedFile)
         assert refused.position == length

@@ -23,7 +23,7 @@ from rewound.actors.golang.json import unescaped
 from rewound.actors.rewind.difference import escaped
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.gateway.cli.command import UsageError
-from rewound.gateway.cli.journal.printing import Columns, Output, masked_object, yaml_of
+from rewound.gateway.cli.journal.printing import Columns, Output, masked_object, until_printed, yaml_of
 from rewound.gateway.cli.journal.query.flags import (
     KIND,
     MOMENT,
@@ -130,26 +130,14 @@ def print_objects(
     with Progress("at", len(wanted)) as progress:
         for number, one in enumerate(wanted):
             progress(number)
-            found += _print_table(
-                (_matching(table, names) for table in source.table(one, at)),
-                one,
-                options.output,
-                output,
-                several and bool(found),
-            )
+            read = until_printed(source.table(one, at), progress, output, lambda table: table["rows"])
+            tables = (_matching(table, names) for table in read)
+            found += _print_table(tables, one, options.output, output, several and bool(found))
     if not found:
         version = source.version(at)  # a moment that there is not is an error
         kinds = ", ".join(one.kind.type_name for one in wanted) if 0 < len(wanted) <= 3 else "objects"
         where = f" in namespace {wanted[0].namespace}" if wanted and wanted[0].namespace else ""
         print(f"rewound: there were no {kinds}{where} at version {version.offset}", file=sys.stderr)
-
-
-def _announced(tables: Iterator[Document], progress: Progress, output: Output) -> Iterator[Document]:
-    """Progress and rows would mix on a terminal: it ends with the first rows."""
-    for table in tables:
-        if output.width is not None and table["rows"]:
-            progress.end()
-        yield table
 
 
 def _matching(table: Document, names: Names) -> Document:

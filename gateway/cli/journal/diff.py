@@ -25,6 +25,7 @@ from rewound.gateway.cli.journal.printing import (
     difference_lines,
     identity,
     object_name,
+    until_printed,
 )
 from rewound.gateway.cli.journal.query.flags import (
     KIND,
@@ -72,22 +73,13 @@ def run(options: Options, output: Output) -> int:
         selection = source.selection(options)
         ends = source.version(a), source.version(b)
         with Progress("diff", len(selection.kinds or source.kinds())) as progress:
-            found = _announced(
-                source.differences(selection, (ends[0].offset, ends[1].offset), progress), progress, output
-            )
+            differences = source.differences(selection, (ends[0].offset, ends[1].offset), progress)
+            found = until_printed(differences, progress, output)
             if options.output == "json":
                 _print_document(output, ends, found)
             else:
                 _print(output, ends, found)
     return 0
-
-
-def _announced(found: Iterator[Difference], progress: Progress, output: Output) -> Iterator[Difference]:
-    """Progress and lines would mix on a terminal: it ends with the first line."""
-    for one in found:
-        if output.width is not None:
-            progress.end()
-        yield one
 
 
 def _arguments(options: Options) -> tuple[tuple[Moment, Moment], list[str]]:

@@ -32,6 +32,7 @@ from rewound.gateway.cli.journal.printing import (
     identity,
     masked_version,
     told,
+    until_printed,
 )
 from rewound.gateway.cli.journal.query.flags import (
     Options,
@@ -48,6 +49,7 @@ from rewound.gateway.cli.journal.query.flags import (
 from rewound.gateway.cli.journal.query.moments import local, micros_of
 from rewound.gateway.cli.journal.query.opening import open_source
 from rewound.gateway.cli.journal.query.source import Document, Source, Wanted
+from rewound.gateway.cli.progress import Progress
 from rewound.journal.records import GUESSED
 
 _TITLES = ("VERSION", "TIME", "USER", "VERB", "MANAGER", "WHAT")
@@ -101,22 +103,21 @@ def run(options: Options, output: Output) -> int:
         if options.diff is not None:
             print_one(source, wanted, options.diff, options, output)
             return 0
-        versions = islice(_versions(source, wanted, options), options.limit)
-        if options.reverse:
-            versions = reversed(list(versions))  # type: ignore[assignment]
-        if options.output == "json":
-            named = identity(wanted.kind, wanted.namespace or "", wanted.name)
-            output.json(
-                {
-                    "kind": "History",
-                    "apiVersion": "rewound.cluster.io/v1",
-                    "object": named,
-                    "items": list(versions),
-                }
-            )
-        else:
-            _print(output, versions, every=options.changes or bool(options.field))
+        with Progress("history: reading versions") as progress:
+            versions: Iterator[Document] = islice(_versions(source, wanted, options), options.limit)
+            if options.reverse:
+                versions = reversed([*versions])
+            if options.output == "json":
+                _print_document(output, wanted, list(versions))
+            else:
+                shown = until_printed(versions, progress, output)
+                _print(output, shown, every=options.changes or bool(options.field))
     return 0
+
+
+def _print_document(output: Output, wanted: Wanted, items: list[Document]) -> None:
+    named = identity(wanted.kind, wanted.namespace or "", wanted.name)
+    output.json({"kind": "History", "apiVersion": "rewound.cluster.io/v1", "object": named, "items": items})
 
 
 def _versions(source: Source, wanted: Wanted, options: Options) -> Iterator[Document]:

@@ -21,7 +21,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from rewound.gateway.cli.command import Failure, UsageError
-from rewound.gateway.cli.journal.printing import LogLines, Output, event_document
+from rewound.gateway.cli.journal.printing import LogLines, Output, event_document, until_printed
 from rewound.gateway.cli.journal.query.events import VERBS, Entry, Selection, check_verb
 from rewound.gateway.cli.journal.query.flags import (
     Options,
@@ -36,6 +36,7 @@ from rewound.gateway.cli.journal.query.flags import (
 from rewound.gateway.cli.journal.query.moments import Moment, rfc3339
 from rewound.gateway.cli.journal.query.opening import open_source
 from rewound.gateway.cli.journal.query.source import Source
+from rewound.gateway.cli.progress import Progress
 from rewound.journal.keys import MAX_OFFSET
 
 BEFORE_FOLLOWING = 10  # events shown first, for context
@@ -79,11 +80,12 @@ def _log(source: Source, options: Options, output: Output) -> None:
         limit = limit or BEFORE_FOLLOWING
     show = _show(source, options, output)
     head = source.version(Moment()).offset if options.follow else 0
-    events = source.log(
-        selection, options.since, Moment(head) if head else options.until, limit, reverse=options.reverse
-    )
-    for entries in events if options.follow else _with_refused(source, selection, options, events):
-        show(entries)
+    until = Moment(head) if head else options.until
+    with Progress("log: reading events") as progress:
+        events = source.log(selection, options.since, until, limit, reverse=options.reverse)
+        found = events if options.follow else _with_refused(source, selection, options, events)
+        for entries in until_printed(found, progress, output):
+            show(entries)
     if options.follow:
         output.flush()
         _follow(source.follow(selection, head), show, output)

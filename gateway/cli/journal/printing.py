@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import orjson
 
@@ -37,6 +37,7 @@ from rewound.gateway.cli.journal.query.folder import (
     object_bytes,
 )
 from rewound.gateway.cli.journal.query.moments import clock, local, rfc3339
+from rewound.gateway.cli.progress import Progress
 from rewound.journal.records import GUESSED, Event
 
 Document = dict[str, Any]
@@ -82,6 +83,22 @@ class Output:
         if self.width is None or used + len(text) <= self.width:
             return text
         return text[: max(0, self.width - used - 1)] + "…"
+
+
+T = TypeVar("T")
+
+
+def until_printed(
+    items: Iterator[T], progress: Progress, output: Output, shows: Callable[[T], object] = bool
+) -> Iterator[T]:
+    """The items, of which each that `shows` something is printed: with the first, progress ends on a terminal.
+
+    There, both would mix.
+    """
+    for item in items:
+        if output.width is not None and shows(item):
+            progress.end()
+        yield item
 
 
 def yaml_of(body: bytes) -> str:

@@ -18,7 +18,7 @@ from tests.actors.kinds.documents import RandomDocuments
 from tests.examples import examples
 
 DEFINITIONS = built_in(CLUSTER).definitions
-FEW_EXAMPLES = examples(15)
+FEW_EXAMPLES = examples(8)
 SEEDS = st.integers(0, 2**32)
 FORMATS = st.sampled_from(["compact", "spaced", "indented", "escaped"])
 

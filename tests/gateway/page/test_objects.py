@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+import trio
+
 from rewound.actors.rewind.moments import rfc3339
+from rewound.journal import retention
 from tests.actors.object_store import Document
-from tests.gateway.api import ALICE, config_map, served
+from tests.gateway.api import ALICE, Api, config_map, served
 from tests.gateway.page.test_timeline import MERGE, TIMELINE, ask, named, story
 from tests.gateway.rewind.test_at import allow
 
@@ -108,6 +112,54 @@ async def test_updates_of_status_are_left_out() -> None:
         (await api.ask("PATCH", path, {"metadata": {"labels": {"a": "c"}}}, headers=MERGE)).expect(200)
         (changed,) = (await ask(api, f"{compared}&status=false"))["items"]
         assert changed["from"] == before
+
+
+async def raise_floor(api: Api, floor: int) -> None:
+    """As the server does, beside its requests."""
+    assert api.store is not None
+    while not retention.advance(api.store.journal, floor, 1).done:
+        await trio.lowlevel.checkpoint()
+
+
+class NoTime:
+    """A turn on the event loop that is over after each step."""
+
+    def over(self) -> bool:
+        return True
+
+
+async def test_requests_at_the_same_time_while_events_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rewound.gateway.rewind.turns.Turn", NoTime)
+    for name in ("_FOLDED", "_COPIED"):
+        monkeypatch.setattr(f"rewound.actors.rewind.lifelines.{name}", 1)
+    async with served() as api:
+        for number in range(6):
+            await api.create("configmaps", config_map(f"old-{number}"))
+        floor = int(await api.head())
+        for number in range(6):
+            await api.create("configmaps", config_map(f"new-{number}"))
+        path = f"{OBJECTS}?type=cm&namespace=default&name=old-*&name=new-*"
+        expected = {f"{age}-{number}" for age in ("old", "new") for number in range(6)}
+
+        async def look(limit: int) -> None:
+            seen, token = list[str](), ""
+            while not seen or token:
+                response = await api.ask("GET", f"{path}&limit={limit}&continue={token}")
+                if response.status == 410:  # events were removed since the first page
+                    seen, token = [], ""
+                    continue
+                page = response.expect(200)
+                seen, token = seen + named(page), page["metadata"].get("continue", "")
+            assert sorted(seen) == sorted(expected)
+
+        for _ in range(2):
+            async with trio.open_nursery() as nursery:
+                for limit in (5, 20, 30):
+                    nursery.start_soon(look, limit)
+                nursery.start_soon(raise_floor, api, floor)
+                for number in range(4):
+                    await api.create("secrets", {"metadata": {"generateName": f"s-{number}-"}})
+            floor += 3
 
 
 async def test_refused_tokens() -> None:

@@ -317,6 +317,23 @@ async def test_says_which_events_have_words() -> None:
         assert [item["name"] for item in page["items"]] == ["default"]
 
 
+async def test_another_process_may_be_indexing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_index, "_MOMENT", 0)
+    async with served() as api:
+        assert await found(api, q="indigo") == []
+        assert api.store is not None
+        other = index_file.IndexFile(api.store.journal)
+        while not other.claim(0):
+            await trio.sleep(0.01)  # the server has just written words
+        await api.create("configmaps", config_map("web", color="indigo"))
+        page = await ask(api, EVENTS, q="indigo")
+        assert page["items"] == []
+        assert int(page["indexed"]["upto"]) < int(page["indexed"]["newest"])
+        other.release()
+        assert await found(api, q="indigo") == ["created web"]
+        other.close()
+
+
 async def test_an_index_that_is_found_damaged_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     damaged = [True]
     partitions = index_file._partitions

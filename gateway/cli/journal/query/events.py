@@ -179,12 +179,14 @@ class EventReader:
             yield found
 
     def newest(self, count: int, first: int, last: int) -> int:
-        """The offset of the first of the newest `count` entries."""
+        """The offset of the first of the newest `count` entries, or of fewer; after `last` if there are none."""
+        oldest = last + 1
         for found in self.backward(first, last):
             if len(found) >= count:
                 return found[count - 1].event.offset
             count -= len(found)
-        return first
+            oldest = found[-1].event.offset if found else oldest
+        return oldest
 
     def _slice(self, view: View, start: int, bound: int, *, backward: bool) -> tuple[list[Entry], int | None]:
         """The entries of one view, and the offset of the next slice; None after the last."""

@@ -204,10 +204,10 @@ async def test_killed_server_says_by_which_signal(
         monkeypatch.setenv("TMPDIR", str(tmp_path))
         (tmp_path / f"rewound-envtest-{os.getuid()}").mkdir(mode=0o755)
     async with started(assets) as environment:
-        etcd, deputy = environment.etcd, environment.api_server
-        assert etcd is not None and deputy is not None
-        (server,) = children(children(etcd.pid)[0] if forked else deputy.pid)
-        os.kill(server, signal.SIGKILL)
+        deputy = environment.api_server
+        assert deputy is not None
+        (lock,) = [file for folder in environment.folders for file in folder.rglob("writer.lock")]
+        os.kill(int(lock.read_text()), signal.SIGKILL)
         with trio.fail_after(SECONDS):
             assert await deputy.wait() == 128 + signal.SIGKILL
         environment.api_server = None

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from rewound.actors.rewind.difference import escaped
-from rewound.gateway.cli.journal.printing import Columns, LogLines, Output
+from rewound.gateway.cli.journal.printing import Columns, LogLines, Output, until_printed
 from rewound.gateway.cli.journal.query.events import EventReader, Selection
 from rewound.gateway.cli.journal.query.folder import Masking, open_folder
+from rewound.gateway.cli.progress import Progress
 from tests.cases import cases
 from tests.gateway.journal_commands import put, run_journal, write_history
 
@@ -141,3 +142,20 @@ def test_followed_log_keeps_its_columns_for_a_longer_name(tmp_path: Path) -> Non
     for column in ("USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT"):
         at = title.index(column)
         assert all(row[at - 1] == " " != row[at] for row in rows), column
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_ends_with_the_first_line_on_a_terminal() -> None:
+    now = 0.0
+    said = Terminal()
+    with Progress("log", 9, said, lambda: now) as progress:
+        items = until_printed(iter([[], [], ["event"], ["event"]]), progress, Output(io.StringIO(), width=80))
+        for number, _ in enumerate(items, 1):
+            now += 60
+            progress(number)
+    assert "2 of 9" in said.getvalue() and "3 of 9" not in said.getvalue()
+    assert said.getvalue().endswith("\r\x1b[K")
