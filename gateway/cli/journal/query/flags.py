@@ -31,7 +31,7 @@ def add_source(
         help="(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)",
     )
     group.add_argument(
-        "--file", type=Path, metavar="FILE", help="that `rewound export` or `rewound record` wrote"
+        "--file", type=Path, metavar="FILE", help="that `rewound export`, `record` or `backup` wrote"
     )
     add_connection(parser, namespace)
 

@@ -31,6 +31,7 @@ from rewound.actors.store.document import api_version_of, kind_prefix, type_pref
 from rewound.gateway.cli.command import UsageError
 from rewound.gateway.cli.progress import Progress
 from rewound.gateway.record.secret_annotations import annotations_with_values
+from rewound.journal import backup
 from rewound.journal.log import Journal
 from rewound.journal.transfer import restore
 
@@ -63,7 +64,10 @@ def open_file(file: Path) -> Iterator[Folder]:
     with tempfile.TemporaryDirectory(prefix="rewound-") as temporary:
         path = Path(temporary) / JOURNAL
         with file.open("rb") as stream, Progress(f"reading {file}") as progress:
-            restore(decompressed(stream), path, progress)
+            if stream.peek(len(backup.MAGIC)).startswith(backup.MAGIC):
+                backup.restore_backup(file, path, progress=progress)
+            else:
+                restore(decompressed(stream), path, progress)
         journal = Journal.open(path, readonly=True)
         try:
             yield Folder(journal, Kinds(journal), file, temporary=True)

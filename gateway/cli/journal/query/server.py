@@ -62,6 +62,7 @@ class ServerSource(Source):
         self._types: dict[str, Kind] | None = None
         self._scope: Query = {}  # of requests for events: a namespace, or nothing
         self._dialect: Names | None = None
+        self._has_journal = False  # known to be a Rewound server
         self.place = f"the journal of {session.target.server}"
         self.namespace = session.target.namespace or "default"
 
@@ -300,7 +301,14 @@ class ServerSource(Source):
         if moment.time is not None:
             self.version(moment)
 
+    def _check_history(self, at: Moment) -> None:
+        """Failure for another API server, which would ignore `at` and show the present instead."""
+        if at.text and not self._has_journal:
+            self._timeline("/types", self._scope)
+            self._has_journal = True
+
     def objects(self, wanted: Wanted, at: Moment) -> Iterator[Document]:
+        self._check_history(at)
         path, query = self._collection(wanted), _query(wanted, at)
         if wanted.name:
             yield self._one("application/json", wanted, at)
@@ -310,6 +318,7 @@ class ServerSource(Source):
             yield from ({**kind, **one} for one in page["items"])
 
     def table(self, wanted: Wanted, at: Moment) -> Iterator[Document]:
+        self._check_history(at)
         accept = f"application/json;as=Table;v=v1;g={self.names().group('meta')}"
         if wanted.name:
             yield self._one(accept, wanted, at)
@@ -344,15 +353,19 @@ class ServerSource(Source):
     # Events.
 
     def _timeline(self, what: str, query: Query) -> Document:
+        why = "it has no timeline"
         try:
-            return self._session.request("GET", f"{ROOT}/timeline{what}", query=query)
+            found = self._session.request("GET", f"{ROOT}/timeline{what}", query=query)
+            if str(found.get("kind", "")).startswith("Timeline"):
+                return found
         except StatusError as error:
-            if error.code == 404:
-                raise Failure(
-                    f"{self._session.target.server} has no journal to read ({error}); is it a Rewound server? A folder "
-                    "is read with --data-dir, a file with --file"
-                ) from error
-            raise
+            if error.code != 404:
+                raise
+            why = str(error)
+        raise Failure(
+            f"{self._session.target.server} has no journal to read ({why}); is it a Rewound server? A folder is read "
+            "with --data-dir, a file with --file"
+        )
 
     def log(
         self,

@@ -11,6 +11,8 @@ import orjson
 import pytest
 
 from rewound.gateway.cli.fixture.rewound import Rewound
+from rewound.gateway.cli.main import main
+from tests.gateway.client.command import served
 from tests.gateway.journal_commands import Result, put, run_journal, write_history
 from tests.gateway.processes import heed_ctrl_c
 
@@ -186,6 +188,27 @@ def test_log_follows_a_server(rewound: Rewound) -> None:
             while not seen or seen[-1] != f"web-{color}":
                 seen.append(orjson.loads(following.stdout.readline())["name"])
         following.terminate()
+
+
+def test_file_of_a_backup_is_read_too(rewound: Rewound, tmp_path: Path) -> None:
+    file = tmp_path / "x.backup"
+    assert main(["backup", "--to", str(file), f"--kubeconfig={rewound.kubeconfig}"]) == 0
+    flags = ["log", "--kind=namespaces"]
+    assert (
+        run_journal(*flags, f"--file={file}").out == run_journal(*flags, f"--data-dir={rewound.data_dir}").out
+    )
+
+
+def test_server_without_a_journal_is_refused(tmp_path: Path) -> None:
+    """It would ignore `at` and show the present."""
+    for server in served(tmp_path / "config"):
+        server.answers["GET /api/v1/namespaces/default/pods"] = (200, {"kind": "PodList", "items": []})
+        missing = {"message": "the server could not find the requested resource", "code": 404}
+        server.answers["GET /apis/rewound.cluster.io/v1/timeline/types"] = (404, missing)
+        for words in (["at", "1042", "pods"], ["log"], ["diff", "1042"]):
+            result = run_journal(*words, f"--kubeconfig={tmp_path / 'config'}")
+            assert (result.code, result.out) == (1, "")
+            assert " has no journal to read (" in result.err and "; is it a Rewound server? " in result.err
 
 
 def test_sources_exclude_each_other(tmp_path: Path) -> None:
