@@ -29,8 +29,10 @@ from rewound.actors.rewind.timeline import (
     LeftOut,
     Patterns,
     Track,
+    count_objects,
     kept,
     object_number,
+    total,
 )
 from rewound.actors.selectors.facts import unpack_uids
 from rewound.journal import history, keys
@@ -41,7 +43,7 @@ MAX_LIVES: Final = 20_000  # whose names and owners are read for one request: so
 MAX_MARKS: Final = 200  # of one life
 _FOLDED: Final = 2000  # events of each change, in one step
 _COPIED: Final = 5000  # entries of an index, in one step
-_MAX_TRACKS: Final = 20_000  # whose lives are kept
+_MAX_TRACKS: Final = 50_000  # whose lives are kept, of a kilobyte or more each
 _READ_TOGETHER: Final = 100  # events per transaction
 _REMEMBERED_LIVES, _REMEMBERED_EVENTS = 50_000, 100_000
 _BYTES_OF_LIFE: Final = 64  # as `Piece.size` counts: more than 1,000 lives are sorted in a thread
@@ -233,6 +235,11 @@ def _windows(track: Track, starts: list[int]) -> Iterator[_Window]:
         starts = stops
 
 
+def _has_any(track: Track, first: int, last: int) -> bool:
+    """Whether objects of it may exist or change in the range: many tracks are of namespaces that are gone."""
+    return count_objects((track,), first, last) > 0 or total((track,), first, last) > 0
+
+
 def numbers_of(track: Track, names: Sequence[str]) -> frozenset[int]:
     """Objects with these names, which need no reading."""
     found = (keys.find_object(track.type_id, track.namespace, name) for name in names)
@@ -337,7 +344,7 @@ class Lifelines:
         found: list[_Between] = []
         for track in tracks:
             only = chosen(track)
-            if only is None or only:
+            if (only is None or only) and _has_any(track, first, last):
                 lives = yield from self._lives_of(track)
                 without = NOTHING if left_out is None else left_out(track.scope)
                 found.append((yield from lives.between(track, first, last, only, without)))
