@@ -27,6 +27,7 @@ from rewound.actors.golang.json import unescaped
 RESOURCE_VERSION: Final = frozenset({"metadata.resourceVersion"})
 MANAGED_FIELDS: Final = "metadata.managedFields"
 
+COMPARED_DEPTH: Final = 16  # to compare objects as a whole at each level would take the square of their depth
 _MERGE_KEYS: Final = ("name", "uid", "key", "type", "ip", "port")
 _identifier = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*").fullmatch
 
@@ -78,7 +79,8 @@ def difference(
         if path in ignored:
             continue
         if isinstance(one, dict) and isinstance(other, dict):
-            pairs: Iterable[_Pair] = (_unequal_fields if loosely else _fields)(path, one, other)
+            compares = loosely and path.count(".") < COMPARED_DEPTH
+            pairs: Iterable[_Pair] = (_unequal_fields if compares else _fields)(path, one, other)
         elif isinstance(one, list) and isinstance(other, list):
             pairs = _items(path, one, other, changes)
         else:

@@ -224,9 +224,15 @@ class IndexFile:
             try:
                 yield connection
             finally:
-                self._idle.append(connection)
+                self._keep(connection)
         except sqlite3.Error as error:
             raise self._failed(error) from None
+
+    def _keep(self, connection: sqlite3.Connection) -> None:
+        if self.broken:
+            connection.close()
+        else:
+            self._idle.append(connection)
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:

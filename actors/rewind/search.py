@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from rewound.actors.rewind.difference import ABSENT, difference
+from rewound.actors.rewind.difference import ABSENT, COMPARED_DEPTH, difference
 from rewound.actors.rewind.index_file import BATCH, PARTITION, Batch, Covered, IndexFile, Statuses, Words
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.rights import SECRETS
@@ -164,7 +164,7 @@ def _scope_words(type_id: int, namespace: str, verb: str) -> str:
 
 
 def _namespace_word(namespace: str) -> str:
-    return "n" + namespace.encode().hex()
+    return "n" + namespace.encode(errors="replace").hex()
 
 
 # What of an event is found.
@@ -240,25 +240,34 @@ def _add_leaf(parts: list[str], value: Any) -> None:
 
 def _add_changes(parts: list[str], before: dict[str, Any], after: dict[str, Any], *, values: bool) -> None:
     """The paths of fields that differ, with their old and new values."""
-    left = [("", before, after)]
+    left = [("", 0, before, after)]
     while left and len(parts) < _MAX_PARTS:
-        path, one, other = left.pop()
+        path, depth, one, other = left.pop()
         for key, old in one.items():
             new = other.get(key, ABSENT)
-            if not _differ(old, new):
+            both = isinstance(old, dict) and isinstance(new, dict)
+            # Each of these comparisons looks at all that is below.
+            if not (both and depth >= COMPARED_DEPTH) and not _differ(old, new):
                 continue
-            below = f"{path}.{key}" if path else key
-            if isinstance(old, dict) and isinstance(new, dict):
-                left.append((below, old, new))
+            below = _below(path, key)
+            if both:
+                left.append((below, depth + 1, old, new))
+            elif below in _IGNORED:
+                continue
             elif isinstance(old, list) and isinstance(new, list):
                 _add_items(parts, below, old, new, values=values)
-            elif below not in _IGNORED:
+            else:
                 parts.append(below)
                 _add_pair(parts, old, new, values=values)
         for key, new in other.items():
-            if key not in one and (below := f"{path}.{key}" if path else key) not in _IGNORED:
+            if key not in one and (below := _below(path, key)) not in _IGNORED:
                 parts.append(below)
                 _add_value(parts, new, values=values)
+
+
+def _below(path: str, key: str) -> str:
+    """The end of a path, which is all of it in most objects."""
+    return f"{path[-_MAX_VALUE:]}.{key[:_MAX_VALUE]}" if path else key[:_MAX_VALUE]
 
 
 def _differ(old: Any, new: Any) -> bool:
@@ -269,8 +278,6 @@ def _differ(old: Any, new: Any) -> bool:
 
 
 def _add_items(parts: list[str], path: str, old: list[Any], new: list[Any], *, values: bool) -> None:
-    if path in _IGNORED:
-        return
     try:
         changes = difference(old, new, (), loosely=True)
     except RecursionError:

@@ -76,20 +76,14 @@ class PageIndex:
             if self._first_look is None:
                 self._first_look = turns.now() + FIRST_LOOK
             await run_in_turns(self.timeline.update(partial(_is_over, self._first_look)))
-        self._ask()
+        self._asked.set()
 
     async def update_all(self) -> None:
         """The same with all older events."""
         await self._open()
         async with self.updating:
             await run_in_turns(self.timeline.update())
-        self._ask()
-
-    def _ask(self) -> None:
         self._asked.set()
-        if not self._runs:
-            self._runs = True
-            self._start(self.run)
 
     async def text(self) -> TextIndex:
         """The index of words, with those of the newest events. NoIndex."""
@@ -169,6 +163,9 @@ class PageIndex:
     # The file.
 
     async def _open(self) -> None:
+        if not self._runs:
+            self._runs = True
+            self._start(self.run)
         async with self._opening:
             if self._file is not None and not self._file.broken:
                 return
@@ -243,7 +240,8 @@ class PageIndex:
     async def _read_words(self) -> None:
         text, file = self._usable(), self._file
         assert file is not None
-        await run_in_turns(text.refresh())
+        async with self._indexing:
+            await run_in_turns(text.refresh())
         goes_on = self._is_behind(text) or self.indexed(text) is not None
         if not goes_on:
             return

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
 
 from rewound.actors.rewind.moments import rfc3339
 from tests.actors.object_store import memory_folder
-from tests.browser.chromium import open_page
+from tests.browser.chromium import Page, open_page
 from tests.browser.journal_page import LOADS, open_signed_in
 from tests.browser.million import DAY, add_events
 from tests.gateway.api import served
@@ -37,6 +38,14 @@ ZOOM = """(async () => {
 })()"""
 
 
+async def all_counted(page: Page) -> None:
+    """Wait until the page has counted all events: those of a journal that is opened for the first time are read on."""
+    total = "(app) => app.lanes.rows.reduce((sum, row) => sum + (row.group?.row?.total ?? 0), 0)"
+    with trio.fail_after(300):
+        while await page.run(f'import("./app.js").then({total})') < 990_000:
+            await trio.sleep(0.5)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_million_events(chromium: str) -> None:
@@ -47,15 +56,22 @@ async def test_a_million_events(chromium: str) -> None:
             await api.start(prepared=True)
             api.clock.advance(DAY / 1e6)
             now = api.clock.now()
+            state = {"from": rfc3339(now - DAY), "to": rfc3339(now)}
             async with open_page(chromium) as page:
-                state = {"from": rfc3339(now - DAY), "to": rfc3339(now)}
                 await open_signed_in(api, page, **state)
                 await page.wait("document.getElementById('state').getAttribute('aria-busy') === 'false'")
+                await all_counted(page)
+            await api.finish()
+            await api.start(prepared=True)
+            async with open_page(chromium) as page:
+                began = trio.current_time()
+                await open_signed_in(api, page, **state)
+                await page.wait("document.getElementById('state').getAttribute('aria-busy') === 'false'")
+                print(f"{trio.current_time() - began:.1f} s to show a journal that was opened before")
                 await page.click("#fold")
                 await page.wait(f"{ROWS} > 100")
                 shown = await page.run(ROWS)
-                total = "(app) => app.lanes.rows.reduce((sum, row) => sum + (row.group?.row?.total ?? 0), 0)"
-                assert await page.run(f'import("./app.js").then({total})') > 990_000
+                await all_counted(page)
                 print(f"{page.received} bytes to show a million events in {shown} rows")
                 assert page.received < MOST_BYTES
                 measured = 0.0

@@ -183,7 +183,7 @@ async function reload() {
     for (const group of groups) if (group.items === null && !lanes.isFolded(group)) loadGroup(group);
     showLoaded(data, objects, list);
     loadWhole(signal);
-    if (data.reading) reloadSoon();
+    if (data.reading) reloadLater();
   } catch (error) {
     if (!signal.aborted) changes.stopLoading();
     fail(error);
@@ -271,6 +271,7 @@ async function loadWhole(signal) {
 }
 
 const reloadSoon = debounced(reload, 150);
+const reloadLater = debounced(reload, 2000); // the server reads older events meanwhile
 
 // What is shown.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from rewound.actors.rewind import index_file, search
 from rewound.actors.rewind import timeline as timeline_module
 from rewound.actors.rewind.index_file import IndexFile
 from rewound.actors.rewind.long_work import LongWork, run
-from rewound.actors.rewind.search import Seen, TextIndex, parse_text, restricted
+from rewound.actors.rewind.search import Seen, TextIndex, parse_text, restricted, text_of
 from rewound.actors.rewind.timeline import Block, TimelineIndex
 from rewound.journal import Journal, retention
 from rewound.journal.records import Event
@@ -162,6 +163,31 @@ def test_words_equal_those_of_the_whole_log(journal: Journal) -> None:
                 assert words(text, color, floor, model.head, descending=False) == expected
     for file in files:
         file.close()
+
+
+def test_words_of_strange_objects() -> None:
+    """Deeper than Python compares, wide, and with what is no text; nothing takes more than some steps per value."""
+
+    def nested(depth: int, leaf: Any) -> dict[str, Any]:
+        content: dict[str, Any] = {"leaf": leaf}
+        for level in range(depth):
+            content = {"a": content, f"b{level}": level, "c": [{"d": [content.get("leaf")]}]}
+        return content
+
+    event = Model().put("web")
+    before, after = nested(3000, "old"), nested(3000, "new")
+    assert "leaf old new" in text_of("K", event, before, after, values=True)
+    assert "old" not in text_of("K", event, before, after, values=False)
+    assert len(text_of("K", event, None, {"data": {"x": ["y"] * 100_000}}, values=True)) <= search.MAX_TEXT
+    long = "word " * 1000
+    changed = text_of(
+        "K", event, {"data": {"x": f"{long}tail blue"}}, {"data": {"x": f"{long}tail red"}}, values=True
+    )
+    assert changed == "K default web data.x blue red"
+    odd = {"data": {"n": None, "t": True, "f": 1.5, "z": "a\0b", "at": "2026-11-17T14:00:00Z", "e": ""}}
+    assert text_of("K", event, {"data": {}}, odd, values=True) == (
+        "K default web data.n data.t true data.f 1.5 data.z a b data.at data.e"
+    )
 
 
 def test_another_process_waits_for_the_one_that_writes(journal: Journal) -> None:
