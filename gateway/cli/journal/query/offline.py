@@ -15,6 +15,7 @@ from itertools import islice
 import orjson
 
 from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.declaration.columns import UNKNOWN
 from rewound.actors.kinds.declaration.columns import since as age
 from rewound.actors.names import CLUSTER, NAMES, Names
 from rewound.actors.rewind.blame import blame
@@ -251,15 +252,13 @@ class FolderSource(Source):
         from rewound.gateway.wire.encoders import TableEncoder
 
         definition = self._kinds.definition(kind)
-        if definition is not None:
-            encoder = TableEncoder(definition, self.names(), "v1", "", lambda: now)
-            try:
-                table: Document = orjson.loads(encoder.listing(Listing(bodies, 0)))
-                return table
-            except Exception:
-                # A webhook would have to convert it, or another server stored it in a form of its own.
-                logger.debug("no columns for %s", kind.type_name, exc_info=True)
-        return _plain_table(bodies, now)
+        if definition is None:
+            return _plain_table(bodies, now)
+        encoder = TableEncoder(definition, self.names(), "v1", "", lambda: now)
+        table: Document = orjson.loads(encoder.listing(Listing([], 0)))
+        titles = [column["name"] for column in table["columnDefinitions"]]
+        table["rows"] = [_row(encoder.element, titles, body, now) for body in bodies]
+        return table
 
     # Events.
 
@@ -360,6 +359,19 @@ class FolderSource(Source):
 def _typed(kind: Kind, body: bytes) -> Document:
     document: Document = orjson.loads(object_bytes(kind, body))
     return document
+
+
+def _row(encode: Callable[[bytes], bytes], titles: list[str], body: bytes, now: int) -> Document:
+    """A row of a Table, also of an object that a webhook would have to convert, or that another server stored in a
+    form of its own: then without what it does not have."""
+    try:
+        row: Document = orjson.loads(encode(body))
+        return row
+    except Exception:
+        logger.debug("an object has no columns", exc_info=True)
+    metadata = orjson.loads(body)["metadata"]
+    known = {"Name": metadata["name"], "Age": age(metadata.get("creationTimestamp"), now)}
+    return {"cells": [known.get(title, UNKNOWN) for title in titles], "object": {"metadata": metadata}}
 
 
 def _plain_table(bodies: list[bytes], now: int) -> Document:

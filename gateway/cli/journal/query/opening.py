@@ -14,7 +14,9 @@ from rewound.gateway.cli.journal.query.folder import JOURNAL, open_file, open_fo
 from rewound.gateway.cli.journal.query.offline import FolderSource
 from rewound.gateway.cli.journal.query.source import Source
 from rewound.gateway.cli.memory_faults import explain_memory_faults
+from rewound.gateway.client.errors import ClientError, StatusError
 
+_INSTEAD = "a data folder is read with --data-dir, a file with --file"
 _OF_SERVERS = ("kubeconfig", "context", "server", "certificate_authority", "token", "as_user", "as_group")
 
 
@@ -58,5 +60,10 @@ def open_source(options: Options, *, writes: bool = False) -> Iterator[Source]:
         return
     from rewound.gateway.cli.journal.query.server import ServerSource
 
-    with open_session(options) as session:
-        yield ServerSource(session)
+    try:
+        with open_session(options) as session:
+            yield ServerSource(session)
+    except StatusError:
+        raise
+    except ClientError as error:
+        raise ClientError(f"{error}; {_INSTEAD}") from error

@@ -7,7 +7,7 @@ import pytest
 
 from rewound.gateway.wire.yaml import load
 from rewound.journal import Journal, retention
-from tests.gateway.journal_commands import delete, put, run_journal, write_history
+from tests.gateway.journal_commands import Step, delete, put, run_journal, write_history
 
 
 @pytest.fixture
@@ -124,3 +124,21 @@ def test_state_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(items(tmp_path)) == 20
     assert len(items(tmp_path, "--at=21")) == 21
     assert len(items(tmp_path, "--namespace=ns1")) == 7
+
+
+def test_table_has_a_row_for_an_object_of_another_form(tmp_path: Path) -> None:
+    """A recording of another server may have anything."""
+    born = {"creationTimestamp": "2024-05-01T12:00:01Z"}
+    sound = {"spec": {"containers": [{"name": "a"}]}, "status": {"phase": "Running"}}
+    odd = {"spec": [1, 2], "status": "none"}
+    steps = [
+        Step("odd", odd, type_name="pods", metadata=born),
+        Step("sound", sound, type_name="pods", metadata=born),
+    ]
+    write_history(tmp_path, steps)
+    title, *rows = run_journal("at", "2", "pods", f"--data-dir={tmp_path}").lines
+    assert title.split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+    assert [row.split() for row in rows] == [
+        ["odd", "<unknown>", "<unknown>", "<unknown>", "1s"],
+        ["sound", "0/1", "Running", "0", "1s"],
+    ]
