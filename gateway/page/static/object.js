@@ -116,11 +116,10 @@ export class ObjectPane {
 
   #listVersions(target, place) {
     const rows = this.#versions.map((one) => [
-      this.#choice("left", one.version), this.#choice("right", one.version),
       button(one.version, () => this.#actions.jump(one.version), { class: "link", title: "Move the cursor here" }),
-      one.time.replace("T", " ").slice(0, 23), this.#said(one), author(one),
+      timeOf(one), this.#said(one), author(one), this.#choice("left", one.version), this.#choice("right", one.version),
     ]);
-    place.replaceChildren(table(["old", "new", "version", "time", "what changed", "by"], rows));
+    place.replaceChildren(table(["version", "time", "what changed", "by", "old", "new"], rows));
     this.#versions.forEach((one, at) => { place.querySelector("tbody").rows[at].dataset.version = one.version; });
     if (!this.#older) return;
     place.append(button("Older versions", async ({ target: pressed }) => {
@@ -247,9 +246,9 @@ export class ObjectPane {
     const rows = found.fields.map((one) => [
       element("code", { text: one.field }), isMasked(target.type, one.field) ? "***" : valueText(one.value), author(one),
       button(one.version, () => this.#actions.jump(one.version), { class: "link", title: "Move the cursor here" }),
-      one.time.replace("T", " ").slice(0, 19),
+      timeOf(one),
     ]);
-    return [table(["field", "value", "by", "version", "time"], rows)];
+    return [element("div", { class: "blame" }, table(["field", "value", "by", "version", "time"], rows))];
   }
 
   // Links: owners above, dependents below, Events about it, and what else its author did.
@@ -359,13 +358,18 @@ export class ObjectPane {
       element("span", { class: "said", text: sentence(one).what }), this.#link(one, true), author(one),
     ]);
     const heading = `${whoText(version)}, 30 s before and after version ${version.version}${found.metadata.continue ? `: the last ${LISTED}` : ""}`;
-    return element("div", {}, element("p", { class: "hint", text: heading }), table(["time", "what changed", "object", "by"], rows));
+    return element("div", { class: "authored" }, element("p", { class: "hint", text: heading }), table(["time", "what changed", "object", "by"], rows));
   }
 }
 
 function author(event) {
   const who = whoText(event);
   return who ? element("span", { class: `author author-${authorNumber(authorOf(event))}`, text: who, title: who }) : "";
+}
+
+// Narrow screens have no room for the day.
+function timeOf({ time }) {
+  return element("time", { datetime: time, title: time }, element("span", { class: "day", text: `${time.slice(0, 10)} ` }), time.slice(11, 23));
 }
 
 const changeOf = (version) => (version.deleted ? "deleted" : version.patch?.[0]?.path === "" ? "created" : "updated");
