@@ -54,7 +54,7 @@ class Statistics:
     unused: int = 0  # requests for which no change was found
     exact: int = 0  # changes
     guessed: int = 0
-    unknown: int = 0
+    unknown: int = 0  # without those that the first lists showed
     unreadable: int = 0  # lines
 
 
@@ -106,7 +106,7 @@ class Authors:
         if found is None and not change.listed:
             found, guessed, manager = self._likely(change, exists, before)
         if found is None:
-            self.statistics.unknown += 1
+            self.statistics.unknown += not change.listed
             return None
         found.uses += 1
         if change.version:
@@ -147,9 +147,8 @@ class Authors:
             return None
         unused = [one for one in candidates if not one.uses and not one.versions]
         if not exists:
-            found = [
-                one for one in unused if _creates(one.request) and change.uid in (one.uids or {change.uid})
-            ]
+            found = [one for one in unused if _creates(one.request) and (one.request.name or one.uids)]
+            found = [one for one in found if change.uid in (one.uids or {change.uid})]
         else:
             found = [one for one in unused if one.request.verb == "update"]
             found = [one for one in found if last_version and one.request.sent_version == last_version]

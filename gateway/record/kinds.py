@@ -203,6 +203,8 @@ def kind_of(
         return None
     type_name = f"{plural}.{group}" if definition is None else definition.type_name
     storage = None if catalog.stored_type(type_name) is None else catalog.storage(type_name)
+    if storage is not None:
+        namespaced = storage.namespaced
     return RecordedKind(
         type_name, group, version, plural, kind, namespaced, definition=definition, storage=storage
     )

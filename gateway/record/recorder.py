@@ -128,6 +128,7 @@ class Recorder:
         """
         self._names = await dialect_of(self._session, NAMES.values())
         self._catalog = built_in(self._names)
+        self._type_names = {(one.group, one.plural): one.type_name for one in self._catalog.declared}
         self._positions = await self._load_positions()
         kinds = await self._wanted()
         existed, is_new = self._folder.exists(), load_positions(self._folder) is None
@@ -273,11 +274,8 @@ class Recorder:
 
     def _type_of(self, group: str, plural: str) -> str | None:
         """What the journal calls a resource of an audit log; None if it is not recorded."""
-        type_name = f"{plural}.{group}" if group else plural
-        for one in self._catalog.declared:
-            if (one.group, one.plural) == (group, plural):
-                type_name = one.type_name
-                break
+        otherwise = f"{plural}.{group}" if group else plural
+        type_name = self._type_names.get((group, plural), otherwise)
         return type_name if type_name in self._states else None
 
     def _start(self, kind: RecordedKind, nursery: trio.Nursery) -> None:
