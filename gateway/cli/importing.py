@@ -22,6 +22,8 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from heapq import merge
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -33,6 +35,7 @@ from rewound.journal.errors import JournalError
 
 if TYPE_CHECKING:
     from rewound.gateway.record.audit_import import Summary
+    from rewound.gateway.record.requests import Request
     from rewound.gateway.record.writer import RecordingWriter
 
 _GZIP = b"\x1f\x8b"
@@ -88,27 +91,22 @@ def _import_audit(options: Options, folder: Path) -> None:
     from rewound.actors.names import NAMES
     from rewound.gateway.record.audit_import import AuditImport
     from rewound.gateway.record.refused import RefusedRequests
-    from rewound.gateway.record.requests import Unreadable, requests_in
     from rewound.gateway.record.writer import RecordingWriter
     from rewound.journal.log import Journal
 
     with ExitStack() as stack:
-        logs = _in_order([stack.enter_context(_Log.opened(file)) for file in options.files])
+        logs = [stack.enter_context(_Log.opened(file)) for file in options.files]
         journal = stack.enter_context(_closed(Journal.open(folder / "journal", dialect=_dialect(logs))))
         refused = RefusedRequests(folder)
         stack.callback(refused.close)
         writer = RecordingWriter(journal)
         importing = AuditImport(writer, NAMES[journal.dialect], refused, with_secrets=options.with_secrets)
         progress = stack.enter_context(Progress("import", sum(log.size for log in logs)))
-        unreadable, first = 0, ""
-        for done, line in _lines(logs):
-            progress(done)
-            try:
-                for request in requests_in(line):
-                    importing.take(request)
-            except Unreadable as error:
-                unreadable, first = unreadable + 1, first or str(error)
-        _print(options.out, writer, importing.finish(), unreadable, first)
+        # Rotated files follow each other, those of several servers of a cluster do not.
+        for request in merge(*(log.requests() for log in logs), key=lambda one: one.time):
+            importing.take(request)
+            progress(sum(log.position for log in logs))
+        _print(options.out, writer, importing.finish(), logs)
         if refused.left_out:
             _say(f"{refused.left_out:,} refused requests are left out: there are too many")
 
@@ -164,7 +162,7 @@ def _moment(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-17T10:00:00Z") from None
 
 
-def _print(out: Path, writer: RecordingWriter, summary: Summary, unreadable: int, first: str) -> None:
+def _print(out: Path, writer: RecordingWriter, summary: Summary, logs: list[_Log]) -> None:
     _say(
         f"imported {writer.events:,} events up to version {writer.head} from {summary.requests:,} requests into {out}"
     )
@@ -175,8 +173,9 @@ def _print(out: Path, writer: RecordingWriter, summary: Summary, unreadable: int
         )
     for what, count in summary.missing.most_common():
         _say(f"{count:,} requests are left out, because the log lacks the {what}")
-    if unreadable:
-        _say(f"{unreadable:,} lines are left out: {first}")
+    for log in logs:
+        if log.unreadable:
+            _say(f"{log.unreadable:,} lines of {log.name} are left out: {log.problem}")
 
 
 def _say(text: str) -> None:
@@ -184,11 +183,15 @@ def _say(text: str) -> None:
 
 
 class _Log:
-    """A log file, and its first line."""
+    """A log file: its first line, its requests, and how far it is read."""
 
     def __init__(self, name: str, stream: BinaryIO, raw: BinaryIO, size: int) -> None:
         self.name = name
-        self.size = size
+        self.size = size  # in bytes, compressed if the file is
+        self.unreadable, self.problem = (
+            0,
+            "",
+        )  # lines that are no audit events, and what is wrong with the first
         self._raw = raw
         self._lines = _lines_of(name, stream)
         self.first = next(self._lines, b"")
@@ -202,21 +205,20 @@ class _Log:
         with Path(file).open("rb", buffering=1 << 20) as raw:
             yield cls(file, _decompressed(raw), raw, os.fstat(raw.fileno()).st_size)
 
+    @property
     def position(self) -> int:
         """How far the file is read, in bytes."""
         return self._raw.tell() if self.size else 0
 
-    def lines(self) -> Iterator[bytes]:
-        if self.first:
-            yield self.first
-        yield from self._lines
+    def requests(self) -> Iterator[Request]:
+        from rewound.gateway.record.requests import Unreadable, requests_in
 
-
-def _in_order(logs: list[_Log]) -> list[_Log]:
-    """Rotated files by the time of their first event, whatever their names."""
-    from rewound.gateway.record.requests import first_time
-
-    return sorted(logs, key=lambda one: first_time(one.first))
+        for line in chain([self.first] if self.first else (), self._lines):
+            try:
+                yield from requests_in(line)
+            except Unreadable as error:
+                self.unreadable += 1
+                self.problem = self.problem or str(error)
 
 
 def _dialect(logs: list[_Log]) -> str:
@@ -229,15 +231,6 @@ def _dialect(logs: list[_Log]) -> str:
         f"{logs[0].name} is no audit log: its first line is no Event or EventList of {' or '.join(GROUPS)}; "
         "logs in the legacy format have too little to import"
     )
-
-
-def _lines(logs: list[_Log]) -> Iterator[tuple[int, bytes]]:
-    """All lines, with how many bytes were read until then."""
-    before = 0
-    for log in logs:
-        for line in log.lines():
-            yield before + log.position(), line
-        before += log.size
 
 
 def _lines_of(name: str, stream: BinaryIO) -> Iterator[bytes]:

@@ -203,11 +203,14 @@ class AuditImport:
             return []
         found = []
         for where, name in sorted(self._writer.names_of(kind.type_name)):
-            if not namespace or where == namespace:
-                document = decode(self._writer.content((kind.type_name, where, name)))
-                if selector.matches(document["metadata"].get("labels") or {}):
-                    found.append((where, name))
+            if namespace and where != namespace:
+                continue
+            if not selector or selector.matches(self._labels((kind.type_name, where, name))):
+                found.append((where, name))
         return found
+
+    def _labels(self, key: Key) -> dict[str, str]:
+        return decode(self._writer.content(key))["metadata"].get("labels") or {}
 
     def _says_removed(self, request: Request) -> bool:
         """Whether a delete responded with a Status, which a log of any level has.
