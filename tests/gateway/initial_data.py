@@ -42,6 +42,7 @@ INDEPENDENT = {
     "enable_test_controls",
     "faults",
     "max_connections",
+    "max_object_size",
     "memory_limit",
     "oidc",
     "proxy",
