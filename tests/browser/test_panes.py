@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from rewound.actors.rewind.moments import rfc3339
 from tests.browser.chromium import Page
@@ -161,3 +162,48 @@ async def test_two_moments_are_compared(chromium: str) -> None:
         await page.click("#compare")
         await page.click("#tab-comparison")
         await page.wait("document.getElementById('comparison').innerText.includes('set the second moment')")
+
+
+DOWNLOAD = """new Promise((found) => {
+    const create = URL.createObjectURL;
+    URL.createObjectURL = (blob) => { blob.text().then(found); return create.call(URL, blob); };
+    document.getElementById('download').click();
+})"""
+
+
+@pytest.mark.slow
+async def test_an_object_has_yaml_to_download_and_links(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await api.delete("replicasets", "web-1")
+        path = api.path("deployments", name="web")
+        whole = (await api.ask("GET", path)).expect(200)
+        await open_signed_in(api, page, object="deployments.apps/default/web", **minutes(api, 15, 1))
+        await page.wait("document.getElementById('difference')?.dataset.shown")
+        assert "spec.replicas 5 → 2" in await page.text(".versions")
+        # YAML means the object, with and without what the server notes about its managers.
+        await page.click("[data-part=yaml]")
+        await page.wait("document.getElementById('yaml')?.innerText.includes('replicas: 2')")
+        shown = yaml.safe_load(await page.run(DOWNLOAD))
+        assert "managedFields" not in shown["metadata"]
+        await page.click("#part [type=checkbox]")
+        await page.wait("document.getElementById('yaml').innerText.includes('managedFields')")
+        assert yaml.safe_load(await page.run(DOWNLOAD)) == whole
+        first = await page.run("document.querySelector('#part option:last-child').value")
+        await page.run(
+            f"document.querySelector('#part select').value = {first!r};"
+            "document.querySelector('#part select').dispatchEvent(new Event('change'))"
+        )
+        await page.wait(f"document.getElementById('yaml').dataset.version === {first!r}")
+        assert yaml.safe_load(await page.run(DOWNLOAD))["metadata"]["generation"] == 1
+        # Links: a dependent that was deleted, and what else the author did; each leads there.
+        await page.click("[data-part=links]")
+        await page.wait("document.querySelectorAll('#part section').length === 3")
+        assert "replicasets.apps default/web-1 deleted" in await page.text(".tree")
+        assert "configmaps default/settings" in await page.text(".authored")
+        await page.click(".authored tbody button.link")
+        await page.wait("document.getElementById('cursor').innerText.includes('version')")
+        await page.click(".tree button.link")
+        await page.wait("document.querySelector('#object h2').innerText === 'replicasets.apps default/web-1'")
+        await page.wait("document.querySelectorAll('#part section').length === 3")
+        assert "deployments.apps default/web" in await page.text(".tree button.link")

@@ -183,7 +183,7 @@ async function reload() {
     for (const group of groups) if (group.items === null && !lanes.isFolded(group)) loadGroup(group);
     showLoaded(data, objects, list);
     loadWhole(signal);
-    if (data.reading) reloadLater();
+    if (data.reading || list.indexed) reloadLater();
   } catch (error) {
     if (!signal.aborted) changes.stopLoading();
     fail(error);

@@ -276,11 +276,12 @@ export function indexAt(items, cursor) {
   return low < items.length ? low : -1;
 }
 
+// How much of the journal the index of texts has: events from one version up to another.
 export function indexingText(indexed) {
-  if (!indexed || !Number(indexed.newest)) return "";
-  const { from, upto, oldest, newest } = indexed;
-  const part = Math.max(0, upto - from + 1) / (newest - oldest + 1);
-  return `Older events may be missing: ${Math.floor(100 * part)} % of the journal is indexed…`;
+  if (!indexed) return "";
+  const { from = 1, upto, oldest = 1, newest } = indexed;
+  const share = (Number(upto) - Number(from) + 1) / (Number(newest) - Number(oldest) + 1);
+  return `Indexing: ${Math.max(0, Math.min(99, Math.floor(100 * share)))} % of the journal is searched so far…`;
 }
 
 // What to look for in a text that was searched: words, and phrases in quotes.
