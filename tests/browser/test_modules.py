@@ -442,3 +442,12 @@ async def pictures(page: Page) -> None:
         [scaled(at, ("one", "two")[at % 2], "status.replicas") for at in range(9)],
     ):
         assert await call(page, "heading.js", shown, events=calm) == []
+        # Long texts are shown in pieces, and all of them can be reached.
+        left = {"data": {f"key-{number}": "same" for number in range(5000)}}
+        right = {"data": {**left["data"], "z": "new"}}
+        lines = """(() => {
+            const made = m.differenceOf("configmaps", left, right, ["left", "right"]);
+            for (let gap; (gap = made.querySelector(".gap button")); ) gap.click();
+            return made.querySelectorAll("tbody tr").length;
+        })()"""
+        assert await call(page, "differences.js", lines, left=left, right=right) == 5002

@@ -52,7 +52,10 @@ function show(body, rows) {
 
 function lineRow(row) {
   if (row.kind === "gap") {
-    return unfolding(`${row.count} lines without a change`, (place) => place.replaceWith(...row.rows.slice(0, MOST_LINES).map(lineRow)));
+    return unfolding(`${row.count} lines without a change`, (place) => {
+      const rest = row.rows.slice(MOST_LINES);
+      place.replaceWith(...row.rows.slice(0, MOST_LINES).map(lineRow), ...(rest.length ? [lineRow({ kind: "gap", count: rest.length, rows: rest })] : []));
+    });
   }
   const cell = (text) => element("td", { text: text ?? "", class: text === null ? "none" : null });
   return element("tr", { class: row.kind }, cell(row.left), cell(row.right));
