@@ -33,6 +33,7 @@ from rewound.gateway.record.refused import RefusedRequests
 from rewound.gateway.record.requests import Request
 from rewound.gateway.record.sent import Unresolved, content_sent, is_gone
 from rewound.gateway.record.writer import RecordingWriter
+from rewound.journal.keys import MAX_OFFSET
 
 Document = dict[str, Any]
 Key = tuple[str, str, str]  # type, namespace, name
@@ -63,6 +64,8 @@ class Effect:
     seen: Change | None = None  # the object before it was deleted, as the response shows it
     number: int | None = None  # the version
     after: int = 0  # the version is higher than this
+    known: int = 0  # the highest version that was returned before the request arrived
+    shown: set[Key] = field(default_factory=set)  # of a collection: objects whose own effects are known
 
     @property
     def key(self) -> Key:
@@ -115,9 +118,9 @@ class AuditImport:
             request.returned = None if request.subresource != "scale" else request.returned
             # The version that the client sent is that of the object until then.
             sent = number_of(request.sent_version) or 0
-            after = max(self._highest_before(request.received), sent)
+            highest = self._highest_before(request.received)
             for effect in found:
-                effect.after = max(effect.after, after)
+                effect.after, effect.known = max(effect.after, highest, sent), highest
             self._held += found
             self._held_bytes += request.size
             self._note(request.time, max(sent, *(one.number or 0 for one in found)))
@@ -259,12 +262,14 @@ class AuditImport:
         released = set(map(id, effects))
         self._held = [one for one in self._held if id(one) not in released]
         self._held_bytes = sum(one.request.size for one in self._held)
-        turns, last = _Turns(), dict[Key, int]()
+        effects = list(_with_revealed(effects))
+        turns, last, following = _Turns(), dict[Key, int](), _following([*effects, *self._held])
         for order, effect in enumerate(effects):
             before = last.get(effect.key, 0)
             if effect.number is None and effect.seen is not None and effect.request.verb == "delete":
                 self._use_seen_version(effect, before)
             if effect.number is None:
+                effect.after = min(effect.after, following.get(id(effect), MAX_OFFSET) - 1)
                 effect.after = max(effect.after, before, self._known(effect.key))
                 turns.add_unnumbered(effect, order)
             else:
@@ -282,9 +287,10 @@ class AuditImport:
                 number += 1
                 while number in taken:
                     number += 1
-                taken.add(number)
-                change.place = number
-                turns.add(number, order, change)
+                if number < following.get(id(one), MAX_OFFSET):
+                    taken.add(number)
+                    change.place = number
+                turns.add(change.place or one.after, order, change)
 
     def _use_seen_version(self, effect: Effect, before: int) -> None:
         """Newer servers respond to a delete with its own version: one that a known object does not have yet."""
@@ -320,6 +326,8 @@ class AuditImport:
         request = effect.request
         if not effect.name:
             for where, name in self._matching(effect.kind, effect.namespace, request):
+                if (effect.kind.type_name, where, name) in effect.shown:
+                    continue
                 yield from self._changes(Effect(effect.kind, where, name, request))
             return
         known = self._writer.written(effect.key)
@@ -385,6 +393,58 @@ class AuditImport:
         change = self._of_storage(effect, {"metadata": metadata})
         change.reason = reason if UNKNOWN_CONTENT in reason else _joined(reason, UNKNOWN_CONTENT)
         return change
+
+
+def _with_revealed(effects: list[Effect]) -> Iterator[Effect]:
+    """The same where a later response reveals what an effect without a version made of an object.
+
+    A request that returns a version from before its arrival changed nothing: the version is that of the effect before.
+    """
+    unknown: dict[Key, Effect] = {}
+    returned: set[tuple[Key, int]] = set()  # what others have written, or was revealed before
+    revealed: dict[int, Effect] = {}
+    more: dict[int, list[Effect]] = {}
+    for effect in effects:
+        if effect.number is None:
+            unknown[effect.key] = effect
+            continue
+        is_known = (effect.key, effect.number) in returned
+        returned.add((effect.key, effect.number))
+        if is_known or effect.change is None or effect.number > effect.known:
+            unknown.pop(effect.key, None)
+            continue
+        type_name, namespace, _ = effect.key
+        keys = (effect.key, (type_name, namespace, ""), (type_name, "", ""))
+        before = next((unknown[key] for key in keys if key in unknown), None)
+        if before is None or before.removed or before.uid not in ("", effect.uid):
+            continue
+        if before.after >= effect.number:
+            continue  # it is older
+        before.shown.add(effect.key)
+        shown = Effect(*_place(effect), before.request, effect.uid, effect.change, number=effect.number)
+        if before.name:
+            revealed[id(before)] = shown
+            del unknown[effect.key]
+        else:
+            more.setdefault(id(before), []).append(shown)
+        revealed[id(effect)] = shown
+    for effect in effects:
+        shown_now = revealed.get(id(effect), effect)
+        if shown_now is effect or effect.number is None:
+            yield shown_now
+        yield from more.get(id(effect), ())
+
+
+def _following(effects: list[Effect]) -> dict[int, int]:
+    """For each effect without a version, by id, the lowest version that its object has after it in the log."""
+    found: dict[int, int] = {}
+    next_ones: dict[Key, int] = {}
+    for effect in reversed(effects):
+        if effect.number is not None:
+            next_ones[effect.key] = min(effect.number, next_ones.get(effect.key, effect.number))
+        elif effect.key in next_ones:
+            found[id(effect)] = next_ones[effect.key]
+    return found
 
 
 class _Turns:

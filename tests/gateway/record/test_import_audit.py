@@ -63,7 +63,7 @@ async def test_same_end_state_and_authors_as_the_server(folder: Path, dialect: s
     policy = rules("level: RequestResponse").replace("audit.cluster.io", NAMES[dialect].group("audit"))
     async with audited(policy, dialect=dialect) as server:
         assert server.api.store is not None
-        writes = RandomWrites(server.api, Random(31))
+        writes = RandomWrites(server.api, Random(11))
         await writes.run(120)
         journal = server.api.store.journal
         expected, written = state(journal), events(journal)

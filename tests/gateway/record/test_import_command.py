@@ -125,6 +125,26 @@ def test_logs_of_several_servers_of_a_cluster(tmp_path: Path) -> None:
     ]
 
 
+def test_clocks_that_differ_do_not_bring_an_object_back(tmp_path: Path) -> None:
+    """A server whose clock is behind logged version 105 before the delete that had version 102."""
+    log = write(
+        tmp_path / "audit.log",
+        audit("create", 1, code=201, responseObject=config_map(10, "one")),
+        audit("update", 2, "other", responseObject=config_map(105, "other", "other")),
+        audit("delete", 3, **gone("uid-web")),
+        audit("create", 4, code=201, responseObject=config_map(103, "again", uid="new")),
+    )
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
+    found = [one for one in imported(tmp_path / "out") if one.name == "web"]
+    assert [(one.verb, one.removed) for one in found] == [
+        ("create", False),
+        ("delete", True),
+        ("create", False),
+    ]
+    assert [one.offset for one in found] == sorted(one.offset for one in found)
+    assert orjson.loads(found[-1].body)["metadata"]["resourceVersion"] == "103"
+
+
 @pytest.mark.parametrize("version", ["9" * 19, "9" * 40, "abc", "0", "-1", "18446744073709551615"])
 def test_impossible_versions_do_not_stop_an_import(tmp_path: Path, version: str) -> None:
     odd = config_map(10, "odd", "odd", resourceVersion=version)
