@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import sqlite3
 import sys
 import tempfile
 import threading
@@ -34,6 +33,11 @@ from uuid import uuid4
 
 import msgpack
 import orjson
+
+try:
+    import sqlite3
+except ImportError:  # a Python that was built without it has no index, and all else of the page
+    sqlite3 = None  # type: ignore[assignment]
 
 from rewound.actors.rewind.timeline import BLOCK, Block, event_mark
 from rewound.journal.log import Journal
@@ -114,6 +118,8 @@ class Batch:
 class IndexFile:
     def __init__(self, journal: Journal) -> None:
         """Unavailable."""
+        if sqlite3 is None:
+            raise Unavailable("this Python has no module sqlite3: install one that has it, with FTS5")
         self._process = uuid4().hex
         self._writing = threading.Lock()
         self._idle: list[sqlite3.Connection] = []  # those that read
@@ -416,7 +422,7 @@ def _drop(connection: sqlite3.Connection, start: int) -> None:
         connection.execute("DELETE FROM coverage")
 
 
-_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_DAMAGE: Final = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
 
 
 def _is_damage(error: sqlite3.Error) -> bool:

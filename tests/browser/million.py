@@ -26,8 +26,9 @@ NAMESPACES = 40
 BODY = (
     b'{"metadata":{"name":"%b","namespace":"%b","resourceVersion":"%d","uid":"%b",'
     b'"creationTimestamp":"2023-11-14T22:13:20Z","labels":{"app":"%b"}},'
-    b'"data":{"color":"%b","build":"%b","text":"%b"},"status":{"seen":%d}}'
-)
+    b'"data":{"color":"%b","build":"%b","text":"%b"},"revision":1,"spec":{"podSelector":{},"rules":[],"limits":[]},'
+    b'"template":{"metadata":{},"spec":{"containers":[]}},"status":{"seen":%d}}'
+)  # with what the columns of these kinds read
 COLORS = (
     b"amber",
     b"blue",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -375,16 +376,29 @@ async def test_a_folder_that_is_not_writable_gets_no_index(monkeypatch: pytest.M
     assert not Path(places[0]).exists()
 
 
-async def test_timelines_go_on_without_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def _without_fts5(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(self: index_file.IndexFile) -> None:
         raise sqlite3.OperationalError("no such module: fts5")
 
     monkeypatch.setattr(index_file.IndexFile, "_connect", refused)
+
+
+def _without_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_file, "sqlite3", None)
+
+
+@pytest.mark.parametrize(
+    ("without", "message"),
+    [(_without_fts5, "has no FTS5: install"), (_without_sqlite, "has no module sqlite3: install")],
+)
+async def test_timelines_go_on_without_an_index(
+    without: Callable[[pytest.MonkeyPatch], None], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch)
     async with served() as api:
         await api.create("configmaps", config_map("web"))
         response = await api.ask("GET", EVENTS, q="web")
-        assert response.status == 503
-        assert "has no FTS5: install" in response.document["message"]
+        assert (response.status, message in response.document["message"]) == (503, True)
         assert await found(api, type="configmaps", name="web") == ["created web"]
 
 
