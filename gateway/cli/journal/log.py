@@ -73,7 +73,7 @@ def _log(source: Source, options: Options, output: Output) -> None:
         source.selection(options),
         user=options.user,
         verb=options.verb,
-        contents=options.output == "json",
+        contents=options.output == "json" or options.show_secrets,  # a server's summaries have no secrets
     )
     limit = options.limit
     if options.follow and options.since is None:

@@ -220,10 +220,20 @@ class ServerSource(Source):
         body: dict[str, Any] = {"to": to.text or str(self.version(to).offset)}
         if fields:
             body["fields"] = fields
-        return self._post(wanted, "rollback", body, dry_run=dry_run)
+        try:
+            return self._post(wanted, "rollback", body, dry_run=dry_run)
+        except StatusError as error:
+            if error.code in (400, 404) and not self._has_history(wanted):
+                raise self.never_existed(wanted) from error
+            raise self._checked(error, to) from error
 
     def undelete(self, wanted: Wanted, *, dry_run: bool) -> Document:
-        return self._post(wanted, "undelete", {"uid": wanted.uid} if wanted.uid else {}, dry_run=dry_run)
+        try:
+            return self._post(wanted, "undelete", {"uid": wanted.uid} if wanted.uid else {}, dry_run=dry_run)
+        except StatusError as error:
+            if error.code == 404 and not self._has_history(wanted):
+                raise self.never_existed(wanted) from error
+            raise
 
     def _has_history(self, wanted: Wanted) -> bool:
         try:

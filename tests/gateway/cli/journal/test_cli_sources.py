@@ -52,6 +52,9 @@ ERRORS: list[tuple[list[str], int, str]] = [
         "version 99999 is ahead of the journal, which is at ",
     ),
     (["log", "--since", "99999"], 1, "version 99999 is ahead of the journal, which is at "),
+    (["rollback", "cm", "shop/wbe", "--to", "3"], 1, "; did you mean web?"),
+    (["rollback", "cm", "shop/web", "--to", "99999"], 1, "version 99999 is ahead of the journal"),
+    (["undelete", "cm", "shop/wbe"], 1, "; did you mean web?"),
     (["show", "99999"], 1, "there is no event 99999 yet: the newest is "),
     (["at", "2999-01-01", "cm"], 1, " is in the future; take a time that has passed"),
     (
@@ -106,6 +109,8 @@ def test_each_source_shows_the_same_and_has_the_same_errors(sources: Sources) ->
     documents = same(sources, "log", "-n", "sh*", "--kind=cm", "--user=ad*", "-o", "json").documents
     assert [one["verb"] for one in documents] == ["create", "update", "create", "delete"]
     assert documents[1]["changes"] == [{"path": "data.color", "before": "blue", "after": "red"}]
+    secrets = same(sources, "log", "--kind=secrets", "-n", "shop", "--show-secrets", "--user=admin").out
+    assert "data.k bGVha2Vk → Y2hhbmdlZA==" in secrets
     assert same(sources, "log", "--tail", "2", "--reverse", "-n", "shop").out.count("gone") == 2
     assert same(sources, "log", "--user=nobody*", "--since", made).out == ""
     assert "*** (before)" in same(sources, "show", str(int(changed) + 2)).out
