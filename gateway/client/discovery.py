@@ -41,11 +41,15 @@ def find_resource(session: Session, name: str) -> ResourceType | None:
 
 
 def _group_versions(session: Session) -> list[tuple[str, str]]:
-    """The paths of the preferred versions, each with its group; the core group first."""
-    found = [("/api/v1", "")]
-    for group in session.get("/apis").get("groups", []):
-        found.append((f"/apis/{group['preferredVersion']['groupVersion']}", group["name"]))
-    return found
+    """The paths of all versions, each with its group: the core group first, then what groups prefer, then the rest."""
+    groups = session.get("/apis").get("groups", [])
+    preferred = [(f"/apis/{group['preferredVersion']['groupVersion']}", group["name"]) for group in groups]
+    others = [
+        (f"/apis/{version['groupVersion']}", group["name"])
+        for group in groups
+        for version in group.get("versions", ())
+    ]
+    return list(dict.fromkeys([("/api/v1", ""), *preferred, *others]))
 
 
 def _find(session: Session, prefix: str, group: str, name: str) -> ResourceType | None:

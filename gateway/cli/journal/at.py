@@ -109,9 +109,10 @@ def scopes(source: Source, kinds: list[str], options: Options) -> list[Wanted]:
         raise UsageError(f"--selector: {wrong}") from None
     everywhere = options.all_namespaces or bool(_WILD & set(options.namespace))
     everywhere = everywhere or (not kinds and not options.namespace)
+    chosen: list[str] | list[Kind] = kinds or source.kinds(_one(options.namespace))
     found = [
         source.all_of(one, options.namespace, everywhere=everywhere, labels=options.selector)
-        for one in kinds or [one.type_name for one in source.kinds(_one(options.namespace))]
+        for one in chosen
     ]
     if kinds:
         if options.namespace and all(one.kind.namespaced is False for one in found):

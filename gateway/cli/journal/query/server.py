@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 from rewound.actors.golang.json import unescaped
 from rewound.actors.names import REWIND_GROUP, Names
@@ -43,12 +43,22 @@ from rewound.journal.records import Event
 ROOT = f"/apis/{REWIND_GROUP}/v1"
 PAGE = 500  # versions or objects
 EVENT_PAGE = 1000
+FEW = 20  # objects of a kind that are read one by one
 WAIT = 25  # seconds of one request that waits for events
 READING = 0.2  # seconds before a server is asked again that is still reading older events
 PAUSE = 1.0  # seconds before a server that is away is asked again
 MINUTE, HOUR = 60, 3600
 
 Query = dict[str, str | list[str]]
+
+
+class _Ends(NamedTuple):
+    """The versions of an object at both ends of a difference; 0 where it does not exist."""
+
+    names: tuple[str, str]
+    before: int
+    after: int
+    last: Event
 
 
 class ServerSource(Source):
@@ -144,7 +154,10 @@ class ServerSource(Source):
         except StatusError as error:
             if error.code != 404:
                 return True  # it cannot be known
-            return self._has_history(Wanted(self.kind("namespaces"), "", name))
+            if self._has_history(Wanted(self.kind("namespaces"), "", name)):
+                return True
+            # A recording may have objects without their Namespace.
+            return bool(self._timeline("/events", {"namespace": name, "limit": "1"})["items"])
         return True
 
     def namespaces(self) -> list[str]:
@@ -277,10 +290,13 @@ class ServerSource(Source):
 
     def version(self, moment: Moment) -> Version:
         """By the newest event up to it that the user sees."""
-        query: Query = {**self._scope, "limit": "1"}
+        query: Query = {"limit": "1"}
         if moment.text:
             query["to"] = moment.text
         page = self._timeline("/events", query)
+        if "newest" not in page and self._scope:
+            query |= self._scope
+            page = self._timeline("/events", query)
         newest = int(page["newest"]["version"]) if "newest" in page else 0
         if moment.offset is not None and moment.offset > newest:
             raise Failure(after_the_end(moment, newest))
@@ -531,20 +547,42 @@ class ServerSource(Source):
                 key = (event.type_id, event.namespace, event.name)
                 first.setdefault(key, event)
                 last[key] = event
-        for key in sorted(last, key=lambda one: (self.kind_of(one[0]).type_name, *one[1:])):
-            before, after = first[key].previous, 0 if last[key].removed else last[key].offset
-            if ends[0] > ends[1]:
-                before, after = after, before
-            if before == after:
-                continue
-            kind = self.kind_of(key[0])
-            changes: list[Change] = []
-            if before and after:
-                wanted = Wanted(kind, key[1], key[2])
-                one, other = (unescaped(next(self.objects(wanted, Moment(end)))) for end in (before, after))
-                mask = kind.is_secret and not selection.show_secrets
-                changes = compared(one, other, managed_fields=selection.managed_fields, mask=mask)
-            yield Difference(kind, key[1], key[2], before, after, last[key], changes)
+        by_kind: dict[int, list[tuple[str, str]]] = {}
+        for type_id, namespace, name in sorted(last):
+            by_kind.setdefault(type_id, []).append((namespace, name))
+        for done, type_id in enumerate(sorted(by_kind, key=lambda one: self.kind_of(one).type_name)):
+            progress(done)
+            kind = self.kind_of(type_id)
+            found: list[_Ends] = []
+            for names in by_kind[type_id]:
+                key = (type_id, *names)
+                before, after = first[key].previous, 0 if last[key].removed else last[key].offset
+                if before != after:
+                    turned = (after, before) if ends[0] > ends[1] else (before, after)
+                    found.append(_Ends(names, *turned, last[key]))
+            mask = kind.is_secret and not selection.show_secrets
+            contents = self._contents(kind, selection.one_namespace, found, ends)
+            for one in found:
+                changes: list[Change] = []
+                if one.before and one.after:
+                    bodies = (unescaped(content) for content in next(contents))
+                    changes = compared(*bodies, managed_fields=selection.managed_fields, mask=mask)
+                yield Difference(kind, *one.names, one.before, one.after, one.last, changes)
+
+    def _contents(
+        self, kind: Kind, namespace: str | None, found: list[_Ends], ends: tuple[int, int]
+    ) -> Iterator[tuple[Document, Document]]:
+        """Both contents of those that exist at both ends, in order: of many by lists, which are in the same order."""
+        both = [one for one in found if one.before and one.after]
+        if len(both) <= FEW:
+            for one in both:
+                wanted = Wanted(kind, *one.names)
+                before, after = (self.objects(wanted, Moment(end)) for end in (one.before, one.after))
+                yield next(before), next(after)
+            return
+        before, after = (self.objects(Wanted(kind, namespace), Moment(end)) for end in ends)
+        for one in both:
+            yield _named(before, one.names), _named(after, one.names)
 
     # Sizes.
 
@@ -554,7 +592,7 @@ class ServerSource(Source):
         if "newest" not in ends:
             return Stats(self._session.target.server, self.names().dialect, 0, 0, 0, 0, _no_rates(), [])
         oldest, newest = ends["oldest"], ends["newest"]
-        counts = self._counts(oldest["time"], ends["now"] + 1)
+        counts = self._counts(oldest["time"], max(ends["now"], newest["time"]) + 1)
         types = []
         for number, kind in enumerate(kinds):
             progress(number, len(kinds))
@@ -588,6 +626,15 @@ class ServerSource(Source):
     def _live(self, kind: Kind) -> int:
         listed = self._session.get(self._collection(Wanted(kind, None)), limit="1")
         return len(listed["items"]) + int(listed["metadata"].get("remainingItemCount", 0))
+
+
+def _named(objects: Iterator[Document], names: tuple[str, str]) -> Document:
+    """The object of these names, which is still to come."""
+    for one in objects:
+        metadata = one["metadata"]
+        if (metadata.get("namespace", ""), metadata["name"]) == names:
+            return one
+    raise Failure(f"{'/'.join(filter(None, names))} cannot be read any more; try again")
 
 
 def _no_rates() -> dict[str, float]:

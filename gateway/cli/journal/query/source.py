@@ -163,9 +163,9 @@ class Source(ABC):
             raise UsageError(f"{found.type_name} are cluster-scoped; write the name alone: {name}")
         return Wanted(found, self._place(found, before or namespace), name, **more)
 
-    def all_of(self, kind: str, namespace: str, *, everywhere: bool, labels: str = "") -> Wanted:
+    def all_of(self, kind: str | Kind, namespace: str, *, everywhere: bool, labels: str = "") -> Wanted:
         """All objects of a kind in a namespace, or `everywhere`."""
-        found = self.kind(kind)
+        found = self.kind(kind) if isinstance(kind, str) else kind
         if found.namespaced is False:
             return Wanted(found, None, labels=labels)
         return Wanted(found, None if everywhere else self._place(found, namespace), labels=labels)
