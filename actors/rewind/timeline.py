@@ -399,7 +399,7 @@ def _size(tracks: _Tracks) -> int:
 
 
 def _joined(blocks: list[_Tracks]) -> LongWork[_Tracks]:
-    """Blocks, descending, as one."""
+    """Blocks, descending, as one. They stay as they are: if this is broken off, they are joined again."""
     joined: _Tracks = {}
     for block in reversed(blocks):
         yield Piece(partial(_append, joined, block))
@@ -410,9 +410,8 @@ def _append(joined: _Tracks, block: _Tracks) -> None:
     for scope, track in block.items():
         known = joined.get(scope)
         if known is None:
-            joined[scope] = track
-        else:
-            known.append(track)
+            known = joined[scope] = Track(scope)
+        known.append(track)
 
 
 STEP: Final = 512

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from rewound.actors.rewind.search import Seen, TextIndex, parse_text, restricted
 from rewound.actors.rewind.timeline import Block, TimelineIndex
 from rewound.journal import Journal, retention
 from rewound.journal.records import Event
-from tests.actors.rewind.test_timeline_index import brute_force, counted, some_events
+from tests.actors.rewind.test_timeline_index import brute_force, counted, some_events, steps_of
 from tests.journal.model import NOON, Model
 
 BLOCK, BATCH, PARTITION = 16, 8, 32
@@ -82,6 +83,21 @@ def test_what_is_not_shown_at_once_is_added_later(journal: Journal) -> None:
     assert index.complete
     times = [NOON, NOON + 1_000_000]
     assert counted(index, times) == brute_force(journal, times)
+
+
+def test_older_blocks_that_are_broken_off_anywhere_count_once(journal: Journal) -> None:
+    model = Model()
+    journal.append([model.put(f"n{at % 7}") for at in range(120)])
+    taken, ended = 0, False
+    while not ended:
+        taken += 1
+        index = TimelineIndex(journal)
+        broken_off = steps_of(index)
+        ended = sum(1 for _ in islice(broken_off, taken)) < taken
+        broken_off.close()
+        run(index.update())
+        assert index.statistics()["events"] == 120, f"broken off after {taken} steps"
+    assert taken > 50
 
 
 def test_begins_anew_after_many_events(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
