@@ -65,14 +65,15 @@ def add_flags_of_objects(parser: Parser) -> None:
 
 def run(options: Options, output: Output) -> int:
     kinds = [one for one in options.kinds.split(",") if one]
-    if options.name and options.all_namespaces:
+    one = options.name and not _WILD & set(options.name)
+    if one and options.all_namespaces:
         raise UsageError("--all-namespaces: leave it out for one object")
-    if options.name and len(kinds) > 1:
+    if one and len(kinds) > 1:
         raise UsageError(f"{options.name!r}: one object has one kind, not {len(kinds)}")
-    if options.name and options.selector:
+    if one and options.selector:
         raise UsageError("--selector: has no effect with a name; leave one of them out")
     with open_source(options) as source:
-        if options.name and not _WILD & set(options.name):
+        if one:
             wanted = [source.wanted(kinds[0], options.name, options.namespace)]
             print_objects(source, wanted, options.at, Names(), options, output)
         else:
@@ -107,6 +108,8 @@ def scopes(source: Source, kinds: list[str], options: Options) -> list[Wanted]:
         LabelSelector.parse(options.selector)
     except BadRequest as wrong:
         raise UsageError(f"--selector: {wrong}") from None
+    if options.all_namespaces and options.namespace:
+        raise UsageError("--namespace: has no effect with --all-namespaces; leave one of them out")
     everywhere = options.all_namespaces or bool(_WILD & set(options.namespace))
     everywhere = everywhere or (not kinds and not options.namespace)
     chosen: list[str] | list[Kind] = kinds or source.kinds(_one(options.namespace))
@@ -199,14 +202,16 @@ def _prefix(kind: Kind) -> str:
 def _print_documents(
     source: Source, wanted: list[Wanted], at: Moment, names: Names, options: Options, output: Output
 ) -> None:
-    objects: Iterator[Document] = chain.from_iterable(_objects(source, one, at, options) for one in wanted)
-    objects = filter(names.match, objects)
-    if wanted and wanted[0].name:
-        (output.json if options.output == "json" else output.yaml)(next(objects))
-        return
-    # Written one by one: everything at once may be more than fits into memory.
-    version = source.version(at).offset
-    (_print_json if options.output == "json" else _print_yaml)(output, version, objects)
+    named = bool(wanted and wanted[0].name)
+    version = 0 if named else source.version(at).offset
+    with Progress("at: reading objects") as progress:
+        found = chain.from_iterable(_objects(source, one, at, options) for one in wanted)
+        objects = until_printed(filter(names.match, found), progress, output)
+        if named:
+            (output.json if options.output == "json" else output.yaml)(next(objects))
+        else:
+            # Written one by one: everything at once may be more than fits into memory.
+            (_print_json if options.output == "json" else _print_yaml)(output, version, objects)
 
 
 def _objects(source: Source, wanted: Wanted, at: Moment, options: Options) -> Iterator[Document]:

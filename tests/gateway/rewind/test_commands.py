@@ -147,6 +147,9 @@ def test_help_has_an_example(run: Run, capsys: pytest.CaptureFixture[str], comma
         (["history", "cm", "web", "--diff", "5"], 2, "are not two versions or times"),
         (["history", "cm", "web", "--diff", "1..", "--limit", "1"], 2, "--limit: has no effect with --diff"),
         (["at", "1", "cm", "web", "-A"], 2, "leave it out for one object"),
+        (["at", "1", "cm", "-A", "-n", "x"], 2, "--namespace: has no effect with --all-namespaces"),
+        (["at", "1", "cm,secrets", "web"], 2, "'web': one object has one kind, not 2"),
+        (["at", "1", "cm", "-l", "a in (b"], 2, "--selector: "),
         (
             ["blame", "cm", "web", "--field", "spec"],
             1,
