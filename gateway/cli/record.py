@@ -233,7 +233,7 @@ def _print_authors(found: Statistics) -> None:
 def export(folder: Path, out: Path) -> None:
     """Make the file, and remove the folder, which has the same content; refused requests get a file beside it."""
     from rewound.gateway.cli.journal.commands import journal
-    from rewound.gateway.record.refused import FILE, refused_file
+    from rewound.gateway.page.refused import FILE, refused_file
 
     code = journal(["export", "--data-dir", str(folder), str(out)])
     if code:

@@ -5,6 +5,7 @@
     GET /apis/rewound.cluster.io/v1/timeline/events      the events, with `wait` as soon as there are new ones
     GET /apis/rewound.cluster.io/v1/timeline/objects     lifelines: objects from create to delete, with their phases
     GET /apis/rewound.cluster.io/v1/timeline/comparison  what was added, removed and changed between two moments
+    GET /apis/rewound.cluster.io/v1/timeline/refused     requests that the recorded server refused
     GET /apis/rewound.cluster.io/v1/timeline/types       the types whose events the caller sees
 
 All but the first respond to every user who may read discovery, with what that user may list (`visibility.py`). All else
@@ -45,6 +46,7 @@ from rewound.gateway.page.comparison import ComparisonReader
 from rewound.gateway.page.events import EventReader, Page, Query
 from rewound.gateway.page.index import PageIndex, Start
 from rewound.gateway.page.objects import ObjectReader
+from rewound.gateway.page.refused import visible_refused
 from rewound.gateway.page.visibility import Visibility, VisibleTypes
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
@@ -83,11 +85,14 @@ class JournalPage:
         self._events = EventReader(journal, self._indexes, store.feed, stop)
         self._objects = ObjectReader(journal, self._indexes, self._events)
         self._comparison = ComparisonReader(journal, self._indexes, self._events, store.write_contexts.now)
+        self._recording = about.replayed or about.data_dir
+        self._refused_reads = trio.CapacityLimiter(1)  # one after the other: they read a whole file
         self._serve: dict[str, Callable[[RequestContext], Awaitable[Response]]] = {
             TIMELINE_PATH: self._timeline,
             f"{TIMELINE_PATH}/events": self._list_events,
             f"{TIMELINE_PATH}/objects": self._list_objects,
             f"{TIMELINE_PATH}/comparison": self._compare,
+            f"{TIMELINE_PATH}/refused": self._list_refused,
             f"{TIMELINE_PATH}/types": self._list_types,
         }
 
@@ -244,6 +249,14 @@ class JournalPage:
         found = await self._comparison.read(context, visible)
         document = {"kind": "TimelineComparison", **self._ends(visible), **found}
         return await self._respond(context, document, 300 * len(found["items"]))
+
+    async def _list_refused(self, context: RequestContext) -> Response:
+        visible = await self._sight(context)
+        span, sought = parameters.whole_span_of(context), parameters.filter_of(context)
+        read = partial(visible_refused, self._recording, visible, span, sought, parameters.limit_of(context))
+        items = await trio.to_thread.run_sync(read, limiter=self._refused_reads)
+        document = {"kind": "TimelineRefused", "apiVersion": API_VERSION, "items": items}
+        return await self._respond(context, document, 500 * len(items))
 
     async def _list_events(self, context: RequestContext) -> Response:
         visible = await self._sight(context)

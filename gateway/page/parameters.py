@@ -53,6 +53,11 @@ def span_of(context: RequestContext, now: int) -> Span:
     return Span(start, end)
 
 
+def whole_span_of(context: RequestContext) -> Span:
+    """From the beginning to the end, unless `from` or `to` say otherwise."""
+    return Span(_time(context, "from", 0), _time(context, "to", 1 << 62))
+
+
 def _time(context: RequestContext, name: str, default: int) -> int:
     moment = moment_of(context, name)
     if moment is None:

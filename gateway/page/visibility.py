@@ -109,6 +109,13 @@ class VisibleTypes:
         scopes = self._scopes
         return scopes.get((track.type_id, ALL)) or scopes.get((track.type_id, track.namespace), False)
 
+    def shows_users_in(self, type_id: int, namespace: str) -> bool:
+        """The same for a place that may have no events, unless the filter leaves the namespace out."""
+        scopes = self._scopes
+        if not (scopes.get((type_id, ALL)) or scopes.get((type_id, namespace), False)):
+            return False
+        return not self._excluded or not namespace or self._excluded.matches(namespace)
+
 
 _TRACKS: Final = 1000  # looked at in one step
 

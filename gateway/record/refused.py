@@ -4,27 +4,21 @@
      "code": 403, "reason": "Forbidden", "message": "...", "userAgent": "kubectl/v1.25.0", "sourceIPs": ["10.0.0.7"]}
 
 A refused request changes nothing, so it has no version, and an event for it would give its object one that the recorded
-server does not have. Readers take what is there: a line that is cut short, after a crash, is left out.
+server does not have. `gateway.page.refused` reads the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import orjson
-
 from rewound.actors.golang.json import unescaped
+from rewound.gateway.page.refused import FILE, LONGEST_LINE
 from rewound.gateway.record.requests import Request
 
 Document = dict[str, Any]
 
-FILE: Final = "refused.jsonl"
 LARGEST: Final = 64 << 20  # bytes; what is refused after that is only counted
-_LONGEST_LINE: Final = 64 << 10
-_TEXTS: Final = ("user", "verb", "type", "namespace", "name", "reason", "message", "userAgent")
-_EMPTY: Final = {**dict.fromkeys(_TEXTS, ""), "code": 0}
 
 
 class RefusedRequests:
@@ -42,7 +36,7 @@ class RefusedRequests:
             self._stream = self._path.open("ab")
             self._path.chmod(0o600)
             self._size = self._stream.tell()
-        if self._size + len(line) > LARGEST or len(line) > _LONGEST_LINE:
+        if self._size + len(line) > LARGEST or len(line) > LONGEST_LINE:
             self.left_out += 1
             return
         self._stream.write(line)
@@ -75,23 +69,3 @@ def document_of(request: Request) -> Document:
         "sourceIPs": list(request.addresses),
         "auditID": request.audit_id,
     }
-
-
-def refused_file(place: Path) -> Path:
-    """Of a data folder, or beside a file that was exported from one."""
-    return place / FILE if place.is_dir() else place.with_name(f"{place.name}.{FILE}")
-
-
-def refused_in(place: Path) -> Iterator[Document]:
-    """The refused requests of a recording, with times in microseconds; none without the file."""
-    try:
-        stream = refused_file(place).open("rb")
-    except FileNotFoundError:
-        return
-    with stream:
-        while line := stream.readline(_LONGEST_LINE):
-            try:
-                found = orjson.loads(line)
-                yield {**_EMPTY, **found, "time": int(found["time"])}
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-                continue

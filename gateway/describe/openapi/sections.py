@@ -278,6 +278,24 @@ TIMELINE_COMPARISON = Struct(
     Field("searchedFrom", STRING, 0),
     Field("items", ListOf(_COMPARED), 0),
 )
+_REFUSED = Struct(
+    "rewound.v1.RefusedRequest",
+    Field("time", STRING, 0),
+    Field("micros", INT64, 0),
+    Field("user", STRING, 0),
+    Field("verb", STRING, 0),
+    Field("type", STRING, 0),
+    Field("subresource", STRING, 0),
+    Field("namespace", STRING, 0),
+    Field("name", STRING, 0),
+    Field("code", INT64, 0),
+    Field("reason", STRING, 0),
+    Field("message", STRING, 0),
+    Field("userAgent", STRING, 0),
+    Field("sourceIPs", STRINGS, 0),
+    Field("auditID", STRING, 0),
+)
+TIMELINE_REFUSED = Struct("rewound.v1.TimelineRefused", Field("items", ListOf(_REFUSED), 0))
 _TYPE = Struct(
     "rewound.v1.TimelineType",
     Field("type", STRING, 0),
@@ -520,6 +538,18 @@ _OF_THE_TIMELINE: Final = {
         Parameter("continue", "The continue token of the previous page, to get the next one."),
         sends=None,
         returns=TIMELINE_COMPARISON,
+    ),
+    "/refused": _past(
+        "get",
+        "listRewoundV1TimelineRefused",
+        "List requests that the recorded server refused, newest first, of what the caller sees the authors of.",
+        *_SCOPE,
+        _FROM,
+        _TO,
+        *_FILTERS[:3],
+        Parameter("limit", "Maximum number of requests: 100 by default, at most 1000.", "integer"),
+        sends=None,
+        returns=TIMELINE_REFUSED,
     ),
     "/types": _past(
         "get",

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from trio.testing import MockClock
 
-from rewound.gateway.record.refused import refused_in
+from rewound.gateway.page.refused import refused_in
 from rewound.gateway.record.writer import original_version
 from rewound.journal.records import Event
 from tests.actors.object_store import memory_folder

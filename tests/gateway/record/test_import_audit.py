@@ -13,8 +13,8 @@ import pytest
 from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.names import NAMES
 from rewound.gateway.cli.main import main
+from rewound.gateway.page.refused import refused_in
 from rewound.gateway.record.changes import ADDED
-from rewound.gateway.record.refused import refused_in
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from tests.actors.object_store import memory_folder

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from rewound.gateway.cli.main import main
-from rewound.gateway.record.refused import refused_in
+from rewound.gateway.page.refused import refused_in
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from tests.gateway.record.recording import events_of

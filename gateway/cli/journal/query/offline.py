@@ -82,7 +82,7 @@ class FolderSource(Source):
         return NAMES.get(self._journal.dialect, CLUSTER)
 
     def refused(self) -> Iterator[Document]:
-        from rewound.gateway.record.refused import refused_in
+        from rewound.gateway.page.refused import refused_in
 
         return refused_in(self._folder.path)
 

@@ -378,6 +378,17 @@ class ServerSource(Source):
 
     # Events.
 
+    def refused(self) -> Iterator[Document]:
+        """None of a server that is no replay of a recording, or does not know them."""
+        query: Query = {**self._scope, "limit": "1000"}
+        try:
+            found = self._session.request("GET", f"{ROOT}/timeline/refused", query=query)
+        except StatusError as error:
+            if error.code == 404:
+                return iter(())
+            raise
+        return iter([{**one, "time": one["micros"]} for one in reversed(found["items"])])
+
     def _timeline(self, what: str, query: Query) -> Document:
         why = "it has no timeline"
         try:
