@@ -99,6 +99,8 @@ _EVENT = (
     Field("verb", STRING, 0),
     Field("fieldManager", STRING, 0),
     Field("reason", STRING, 0),
+    Field("guessed", BOOL, 0),
+    Field("userGuessed", BOOL, 0),
 )
 _OBJECT = Struct(
     "rewound.v1.ObjectName",
