@@ -24,7 +24,7 @@ from typing import Any, Final
 import orjson
 
 from rewound.actors.golang.json import dumps
-from rewound.actors.rewind.difference import below, item_path, merge_key, pointer
+from rewound.actors.rewind.difference import below, item_path, merge_key, pointer, position_path
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.versions import LINKS, SLICE, SLICE_BYTES, link_at
 from rewound.journal import keys, records
@@ -180,7 +180,12 @@ def _fields(document: Any, owners: Owners) -> Iterator[FieldOwner]:
         elif isinstance(value, list) and value:
             key = merge_key(value, value)
             below_it = [
-                (item_path(path, key, at, one), f"{place}/{at}", one, owner if whole else owner[at])
+                (
+                    item_path(path, key, one[key]) if key else position_path(path, at),
+                    f"{place}/{at}",
+                    one,
+                    owner if whole else owner[at],
+                )
                 for at, one in enumerate(value)
             ]
         else:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Final
 
 import orjson
@@ -61,74 +62,159 @@ class Change:
         return document
 
 
-_Pair = tuple[str, Any, Any]
+_Step = str | int | tuple[str, Any]  # a key, a position, or a merge key with its value
+_Pair = tuple[_Step, Any, Any]
+
+
+class _Place:
+    """A map or a list that is compared. Its path is made when something below it differs, once for all of that.
+
+    Most fields of most objects are equal, and what is above many fields may have a long path.
+    """
+
+    __slots__ = ("_path", "depth", "may_be_ignored", "parent", "step")
+
+    def __init__(self, parent: _Place | None, step: _Step, *, may_be_ignored: bool) -> None:
+        self.parent = parent
+        self.step = step
+        self.depth: int = 0 if parent is None else parent.depth + isinstance(step, str)
+        self.may_be_ignored = may_be_ignored  # or something below it
+        self._path: str | None = "" if parent is None else None
+
+    @property
+    def path(self) -> str:
+        unknown: list[_Place] = []
+        place, path = self, self._path
+        while path is None:
+            unknown.append(place)
+            assert place.parent is not None, "the path of the root is known"
+            place = place.parent
+            path = place._path
+        for one in reversed(unknown):
+            path = one._path = _path_below(path, one.step)
+        return path
+
+    def below(self, step: _Step) -> str:
+        return _path_below(self.path, step)
 
 
 def difference(
-    before: Any, after: Any, ignored: Collection[str] = RESOURCE_VERSION, *, loosely: bool = False
+    before: Any,
+    after: Any,
+    ignored: Collection[str] = RESOURCE_VERSION,
+    *,
+    loosely: bool = False,
+    most: int | None = None,
 ) -> list[Change]:
     """All changes, in the order of the document. Fields whose path is in `ignored` are not compared.
 
     `loosely`: 1, 1.0 and true are the same inside of fields that are otherwise equal. That is several times as fast,
     and raises RecursionError for documents that are nested deeper than Python compares.
+
+    `most`: stop after so many changes, because a large object may have hundreds of thousands.
     """
     changes: list[Change] = []
-    left: list[_Pair] = [("", before, after)]
-    while left:
-        path, one, other = left.pop()
-        if path in ignored:
-            continue
-        if isinstance(one, dict) and isinstance(other, dict):
-            compares = loosely and path.count(".") < COMPARED_DEPTH
-            pairs: Iterable[_Pair] = (_unequal_fields if compares else _fields)(path, one, other)
-        elif isinstance(one, list) and isinstance(other, list):
-            pairs = _items(path, one, other, changes)
-        else:
-            pairs = ()
-            if type(one) is not type(other) or one != other:
-                changes.append(Change(path, one, other))
-        left.extend(reversed(list(pairs)))
-    return changes
+    if "" in ignored:
+        return changes
+    root = _Place(None, "", may_be_ignored=bool(ignored))
+    left: list[tuple[_Place | None, _Step, Any, Any]] = [(None, "", before, after)]
+    while left and (most is None or len(changes) < most):
+        parent, step, one, other = left.pop()
+        watched = parent is None or parent.may_be_ignored
+        if watched and parent is not None:
+            path = parent.below(step)
+            if path in ignored:
+                continue
+            watched = any(text.startswith(path) for text in ignored)
+        maps = isinstance(one, dict) and isinstance(other, dict)
+        if maps or (isinstance(one, list) and isinstance(other, list)):
+            place = root if parent is None else _Place(parent, step, may_be_ignored=watched)
+            if maps:
+                compares = loosely and place.depth < COMPARED_DEPTH
+                pairs: Iterable[_Pair] = (_unequal_fields if compares else _fields)(one, other)
+            else:
+                pairs = _items(place, one, other, changes)
+            left.extend([(place, *pair) for pair in pairs][::-1])
+        elif type(one) is not type(other) or one != other:
+            changes.append(Change("" if parent is None else parent.below(step), one, other))
+    return changes if most is None else changes[:most]
 
 
-def _fields(path: str, one: dict[str, Any], other: dict[str, Any]) -> Iterator[_Pair]:
+def _fields(one: dict[str, Any], other: dict[str, Any]) -> Iterator[_Pair]:
     for key in dict.fromkeys((*one, *other)):
-        yield below(path, key), one.get(key, ABSENT), other.get(key, ABSENT)
+        yield key, one.get(key, ABSENT), other.get(key, ABSENT)
 
 
-def _unequal_fields(path: str, one: dict[str, Any], other: dict[str, Any]) -> Iterator[_Pair]:
-    """Those that differ for Python: without the path of any other, which takes most of the time."""
+def _unequal_fields(one: dict[str, Any], other: dict[str, Any]) -> Iterator[_Pair]:
+    """Those that differ for Python."""
     for key, value in one.items():
         after = other.get(key, ABSENT)
         if after != value:
-            yield below(path, key), value, after
+            yield key, value, after
     for key, value in other.items():
         if key not in one:
-            yield below(path, key), ABSENT, value
+            yield key, ABSENT, value
+
+
+# The keys of labels and annotations have at most 253 + 1 + 63 characters, names fewer. A field of a custom object may
+# have any key, above thousands of others: with whole keys, a path for each could take a thousand times the object.
+MAX_KEY: Final = 320
+MAX_PATH: Final = 1000
+_END_OF_PATH: Final = 400  # characters of a longer path that stay: the last fields say most
+
+
+def _path_below(path: str, step: _Step) -> str:
+    if isinstance(step, str):
+        return below(path, step)
+    return item_path(path, *step) if isinstance(step, tuple) else position_path(path, step)
 
 
 def below(path: str, key: str) -> str:
+    """The path of a field. A very long key, or path, is cut and gets a hash, so that no two are the same."""
+    key = _bounded_key(key)
     if _identifier(key):
-        return f"{path}.{key}" if path else key
-    return f"{path}[{unescaped(key).decode()}]"
+        return _bounded(f"{path}.{key}" if path else key)
+    return _bounded(f"{path}[{unescaped(key).decode()}]")
 
 
-def item_path(path: str, key: str, position: int, item: Any) -> str:
-    """The path of an item, by its merge key if the list has one."""
-    return f"{path}[{key}={item[key]}]" if key else f"{path}[{position}]"
+def item_path(path: str, key: str, value: Any) -> str:
+    """The path of an item of a list by its merge key."""
+    return _bounded(f"{path}[{key}={_bounded_key(str(value))}]")
 
 
-def _items(path: str, one: list[Any], other: list[Any], changes: list[Change]) -> Iterable[_Pair]:
+def position_path(path: str, position: int) -> str:
+    return _bounded(f"{path}[{position}]")
+
+
+def _bounded_key(key: str) -> str:
+    return key if len(key) <= MAX_KEY else f"{key[:MAX_KEY]}…{_hash(key)}"
+
+
+def _bounded(path: str) -> str:
+    if len(path) <= MAX_PATH:
+        return path
+    start = MAX_PATH - _END_OF_PATH - 2 - _HASH
+    return f"{path[:start]}…{_hash(path)}…{path[-_END_OF_PATH:]}"
+
+
+_HASH: Final = 8  # characters
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_HASH // 2).hexdigest()
+
+
+def _items(place: _Place, one: list[Any], other: list[Any], changes: list[Change]) -> Iterable[_Pair]:
     if _scalars(one) and _scalars(other):
-        changes += _scalar_items(path, one, other)
+        changes += _scalar_items(place, one, other)
         return ()
     by = merge_key(one, other)
     if not by:
-        return _by_position(path, one, other)
+        return _by_position(one, other)
     first, second = ({item[by]: item for item in items} for items in (one, other))
-    changes += _order(path, [key for key in first if key in second], [key for key in second if key in first])
+    changes += _order(place, [key for key in first if key in second], [key for key in second if key in first])
     return (
-        (f"{path}[{by}={key}]", first.get(key, ABSENT), second.get(key, ABSENT))
+        ((by, key), first.get(key, ABSENT), second.get(key, ABSENT))
         for key in dict.fromkeys((*first, *second))
     )
 
@@ -145,18 +231,20 @@ def _distinct(items: list[Any]) -> set[tuple[type, Any]]:
     return {(type(item), item) for item in items}
 
 
-def _scalar_items(path: str, one: list[Any], other: list[Any]) -> Iterator[Change]:
+def _scalar_items(place: _Place, one: list[Any], other: list[Any]) -> Iterator[Change]:
     first, second = _distinct(one), _distinct(other)
     both = first & second
+    if len(both) < max(len(first), len(second)):
+        path = f"{place.path}[]"  # one text for all
+        yield from (Change(path, item, ABSENT) for item in one if (type(item), item) not in second)
+        yield from (Change(path, ABSENT, item) for item in other if (type(item), item) not in first)
     stayed, still = ([item for item in items if (type(item), item) in both] for items in (one, other))
-    yield from (Change(f"{path}[]", item, ABSENT) for item in one if (type(item), item) not in second)
-    yield from (Change(f"{path}[]", ABSENT, item) for item in other if (type(item), item) not in first)
-    yield from _order(path, stayed, still)
+    yield from _order(place, stayed, still)
 
 
-def _order(path: str, one: list[Any], other: list[Any]) -> Iterator[Change]:
+def _order(place: _Place, one: list[Any], other: list[Any]) -> Iterator[Change]:
     if one != other:
-        yield Change(f"{path}[order]", one, other)
+        yield Change(f"{place.path}[order]", one, other)
 
 
 def merge_key(one: list[Any], other: list[Any]) -> str:
@@ -170,10 +258,10 @@ def _identifies(field: str, items: list[Any]) -> bool:
     return len({item[field] for item in items}) == len(items)
 
 
-def _by_position(path: str, one: list[Any], other: list[Any]) -> Iterator[_Pair]:
+def _by_position(one: list[Any], other: list[Any]) -> Iterator[_Pair]:
     for position in range(max(len(one), len(other))):
         yield (
-            f"{path}[{position}]",
+            position,
             one[position] if position < len(one) else ABSENT,
             other[position] if position < len(other) else ABSENT,
         )

@@ -279,9 +279,9 @@ def _differ(old: Any, new: Any) -> bool:
 
 def _add_items(parts: list[str], path: str, old: list[Any], new: list[Any], *, values: bool) -> None:
     try:
-        changes = difference(old, new, (), loosely=True)
+        changes = difference(old, new, (), loosely=True, most=_MAX_PARTS)
     except RecursionError:
-        changes = difference(old, new, ())
+        changes = difference(old, new, (), most=_MAX_PARTS)
     for change in changes:
         if len(parts) >= _MAX_PARTS:
             return

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -23,11 +24,13 @@ from rewound.actors.rewind.difference import (
     Change,
     difference,
     escaped,
+    item_path,
 )
 
 Document = dict[str, Any]
 
 SHOWN: Final = 3  # changes
+MAX_CHANGES: Final = 5000  # looked at: with the longest paths, these take 10 MB
 WIDTH: Final = 80  # characters of a value, and of the text about a created object
 FIELD_WIDTH: Final = 300  # of a path
 CONDITIONS: Final = 20  # of one list that are listed one by one
@@ -69,12 +72,18 @@ def summarize(before: bytes | None, after: bytes, *, secret: bool) -> Document:
     """Of two contents of an object; `before` is None if it was created. `secret`: values are not shown."""
     if before is None:
         return {"changes": [], "more": 0, "statusOnly": False, "text": _description(orjson.loads(after))}
-    changes = difference(orjson.loads(before), orjson.loads(after), _LEFT_OUT)
-    return summary_of(changes, secret=secret)
+    old, new = orjson.loads(before), orjson.loads(after)
+    found = summary_of(difference(old, new, _LEFT_OUT, most=MAX_CHANGES), secret=secret)
+    if (
+        found["statusOnly"] and found["more"] >= MAX_CHANGES - SHOWN
+    ):  # what it has not looked at may be elsewhere
+        found["statusOnly"] = not difference(old, new, _LEFT_OUT | {"status"}, most=1)
+    return found
 
 
 def summary_of(changes: list[Change], *, secret: bool) -> Document:
-    changes = [one for change in changes for one in _of_conditions(change)]
+    """Of the first `MAX_CHANGES` changes."""
+    changes = list(islice((one for change in changes for one in _of_conditions(change)), MAX_CHANGES))
     shown = heapq.nsmallest(SHOWN, enumerate(changes), key=lambda one: (_rank(one[1].path), one[0]))
     return {
         "changes": [_document(change, masked=secret and _has_secret(change.path)) for _, change in shown],
@@ -123,7 +132,9 @@ def _of_conditions(change: Change) -> Iterable[Change]:
         return (change,)
     listed = isinstance(value, list) and value and all(map(_is_condition, value))
     if listed and change.path.endswith("conditions"):
-        return [_condition(change, f"{change.path}[type={one['type']}]", one) for one in value[:CONDITIONS]]
+        return [
+            _condition(change, item_path(change.path, "type", one["type"]), one) for one in value[:CONDITIONS]
+        ]
     if change.path.endswith("]") and "conditions[type=" in change.path and _is_condition(value):
         return (_condition(change, change.path, value),)
     return (change,)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
 
-from rewound.actors.rewind.summary import line_of, summarize
+from rewound.actors.rewind.summary import MAX_CHANGES, line_of, summarize
 
 Document = dict[str, Any]
 
@@ -135,3 +137,37 @@ def test_one_change_among_thousands() -> None:
     flipped = [{**one, "status": "False"} for one in conditions]
     found = changed({"status": {"conditions": conditions}}, {"status": {"conditions": flipped}})
     assert (len(found["changes"]), found["more"]) == (3, 4997)
+
+
+def memory_of(before: Document, after: Document) -> int:
+    """Bytes that a summary takes beside the objects."""
+    one, other = orjson.dumps(before), orjson.dumps(after)
+    summarize(one, other, secret=False)
+    tracemalloc.start()
+    try:
+        summarize(one, other, secret=False)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("new", [1, 2], ids=["one changed field", "all fields changed"])
+@pytest.mark.parametrize(
+    "above",
+    [lambda fields: {"k" * 20_000: fields}, lambda fields: {"a": [{"name": "k" * 20_000, "of": fields}]}],
+    ids=["key", "item"],
+)
+def test_memory_does_not_grow_with_long_keys_above_many_fields(
+    above: Callable[[Document], Document], new: int
+) -> None:
+    fields = {f"f{number}": 1 for number in range(5000)}
+    after = {**dict.fromkeys(fields, new), "f0": 3}
+    assert memory_of(above(fields), above(after)) < 15 << 20
+
+
+def test_summary_looks_at_a_bounded_number_of_changes() -> None:
+    many, others = ({f"f{number}": value for number in range(20_000)} for value in (1, 2))
+    found = changed({"status": many, "spec": 1}, {"status": others, "spec": 1})
+    assert found["more"] == MAX_CHANGES - 3
+    assert found["statusOnly"]
+    assert not changed({"status": many, "spec": 1}, {"status": others, "spec": 2})["statusOnly"]

@@ -132,3 +132,28 @@ def test_reverse_difference_swaps_before_and_after(one: Any, other: Any) -> None
     back = {(change.path, repr(change.after), repr(change.before)) for change in difference(other, one)}
     assert there == back
     assert repr(ABSENT) == "ABSENT"
+
+
+def test_long_keys_and_paths_are_cut_and_stay_distinct() -> None:
+    many = {"k" * 5000 + last: {"x": 1} for last in "ab"}
+    paths = [change.path for change in difference({"a": many}, {"a": {key: {"x": 2} for key in many}})]
+    assert len(set(paths)) == 2
+    assert all(path.startswith('a["kkk') for path in paths)
+    assert all(path.endswith(".x") and len(path) < 500 for path in paths)
+    one: Any = {"b": 1, "c": 1}
+    other: Any = {"b": 2, "c": 2}
+    for number in range(500):
+        one, other = {f"level{number}": one}, {f"level{number}": other}
+    deep = [change.path for change in difference(one, other)]
+    assert len(set(deep)) == 2
+    assert all(path.startswith("level499.level498.") and len(path) <= 1000 for path in deep)
+    assert [path[-2:] for path in deep] == [".b", ".c"]
+
+
+def test_difference_stops_after_as_many_changes_as_wanted() -> None:
+    one, other = {"a": {str(n): 1 for n in range(9)}}, {"a": {str(n): 2 for n in range(9)}}
+    assert difference(one, other, most=4) == difference(one, other)[:4]
+    assert difference({"f": [1, 2, 3]}, {"f": []}, most=2) == [
+        Change("f[]", 1, ABSENT),
+        Change("f[]", 2, ABSENT),
+    ]
