@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 
 from rewound.actors.selectors.facts import pack_facts
+from rewound.gateway.cli import progress
 from rewound.gateway.cli.main import main
 from rewound.journal import Event, Journal
 
@@ -49,10 +50,21 @@ class Result:
 def run_journal(*arguments: str | Path) -> Result:
     """`rewound journal ...` in this process."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with without_progress(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(["journal", *map(str, arguments)])
     out.flush()
     return Result(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def without_progress() -> Iterator[None]:
+    """On a busy machine anything may take two seconds, after which a command says how far it is."""
+    usual = progress.DELAY
+    progress.DELAY = 3600.0
+    try:
+        yield
+    finally:
+        progress.DELAY = usual
 
 
 @dataclass(frozen=True)

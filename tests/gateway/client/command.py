@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rewound.actors.names import NAMES
+from rewound.gateway.cli import progress
 from rewound.gateway.cli.main import main
 from tests.gateway.client.fake_server import FakeServer, fake_server
 from tests.gateway.client.files import kubeconfig
@@ -30,6 +31,8 @@ def runner(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.delenv("KUBECONFIG", raising=False)
+    # On a busy machine anything may take two seconds, after which a command says how far it is.
+    monkeypatch.setattr(progress, "DELAY", 3600.0)
 
     def run(*arguments: object) -> Ended:
         code = main([str(one) for one in arguments])
