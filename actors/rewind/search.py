@@ -20,7 +20,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -48,15 +49,17 @@ from rewound.actors.rewind.timeline import (
 from rewound.actors.runtime import turns
 from rewound.journal import keys
 from rewound.journal.log import Journal
+from rewound.journal.recording import Recording
 from rewound.journal.records import Event
 from rewound.journal.view import View
 
 MAX_TEXT: Final = 2000  # characters of one event; a value has at most the tenth part
 _MAX_VALUE: Final = MAX_TEXT // 10
 MAX_WORDS: Final = 20  # of one search
-# Read in one step. Objects are compared with the version before: twice as many bytes are still less than what
-# the event loop gives to a thread.
-_EVENTS, _BYTES = 24, 24 << 10
+_EVENTS, _BYTES = 24, 24 << 10  # read in one step
+# Of objects and the versions before them, compared in one step: less than what the event loop gives to a thread,
+# as long as no object is large.
+_COMPARED: Final = 2 * _BYTES
 _REMEMBERED: Final = 1 << 20  # bytes of objects, parsed
 
 
@@ -324,6 +327,7 @@ class _Read(NamedTuple):
 
     event: Event
     before: bytes | dict[str, Any] | None
+    size: int  # bytes of both objects
 
 
 _Name = tuple[int, str, str]  # of an object: type, namespace and name
@@ -336,9 +340,10 @@ class _Remembered:
     size: int = 0
     objects: OrderedDict[_Name, tuple[int, int, dict[str, Any]]] = field(default_factory=OrderedDict)
 
-    def get(self, key: _Name, offset: int) -> dict[str, Any] | None:
+    def get(self, key: _Name, offset: int) -> tuple[int, dict[str, Any]] | None:
+        """Its size, and what was parsed."""
         found = self.objects.get(key)
-        return found[2] if found is not None and found[0] == offset else None
+        return found[1:] if found is not None and found[0] == offset else None
 
     def put(self, key: _Name, offset: int, size: int, parsed: dict[str, Any]) -> None:
         self.remove(key)
@@ -381,8 +386,7 @@ class TextIndex:
         at = wanted.low
         while at < wanted.high:
             some, at = yield Piece(partial(self._read, at, wanted.high))
-            size = 2 * sum(len(one.event.body) for one in some)
-            yield Piece(partial(self._add_words, some, words, statuses), size)
+            yield Piece(partial(self._add_words, some, words, statuses), sum(one.size for one in some))
         batch = self._batch(wanted, words, statuses)
         stored: bool = yield Piece(partial(self._file.add, batch), waits=True)
         if stored:
@@ -391,24 +395,36 @@ class TextIndex:
 
     def _read(self, after: int, upto: int) -> tuple[list[_Read], int]:
         """Some events, and the offset up to which these are all."""
-        with self._journal.read() as view:
+        some: list[_Read] = []
+        with _whole(self._journal) as view:
             found = view.newer_events(max(after, view.floor), _EVENTS, _BYTES)
-            events = [event for event in found if event.offset <= upto]
-            at = events[-1].offset if events and len(events) == len(found) else upto
-            return [_Read(event, self._before(view, event)) for event in events], at
+            left = _COMPARED
+            for event in found:
+                if event.offset > upto:
+                    break
+                some.append(self._with_before(view, event))
+                left -= some[-1].size
+                if left <= 0:
+                    return some, event.offset
+        return some, some[-1].event.offset if some and len(some) == len(found) else upto
 
-    def _before(self, view: View, event: Event) -> bytes | dict[str, Any] | None:
+    def _with_before(self, view: View, event: Event) -> _Read:
+        size = len(event.body)
         if event.removed or not event.previous:
-            return None
+            return _Read(event, None, size)
         known = self._remembered.get(_key(event), event.previous)
         if known is not None:
-            return known
+            return _Read(event, known[1], size + known[0])
         previous = view.event(event.previous)
-        return None if previous is None else previous.body
+        return (
+            _Read(event, None, size)
+            if previous is None
+            else _Read(event, previous.body, size + len(previous.body))
+        )
 
     def _add_words(self, some: list[_Read], words: list[Words], statuses: Statuses) -> None:
         secrets = self._journal.type_id(SECRETS)
-        for event, stored in some:
+        for event, stored, _ in some:
             before: dict[str, Any] | None = orjson.loads(stored) if isinstance(stored, bytes) else stored
             after: dict[str, Any] = orjson.loads(event.body)
             self._remember(event, after)
@@ -433,7 +449,7 @@ class TextIndex:
         )
         if words and covered.high == wanted.high:
             last = words[-1][0]
-            with self._journal.read() as view:
+            with _whole(self._journal) as view:
                 mark = event_mark(view, last)
         return Batch(before, covered, last, mark, (wanted.high - 1) // BATCH, words, statuses)
 
@@ -479,8 +495,10 @@ def find_events(
     while after < upto:
         many = min(limit - len(hits) + 1, _CANDIDATES)
         found, stopped = yield from text.find(expression, after, upto, many, descending=wanted.descending)
-        for at in range(0, len(found), _SLICE):
-            events = yield Piece(partial(_events_at, journal, found[at : at + _SLICE]))
+        at = 0
+        while at < len(found):
+            events, looked = yield Piece(partial(_events_at, journal, found[at : at + _SLICE]))
+            at += looked
             for event in events:
                 if len(hits) >= limit or cost >= MAX_COST or size >= max_bytes:
                     return Found(hits, event.offset, size)
@@ -494,13 +512,22 @@ def find_events(
     return Found(hits, 0, size)
 
 
-def _events_at(journal: Journal, offsets: list[int]) -> list[Event]:
-    """Without those that retention has removed meanwhile."""
+def _events_at(journal: Journal, offsets: list[int]) -> tuple[list[Event], int]:
+    """The first of these events, without those that retention has removed, and how many offsets these took."""
+    events: list[Event] = []
+    left = _BYTES
     with journal.read() as view:
-        return [event for offset in offsets if (event := view.event(offset)) is not None]
+        for looked, offset in enumerate(offsets, 1):
+            if (event := view.event(offset)) is not None:
+                events.append(event)
+                left -= len(event.body)
+                if left <= 0:
+                    return events, looked
+    return events, len(offsets)
 
 
 _COUNTED: Final = 4000  # events, per step
+_TRACKS: Final = 500  # per step
 _COUNT_SECONDS: Final = 3.0
 
 
@@ -530,20 +557,44 @@ def count_found(
         if not found:
             continue
         hits = yield Piece(partial(set, found))
-        for cells, tracks in rows:
-            for track in tracks:
-                for change, offsets in enumerate(track.offsets):
-                    without = left_out(track.scope) if left_out is not None and change == UPDATED else NOTHING
-                    start, end = bisect_left(offsets, found[0]), bisect_right(offsets, found[-1])
-                    for at in range(start, end, _COUNTED):
-                        some = offsets[at : min(at + _COUNTED, end)]
-                        yield Piece(partial(_count_hits, some, hits, without, edges, change, cells))
-        while sum(len(cells) for cells, _ in rows) > most and len(edges) > 2:
+        pairs = ((cells, track) for cells, tracks in rows for track in tracks)
+        while some := list(islice(pairs, _TRACKS)):
+            parts = yield Piece(partial(_parts, some, found[0], found[-1]))
+            for cells, scope, change, offsets in parts:
+                without = left_out(scope) if left_out is not None and change == UPDATED else NOTHING
+                for at in range(0, len(offsets), _COUNTED):
+                    counted = offsets[at : at + _COUNTED]
+                    yield Piece(partial(_count_hits, counted, hits, without, edges, change, cells))
+        while (yield from _count_cells(rows)) > most and len(edges) > 2:
             merged *= 2
             edges = [*edges[:-1:2], edges[-1]]
             for cells, _ in rows:
                 yield Piece(partial(cells.merge, 2))
     return Counted(merged, 0)
+
+
+_Part: TypeAlias = "tuple[Cells, bytes, int, array[int]]"  # row, scope, change and offsets
+
+
+def _parts(some: Iterable[tuple[Cells, Track]], first: int, last: int) -> list[_Part]:
+    """The offsets from the first to the last one, where tracks have any."""
+    return [
+        (cells, track.scope, change, offsets[start:end])
+        for cells, track in some
+        for change, offsets in enumerate(track.offsets)
+        if (start := bisect_left(offsets, first)) < (end := bisect_right(offsets, last))
+    ]
+
+
+def _count_cells(rows: Sequence[tuple[Cells, Sequence[Track]]]) -> LongWork[int]:
+    many = 0
+    for at in range(0, len(rows), _TRACKS):
+        many += yield Piece(partial(_cells_of, rows[at : at + _TRACKS]))
+    return many
+
+
+def _cells_of(rows: Iterable[tuple[Cells, Sequence[Track]]]) -> int:
+    return sum(len(cells) for cells, _ in rows)
 
 
 def _count_hits(
@@ -565,6 +616,12 @@ def _next_range(covered: Covered | None, start: int, head: int) -> Covered | Non
     if low >= high or (covered is not None and covered.high < start):
         return None
     return Covered(max(low, (high - 1) // BATCH * BATCH), high)
+
+
+def _whole(journal: Journal) -> View:
+    """All events, also those after the position of a replay: it may step back while a batch is read, which is
+    stored as one without gaps."""
+    return journal.read_all() if isinstance(journal, Recording) else journal.read()
 
 
 def _key(event: Event) -> _Name:

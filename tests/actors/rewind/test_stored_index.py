@@ -8,17 +8,28 @@ import random
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 
 from rewound.actors.rewind import index_file, search
 from rewound.actors.rewind import timeline as timeline_module
 from rewound.actors.rewind.index_file import IndexFile
-from rewound.actors.rewind.long_work import LongWork, run
-from rewound.actors.rewind.search import Seen, TextIndex, parse_text, restricted, text_of
-from rewound.actors.rewind.timeline import Block, TimelineIndex
+from rewound.actors.rewind.long_work import LongWork, Piece, run
+from rewound.actors.rewind.search import (
+    Seen,
+    TextIndex,
+    count_found,
+    find_events,
+    parse_text,
+    restricted,
+    text_of,
+)
+from rewound.actors.rewind.timeline import Block, Cells, Hit, Range, TimelineIndex, Track
 from rewound.journal import Journal, retention
+from rewound.journal.recording import Recording
 from rewound.journal.records import Event
 from tests.actors.rewind.test_timeline_index import brute_force, counted, some_events, steps_of
 from tests.journal.model import NOON, Model
@@ -229,6 +240,124 @@ def test_a_batch_for_another_coverage_is_not_stored(journal: Journal) -> None:
     assert run(_rest(slow, looked)) is False
     assert run(texts[0].index_next(0, 14))
     assert not run(texts[1].index_next(0, 14))
+    file.close()
+
+
+def test_a_step_says_how_much_it_parses(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of the versions before: small events may follow large ones."""
+    parsed = 0
+
+    def loads(data: bytes) -> Any:
+        nonlocal parsed
+        parsed += len(data)
+        return orjson.loads(data)
+
+    monkeypatch.setattr(search, "orjson", SimpleNamespace(loads=loads))
+    model, large = Model(), 40_000
+    filler = f',"data":{{"x":"{"y" * large}"}}'
+    journal.append([model.put(f"n{at}", filler=filler) for at in range(8)])
+    journal.append([model.put(f"n{at}") for at in range(8)])
+    file = IndexFile(journal)
+    text = TextIndex(journal, file, str)
+    for piece in pieces_of(text.index_next(8, 16)):
+        assert parsed <= piece.size
+        assert parsed < search._COMPARED + 2 * large
+        parsed = 0
+    assert words(text, "n3", 8, 16, descending=True) == [12]
+    file.close()
+
+
+def pieces_of(steps: LongWork[Any]) -> Iterator[Piece]:
+    """Each piece, when it is done."""
+    result = None
+    while True:
+        try:
+            piece = steps.send(result)
+        except StopIteration:
+            return
+        result = piece.run()
+        yield piece
+
+
+def test_a_replay_that_steps_back_while_words_are_read_misses_none(tmp_path: Path) -> None:
+    model, path = Model(), tmp_path / "recorded"
+    written = Journal.open(path)
+    written.append([model.put(f"n{at}") for at in range(BATCH)])
+    written.close()
+    recording = Recording.open_folder(path)
+    file = IndexFile(recording)
+    text = TextIndex(recording, file, str)
+    steps = text.index_next(0, recording.head)
+    looked = next(steps).run()
+    recording.position = 2
+    assert run(_rest(steps, looked))
+    recording.position = BATCH
+    assert text.covered == (0, BATCH)
+    assert words(text, "default", 0, BATCH, descending=False) == list(range(1, BATCH + 1))
+    file.close()
+    recording.close()
+
+
+@pytest.mark.parametrize("descending", [True, False])
+def test_large_events_are_found_in_several_steps(journal: Journal, descending: bool) -> None:
+    model, many, large = Model(), 12, 20_000
+    filler = f',"data":{{"x":"{"y" * large}"}}'
+    journal.append([model.put(name, filler=filler) for name in "aabcdefghijk"])
+    file = IndexFile(journal)
+    text = TextIndex(journal, file, str)
+    while run(text.index_next(0, many)):
+        pass
+    while not retention.advance(journal, 2).done:
+        pass
+    offsets, size = [], 0
+
+    def check(event: Event) -> Hit:
+        nonlocal size
+        offsets.append(event.offset)
+        size += len(event.body)
+        return Hit(event.offset, Track(b"\0\1default"), 0, event)
+
+    found = find_events(
+        journal,
+        text,
+        restricted(parse_text("default"), [Seen(frozenset((1,)), None, True)], [1]),
+        Range(0, many, descending),
+        check,
+        limit=100,
+        max_bytes=1 << 30,
+    )
+    for _ in pieces_of(found):
+        assert size < search._BYTES + 2 * large
+        size = 0
+    assert size < search._BYTES + 2 * large
+    assert offsets == sorted(range(2, many + 1), reverse=descending)
+    file.close()
+
+
+def test_rows_without_matches_are_passed_in_steps(journal: Journal) -> None:
+    model = Model()
+    journal.append([model.put(f"n{at}") for at in range(10)])
+    file = IndexFile(journal)
+    text = TextIndex(journal, file, str)
+    while run(text.index_next(0, 10)):
+        pass
+    passed = 0
+
+    class Passed(list[Track]):
+        def __iter__(self) -> Iterator[Track]:
+            nonlocal passed
+            for track in super().__iter__():
+                passed += 1
+                yield track
+
+    index = TimelineIndex(journal)
+    run(index.update())
+    rows = [(Cells(), Passed(Track(b"\0\1%d" % at) for at in range(3000))), (Cells(), Passed(index.tracks()))]
+    expression = restricted(parse_text("default"), [Seen(frozenset((1,)), None, True)], [1])
+    for _ in pieces_of(count_found(text, expression, rows, [0, 5, 10], 1000, None)):
+        assert passed <= 1000
+        passed = 0
+    assert [cells.flat() for cells, _ in rows] == [[], [0, 5, 0, 0, 1, 5, 0, 0]]
     file.close()
 
 
