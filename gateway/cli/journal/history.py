@@ -136,10 +136,9 @@ def _versions(source: Source, wanted: Wanted, options: Options) -> Iterator[Docu
         found = True
         yield masked_version(item) if mask else item
     if not found:
-        what = f"had a field {options.field!r}" if options.field else "changed more than its status"
-        raise Failure(
-            f"no version of {wanted.text} {what}; `rewound blame {options.kind} {options.name}` lists its fields"
-        )
+        what = f"changed a field {options.field!r}" if options.field else "changed more than its status"
+        blame = f"`rewound blame {options.kind} {options.name}`"
+        raise Failure(f"no version of {wanted.text} in the journal {what}; {blame} lists its fields")
 
 
 def _filtered(item: Document, options: Options) -> Document | None:

@@ -39,7 +39,7 @@ def add_write(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="do everything but store the object")
     add_show_secrets(parser)
     add_output(parser, "json", "yaml")
-    add_source(parser)
+    add_source(parser, writes=True)
 
 
 def run(options: Options, output: Output) -> int:

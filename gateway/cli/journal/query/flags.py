@@ -19,16 +19,18 @@ KIND = "ConfigMap, configmaps, cm or configmaps.<group>"
 MOMENT = "a version, a time or how long ago"
 
 
-def add_source(
-    parser: Parser, namespace: str = "of the object (default: that of the context, or default)"
-) -> None:
-    """What is read: a server, a folder or a file. `namespace` is what the flag --namespace means."""
+OBJECT_NAMESPACE = "of the object (default: that of the context, or default)"
+
+
+def add_source(parser: Parser, namespace: str = OBJECT_NAMESPACE, *, writes: bool = False) -> None:
+    """What is read: a server, a folder or a file. `namespace` is what the flag --namespace means.
+
+    `writes`: a server is written to, and a folder or file only shows what would be written.
+    """
     group = parser.add_argument_group("a data folder or a file instead of a server")
+    unless = "(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)"
     group.add_argument(
-        "--data-dir",
-        type=Path,
-        metavar="FOLDER",
-        help="(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)",
+        "--data-dir", type=Path, metavar="FOLDER", help="print what would be written" if writes else unless
     )
     group.add_argument(
         "--file", type=Path, metavar="FILE", help="that `rewound export`, `record` or `backup` wrote"

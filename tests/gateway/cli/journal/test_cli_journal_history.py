@@ -101,7 +101,10 @@ def test_changes_of_a_field_and_without_those_of_the_status(tmp_path: Path) -> N
     assert not [one for item in items for one in item["changes"] if one["path"].startswith("status")]
     missing = run_journal("history", "deploy", "web", "--field", "spec.relpicas", f"--data-dir={tmp_path}")
     assert (missing.code, missing.out) == (1, "")
-    assert "had a field 'spec.relpicas'; `rewound blame deploy web` lists its fields" in missing.err
+    assert (
+        "in the journal changed a field 'spec.relpicas'; `rewound blame deploy web` lists its fields"
+        in missing.err
+    )
 
 
 def test_history_says_when_the_content_before_is_compacted(folder: Path) -> None:
