@@ -284,6 +284,26 @@ async def fields(page: Page) -> None:
         {"a": "*** (8 characters)", "b": "*** (1 characters)"},
         {"a": "*** (8 characters), another value", "b": "*** (1 characters)"},
     ]
+    # Recordings may have stringData, and what is no text.
+    one, two = (
+        {"metadata": {}, "type": "Opaque", "stringData": {"a": text, "b": None, "c": [text]}}
+        for text in ("hunter2", "swordfish")
+    )
+    hidden = await call(page, "secrets.js", "m.maskedPair('secrets', one, two)", one=one, two=two)
+    assert hidden == [
+        {
+            **one,
+            "stringData": {"a": "*** (7 characters)", "b": "*** (0 characters)", "c": "*** (11 characters)"},
+        },
+        {
+            **two,
+            "stringData": {
+                "a": "*** (9 characters), another value",
+                "b": "*** (0 characters)",
+                "c": "*** (13 characters), another value",
+            },
+        },
+    ]
     changes = [{"field": "data.a", "old": "c2VjcmV0", "new": "aHVudGVy"}, {"field": "type", "new": "x"}]
     assert await call(page, "secrets.js", "m.maskedChanges('secrets', changes)", changes=changes) == [
         {"field": "data.a", "old": "***", "new": "***"},

@@ -2,21 +2,32 @@
 
 export const isMasked = (type, field) => type === "secrets" && /^(data|stringData|metadata\.annotations)\b/.test(field);
 
+const VALUES = ["data", "stringData"];
+
 export function masked(type, object) {
   if (type !== "secrets") return object;
-  const hidden = (values) => values && Object.fromEntries(Object.entries(values).map(([name, value]) => [name, `*** (${value.length} characters)`]));
-  const made = { ...object, data: hidden(object.data), metadata: { ...object.metadata, annotations: hidden(object.metadata.annotations) } };
-  for (const part of [made, made.metadata]) for (const name of Object.keys(part)) if (part[name] === undefined) delete part[name];
+  const made = { ...object, metadata: { ...object.metadata } };
+  for (const name of VALUES) if (made[name]) made[name] = hidden(made[name]);
+  if (made.metadata.annotations) made.metadata.annotations = hidden(made.metadata.annotations);
   return made;
 }
+
+// Recordings may have values that are no text, and keys without a value.
+function hidden(values) {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, `*** (${textOf(value).length} characters)`]));
+}
+
+const textOf = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? ""));
 
 // Two versions of an object: of values that differ only the lengths are shown, and that they differ.
 export function maskedPair(type, left, right) {
   if (type !== "secrets" || !left || !right) return [left && masked(type, left), right && masked(type, right)];
   const [one, other] = [left, right].map((object) => masked(type, object));
-  for (const [before, after, made] of [[left.data, right.data, other.data], [left.metadata.annotations, right.metadata.annotations, other.metadata.annotations]]) {
+  const parts = [...VALUES.map((name) => [left[name], right[name], other[name]]),
+    [left.metadata?.annotations, right.metadata?.annotations, other.metadata.annotations]];
+  for (const [before, after, made] of parts) {
     for (const name of Object.keys(made ?? {})) {
-      if (before && Object.hasOwn(before, name) && before[name] !== after[name]) made[name] += ", another value";
+      if (before && Object.hasOwn(before, name) && textOf(before[name]) !== textOf(after[name])) made[name] += ", another value";
     }
   }
   return [one, other];
