@@ -12,6 +12,7 @@ from tests.browser.chromium import Page
 from tests.browser.journal_page import address, journal_page
 
 NOON = 1_700_049_600_000_000
+ESCAPED = r"a\u202eb\u200bc\ufeff\u2028d"
 
 
 async def call(page: Page, module: str, expression: str, **values: Any) -> Any:
@@ -351,11 +352,28 @@ async def sentences(page: Page) -> None:
         ({"change": "updated"}, ""),
     ):
         assert (await call(page, "summary.js", "m.sentence(given)", given=given))["who"] == who
+    # Nobody can hide text in a line, or turn it around.
+    hidden = "a\u202eb\u200bc\ufeff\u2028d"
+    changes = [
+        {"field": f"data.{hidden}", "old": hidden, "new": [hidden]},
+        {"field": hidden, "new": hidden},
+        {"field": hidden, "old": hidden},
+    ]
+    for given in (
+        event(user=hidden, fieldManager=hidden * 2, summary={"changes": changes}),
+        event("created", user=hidden, summary={"text": hidden}),
+        event("created", user=f"system:serviceaccount:ci:{hidden}", guessed=True, fieldManager=hidden),
+    ):
+        found = await call(page, "summary.js", "m.sentence(given)", given=given)
+        for text in (found["who"], found["what"] if "summary" in given else ESCAPED):
+            assert ESCAPED in text and text.isprintable()
     web = {"type": "deployments.apps", "namespace": "default", "name": "web"}
     assert await call(page, "summary.js", "m.objectText(web)", web=web) == "deployments.apps default/web"
     assert await call(page, "summary.js", "m.objectText(one)", one={**web, "namespace": ""}) == (
         "deployments.apps web"
     )
+    named = await call(page, "summary.js", "m.objectText(one)", one={**web, "name": hidden})
+    assert named == f"deployments.apps default/{ESCAPED}"
 
 
 async def authors(page: Page) -> None:

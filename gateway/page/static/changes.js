@@ -7,6 +7,7 @@
 //                       what empty lists offer: the newest events, the whole journal, no filter, the fields of the filter
 
 import { authorNumber, authorOf } from "./authors.js";
+import { visible } from "./diff.js";
 import { button, element, find } from "./dom.js";
 import { duration, parseTime, readable, rfc3339 } from "./scale.js";
 import { objectText, sentence } from "./summary.js";
@@ -149,7 +150,7 @@ export class ChangesPane {
     const isNewDay = !above || rfc3339(above.micros).slice(0, 10) !== day;
     const said = element("span", { class: "said", title: what }, ...marked(what, this.#words));
     if (more) said.append(element("small", { text: ` and ${more} more` }));
-    const author = who && element("span", { class: `who author author-${authorNumber(authorOf(event))}`, title: authorOf(event) }, ...marked(who, this.#words));
+    const author = who && element("span", { class: `who author author-${authorNumber(authorOf(event))}`, title: visible(authorOf(event)) }, ...marked(who, this.#words));
     return element("li", { class: event.change, "data-version": event.version },
       element("button", { type: "button", class: "event", tabindex: "-1", on: { click: () => this.#actions.choose(event) } },
         said,

@@ -1,5 +1,6 @@
 // Two moments compared: which objects were added, removed and changed, by kind, and how each differs.
 
+import { visible } from "./diff.js";
 import { differenceOf } from "./differences.js";
 import { button, element, find } from "./dom.js";
 import { skeleton } from "./changes.js";
@@ -121,7 +122,7 @@ export class ComparePane {
     const details = element("details", {},
       element("summary", { title: objectText(item) },
         element("span", { class: `sign ${CHANGES[item.change]}`, text: SIGNS[item.change], title: item.change }), " ",
-        element("span", { class: "what", text: name }), " ",
+        element("span", { class: "what", text: visible(name) }), " ",
         element("span", { class: "said", text: more ? `${what} and ${more} more` : what })),
       place);
     details.addEventListener("toggle", () => {

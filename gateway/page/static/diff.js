@@ -11,11 +11,12 @@ export function lines(value, skip = MANAGED) {
 
 const PLAIN = /^[A-Za-z/][\w./ -]*$/;
 const WORDS = /^(true|false|null|yes|no|on|off|y|n|~)$/i;
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]/g;
 const DEEPEST = 100;  // what is nested deeper is written in one line
 
 // Characters that one does not see, or that turn text around, are escaped.
-const quoted = (value) => JSON.stringify(value).replace(UNSEEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+export const visible = (text) => text.replace(UNSEEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+const quoted = (value) => visible(JSON.stringify(value));
 
 function scalar(value) {
   if (typeof value !== "string") return JSON.stringify(value);

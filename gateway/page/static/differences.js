@@ -1,6 +1,6 @@
 // Differences as elements: field by field, and two objects side by side. The object pane and the comparison use it.
 
-import { collapsed, compared, fieldChanges } from "./diff.js";
+import { collapsed, compared, fieldChanges, visible } from "./diff.js";
 import { button, element } from "./dom.js";
 import { maskedChanges, maskedPair } from "./secrets.js";
 import { valueText } from "./summary.js";
@@ -22,7 +22,7 @@ function changeList(changes) {
 }
 
 function changeItem(change) {
-  const item = element("li", {}, element("code", { class: "field", text: change.field }), " ");
+  const item = element("li", {}, element("code", { class: "field", text: visible(change.field) }), " ");
   if ("old" in change) item.append(element("del", { text: valueText(change.old) }));
   if ("old" in change && "new" in change) item.append(" → ");
   if ("new" in change) item.append(element("ins", { text: valueText(change.new) }));

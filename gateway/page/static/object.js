@@ -1,7 +1,7 @@
 // One object: its versions and what each changed, YAML, blame, and what it is linked to.
 
 import { authorNumber, authorOf } from "./authors.js";
-import { lines } from "./diff.js";
+import { lines, visible } from "./diff.js";
 import { differenceOf } from "./differences.js";
 import { button, element, find, table } from "./dom.js";
 import { download } from "./export.js";
@@ -244,7 +244,7 @@ export class ObjectPane {
     const at = this.#existing();
     const found = await this.#session.past(target, "blame", at ? new URLSearchParams({ at }) : null);
     const rows = found.fields.map((one) => [
-      element("code", { text: one.field }), isMasked(target.type, one.field) ? "***" : valueText(one.value), author(one),
+      element("code", { text: visible(one.field) }), isMasked(target.type, one.field) ? "***" : valueText(one.value), author(one),
       button(one.version, () => this.#actions.jump(one.version), { class: "link", title: "Move the cursor here" }),
       timeOf(one),
     ]);
@@ -338,8 +338,8 @@ export class ObjectPane {
     const found = new Map(lists.flatMap((list) => list.items).map((one) => [one.metadata.uid, one]));
     const rows = [...found.values()].filter((one) => one.involvedObject.kind === kind).map((one) => [
       one.lastTimestamp ?? one.eventTime ?? one.metadata.creationTimestamp, one.type,
-      button(one.reason ?? "", () => this.#actions.open({ type: "events", namespace: one.metadata.namespace, name: one.metadata.name }), { class: "link" }),
-      one.message, one.count,
+      button(visible(one.reason ?? ""), () => this.#actions.open({ type: "events", namespace: one.metadata.namespace, name: one.metadata.name }), { class: "link" }),
+      visible(one.message ?? ""), one.count,
     ]);
     if (!rows.length) return element("p", { class: "hint", text: "There were no Events about it." });
     return table(["time", "type", "reason", "message", "count"], rows);

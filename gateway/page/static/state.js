@@ -3,6 +3,7 @@
 // A list at a moment of the past costs the server some work, so the pane asks only for the kinds that the timeline shows,
 // and for others when somebody unfolds them.
 
+import { visible } from "./diff.js";
 import { button, debounced, element, find } from "./dom.js";
 import { readable, rfc3339 } from "./scale.js";
 import { valueText } from "./summary.js";
@@ -140,10 +141,10 @@ export class StatePane {
   #row(type, columns, isNamespaced, { cells, object }) {
     const { namespace = "", name } = object.metadata;
     const made = element("tr");
-    if (isNamespaced) made.append(element("td", { text: namespace }));
+    if (isNamespaced) made.append(element("td", { text: visible(namespace) }));
     for (const column of columns) {
       const text = cells[column.at] === null || cells[column.at] === undefined ? "" : valueText(cells[column.at]);
-      made.append(isName(column) ? element("td", {}, button(name, () => this.#open({ type, namespace, name }), { class: "link" })) : element("td", { text }));
+      made.append(isName(column) ? element("td", {}, button(visible(name), () => this.#open({ type, namespace, name }), { class: "link" })) : element("td", { text }));
     }
     return made;
   }

@@ -1,4 +1,7 @@
-// What an event did, in a line of text: pure functions.
+// What an event did, in a line of text: pure functions. Whoever may write an object chooses most of the words, so
+// characters that one does not see, or that turn text around, are escaped in all of them.
+
+import { visible } from "./diff.js";
 
 const LONGEST = 80, CONTEXT = 12;  // characters of a value, and before the first difference of two
 
@@ -8,7 +11,7 @@ export function sentence(event) {
 }
 
 export function objectText({ type, namespace, name }) {
-  return `${type} ${namespace ? `${namespace}/` : ""}${name}`;
+  return visible(`${type} ${namespace ? `${namespace}/` : ""}${name}`);
 }
 
 // Nobody, if nobody is known; guesses are marked. Service accounts are named like objects: ci/deployer. Of users that are
@@ -17,7 +20,7 @@ export function whoText({ user = "", fieldManager = "", guessed, userGuessed }) 
   const shortened = user.replace(/^system:serviceaccount:([^:]+):(.+)$/, "$1/$2");
   const isEnough = user === fieldManager || user.endsWith(`:${fieldManager}`) || shortened.startsWith("kube-system/");
   const mark = (name, isGuess) => (name && isGuess ? `${name} (guessed)` : name);
-  return [mark(shortened, userGuessed), user && isEnough ? "" : mark(fieldManager, guessed)].filter(Boolean).join(" with ");
+  return visible([mark(shortened, userGuessed), user && isEnough ? "" : mark(fieldManager, guessed)].filter(Boolean).join(" with "));
 }
 
 function whatOf(event) {
@@ -25,7 +28,7 @@ function whatOf(event) {
   if (event.change === "deleted") return { what: "deleted", more: 0 };
   if (event.change === "created") {
     const text = summary.text ?? summary.created?.text ?? "";
-    return { what: text ? `created, ${text}` : "created", more: 0 };
+    return { what: text ? `created, ${visible(text)}` : "created", more: 0 };
   }
   if (summary.compacted) return { what: "changed, the version before is no longer in the journal", more: 0 };
   const changes = summary.changes ?? [];
@@ -39,10 +42,11 @@ const partOf = (field) => /^(metadata|status)\b/.exec(field)?.[0] ?? "";
 
 // {field, old, new}: without `old` the field was added, without `new` removed.
 export function changeText(change) {
-  if (!("old" in change)) return `${change.field} added: ${valueText(change.new)}`;
-  if (!("new" in change)) return `${change.field} removed, was ${valueText(change.old)}`;
+  const field = visible(change.field);
+  if (!("old" in change)) return `${field} added: ${valueText(change.new)}`;
+  if (!("new" in change)) return `${field} removed, was ${valueText(change.old)}`;
   const [old, now] = differing(lineOf(change.old), lineOf(change.new));
-  return `${change.field} ${old} → ${now}`;
+  return `${field} ${old} → ${now}`;
 }
 
 export function valueText(value) {
@@ -51,7 +55,7 @@ export function valueText(value) {
 
 function lineOf(value) {
   if (value === "") return '""';
-  return (typeof value === "string" ? value : JSON.stringify(value) ?? "").replace(/\s+/g, " ");
+  return visible((typeof value === "string" ? value : JSON.stringify(value) ?? "").replace(/[ \t\r\n]+/g, " "));
 }
 
 function cut(line, start) {
