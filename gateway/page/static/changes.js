@@ -137,9 +137,7 @@ export class ChangesPane {
     this.#skeleton.hidden = true;
     this.#more.hidden = !older;
     this.#later.hidden = !newer;
-    const listed = `${items.length.toLocaleString("en")}${older || newer ? "+" : ""}`;
-    this.#count.textContent = this.#total > items.length ? `${items.length} of ${this.#total.toLocaleString("en")} in this range`
-      : `${listed} in this range`;
+    this.#count.textContent = countText(items.length, older || newer, this.#total);
     // Who moves through the list by keys stays where they were.
     if (focused) this.#rows.find((row) => row.dataset.version === focused)?.firstElementChild.focus({ preventScroll: true });
   }
@@ -275,6 +273,14 @@ export function indexAt(items, cursor) {
     else high = middle;
   }
   return low < items.length ? low : -1;
+}
+
+// How many events the list has, and of how many. A total may be off by some, as buckets at both ends of the range are
+// counted whole or not at all: a list that has all of them knows better.
+export function countText(listed, isPart, total) {
+  const shown = listed.toLocaleString("en");
+  if (!isPart) return `${shown} in this range`;
+  return total > listed ? `${shown} of ${total.toLocaleString("en")} in this range` : `${shown}+ in this range`;
 }
 
 // How much of the journal the index of texts has: events from one version up to another.
