@@ -201,12 +201,15 @@ export class ChangesPane {
     return (from === null || time >= from) && (to === null || time <= to);
   }
 
-  // Not more often than now and then, while the cursor moves.
+  // Not more often than now and then, while the cursor moves. If it has moved on, or the list is of another range, when
+  // the events are there, others are loaded.
   #loadAround() {
     if (this.#waiting) return;
     this.#waiting = setTimeout(async () => {
-      if (this.#isOutside(this.#cursor)) await this.#load((signal) => this.#around(this.#cursor.time, signal));
+      const time = this.#cursor?.time, query = this.#query;
+      if (this.#isOutside(this.#cursor)) await this.#load((signal) => this.#around(time, signal));
       this.#waiting = 0;
+      if ((this.#cursor?.time !== time || this.#query !== query) && this.#isOutside(this.#cursor)) this.#loadAround();
     }, PAUSE);
   }
 
