@@ -80,7 +80,11 @@ export class StatePane {
     const content = element("div");
     const details = element("details", { "data-type": type, open }, element("summary", { text: `${type} ${count.toLocaleString("en")}` }), content);
     if (open) this.#fill(content, type, pages);
+    let wasOpen = open;
     details.addEventListener("toggle", async () => {
+      // Browsers report the first state too, which nobody chose.
+      if (details.open === wasOpen) return;
+      wasOpen = details.open;
       this.#folded.set(type, details.open);
       if (!details.open || content.children.length) return;
       content.append(element("p", { class: "hint", text: "Loading…" }));
