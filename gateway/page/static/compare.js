@@ -31,6 +31,7 @@ export class ComparePane {
     pane.removeAttribute("data-shown");
     if (second === null || !first) {
       pane.replaceChildren(this.#invitation(first));
+      pane.setAttribute("aria-busy", "false");
       return;
     }
     const moments = inOrder(first, second, newest);
