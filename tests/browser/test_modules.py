@@ -38,6 +38,8 @@ async def test_modules(chromium: str) -> None:
         await sentences(page)
         await authors(page)
         await lists(page)
+        await comparisons(page)
+        await moving_cursor(page)
         await pictures(page)
 
 
@@ -417,10 +419,74 @@ async def lists(page: Page) -> None:
     given = {"first": {"time": NOON, "version": "7"}, "newest": {"time": NOON + 5, "version": "9"}}
     for second, found in ((NOON + 1, ["7", NOON + 1]), (NOON - 1, [NOON - 1, "7"]), (NOON + 6, ["7", "9"])):
         assert await call(page, "compare.js", ordered, second=second, **given) == found
+    for listed, is_part, total, text in (
+        (7, False, 8, "7 in this range"),  # totals count buckets
+        (100, True, 2500, "100 of 2,500 in this range"),
+        (100, True, None, "100+ in this range"),
+    ):
+        given = {"listed": listed, "isPart": is_part, "total": total}
+        assert await call(page, "changes.js", "m.countText(listed, isPart, total)", **given) == text
+    # A comparison of a part says so.
+    part = {"leftOut": 1200, "searchedFrom": "42", "indexed": {"upto": "10", "newest": "100"}}
+    text = await call(page, "compare.js", "m.partText(part)", part=part)
+    assert "10 %" in text and "names of 1,200 objects" in text and "from version 42" in text
+    assert await call(page, "compare.js", "m.partText(part)", part={}) == ""
     indexing = "m.indexingText(indexed)"
     part = {"from": "652", "upto": "1000", "oldest": "1", "newest": "1000"}
     assert "34 %" in await call(page, "changes.js", indexing, indexed=part)
     assert await call(page, "changes.js", indexing, indexed=None) == ""
+
+
+async def comparisons(page: Page) -> None:
+    """The pane, with responses that a server has in rare cases."""
+    shown = """(async () => {
+        const pane = document.getElementById("comparison");
+        await new m.ComparePane({ comparison: async () => found }, {}).show({ time: 5, version: "" }, 9);
+        return [pane.textContent, pane.getAttribute("aria-busy")];
+    })()"""
+    counts = {"added": 0, "removed": 0, "changed": 0}
+    nobody = {"metadata": {}, "counts": counts, "items": []}
+    text, busy = await call(page, "compare.js", shown, found=nobody)
+    assert "You may not list anything" in text and busy == "false"
+    compacted = {**nobody, "from": {"version": "3", "time": 0}, "to": {"version": "9", "time": NOON}}
+    text, _ = await call(page, "compare.js", shown, found={**compacted, "searchedFrom": "5"})
+    assert "version 3" in text and "1970" not in text and "later" not in text and "from version 5" in text
+    closed = """(async () => {
+        const pane = document.getElementById("comparison"), busy = () => pane.getAttribute("aria-busy");
+        const made = new m.ComparePane({ comparison: () => new Promise(() => {}) }, {}), states = [];
+        made.show({ time: 5, version: "" }, 9);
+        states.push(busy());
+        await made.show({ time: 5, version: "" }, null);
+        return [...states, busy()];
+    })()"""
+    assert await call(page, "compare.js", closed) == ["true", "false"]
+
+
+async def moving_cursor(page: Page) -> None:
+    """A cursor that moves on while events around it are loaded gets those of its last place."""
+    moved = """(async () => {
+        const pod = { type: "pods", name: "a", change: "created" };
+        const event = (version) => ({ ...pod, version: String(version), micros: NOON + version });
+        const asked = [];
+        let respond;
+        const events = (parameters) => {
+            if (!parameters.has("order")) asked.push(parameters.get("to"));
+            if (parameters.has("order")) return { items: [], metadata: { continue: "more" } };
+            const at = Number(parameters.get("to").slice(-7, -1));
+            const found = { items: [event(at), event(at - 1)], metadata: { continue: "more" } };
+            return asked.length > 1 ? found : new Promise((done) => { respond = () => done(found); });
+        };
+        const until = async (isTrue) => { while (!isTrue()) await new Promise((done) => setTimeout(done, 5)); };
+        const pane = new m.ChangesPane({ events }, {});
+        pane.show({ items: [event(900), event(899)], token: "more", query: new URLSearchParams(), newest: null });
+        pane.follow({ time: NOON + 500, version: "" });
+        await until(() => respond);
+        pane.follow({ time: NOON + 100, version: "" });
+        respond();
+        await until(() => pane.items[0].version === "100");
+        return asked.map((text) => text.slice(-7, -1));
+    })()"""
+    assert await call(page, "changes.js", moved, NOON=NOON) == ["000500", "000100"]
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 import { visible } from "./diff.js";
 import { differenceOf } from "./differences.js";
 import { button, element, find } from "./dom.js";
-import { skeleton } from "./changes.js";
+import { indexingText, skeleton } from "./changes.js";
 import { SECOND, duration, readable, rfc3339 } from "./scale.js";
 import { objectText, sentence } from "./summary.js";
 
@@ -65,15 +65,19 @@ export class ComparePane {
 
   #comparison(found, filtered) {
     const { from, to, counts } = found;
-    const heading = element("p", { class: "moments" }, moment(from), " → ", moment(to), element("small", { text: ` ${duration(to.time - from.time)} later` }));
-    if (!found.items.length) return [heading, this.#nothing(filtered)];
+    // Without a kind that the caller may list there are no versions either.
+    if (!from || !to) return [element("div", { class: "empty" }, element("p", { text: "You may not list anything in all namespaces: name one in the filter." }))];
+    const later = from.time && to.time ? element("small", { text: ` ${duration(to.time - from.time)} later` }) : null;
+    const heading = element("p", { class: "moments" }, moment(from), " → ", moment(to), later);
+    const text = partText(found), note = text ? element("p", { class: "hint", role: "status", text }) : "";
+    if (!found.items.length) return [heading, note, this.#nothing(filtered)];
     const total = element("p", { class: "counts" }, ...Object.keys(SIGNS).map((change) =>
       element("span", { class: `count ${CHANGES[change]}`, text: `${counts[change].toLocaleString("en")} ${change}` })));
     const groups = element("div", { class: "kinds" }), rest = element("div");
     this.#add(groups, rest, found);
     // Long lists of new objects are folded.
     for (const group of groups.children) group.open = "changed" in group.dataset || group.querySelector("ul").children.length <= FEW;
-    return [heading, total, groups, rest];
+    return [heading, note, total, groups, rest];
   }
 
   #nothing(filtered) {
@@ -156,4 +160,13 @@ export function inOrder(first, second, newest) {
   return one.time !== null && one.time > other.time ? { from: other, to: one } : { from: one, to: other };
 }
 
-const moment = ({ version, time }) => element("span", { text: `${readable(time, 2 * SECOND)} `, title: `version ${version}` });
+// Why objects may be missing, and what to do; empty if none is.
+export function partText({ leftOut = 0, searchedFrom = "", indexed = null }) {
+  const notes = [indexingText(indexed)];
+  if (leftOut) notes.push(`The names of ${leftOut.toLocaleString("en")} objects were not read: choose a kind, or moments closer to each other.`);
+  if (searchedFrom) notes.push(`Only the events from version ${searchedFrom} on were searched: choose moments closer to each other.`);
+  return notes.filter(Boolean).join(" ");
+}
+
+// The time of a version that retention has removed is not known.
+const moment = ({ version, time }) => element("span", { text: time ? `${readable(time, 2 * SECOND)} ` : `version ${version}`, title: `version ${version}` });
