@@ -172,8 +172,10 @@ async function reload() {
     counts.set("buckets", String(Math.min(2000, lanes.buckets * 2)));
     counts.set("by", state.by);
     trees.set("limit", String(TREES));
+    const counted = session.timeline(counts, signal);
+    if (!lanes.data) showCounts(await counted);
     const [data, objects, list] = await Promise.all([
-      session.timeline(counts, signal), session.lifelines(trees, signal), session.events(eventQuery(LISTED), signal)]);
+      counted, session.lifelines(trees, signal), session.events(eventQuery(LISTED), signal)]);
     ({ oldest = null, now } = data);
     // Three responses at once: what only one of them has seen, none has shown.
     newest = [data, objects, list].map((one) => one.newest ?? null).reduce((one, other) => (one && other && BigInt(one.version) < BigInt(other.version) ? one : other));
@@ -193,6 +195,15 @@ async function reload() {
       document.body.dataset.loads = String(Number(document.body.dataset.loads ?? 0) + 1);
     }
   }
+}
+
+// The first picture has kinds; their objects, which take the server longer, follow.
+function showCounts(data) {
+  ({ newest = null, oldest = null, now } = data);
+  groups = grouped(data, { items: [], metadata: {} });
+  lanes.load(data, groups, null, now);
+  showMoment();
+  document.body.dataset.counted = "true";
 }
 
 // All events of what was loaded, if they are few: they are drawn at their exact times. Else null.
