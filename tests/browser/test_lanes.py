@@ -85,6 +85,31 @@ async def test_objects_are_bars_below_their_kinds(chromium: str) -> None:
 
 
 @pytest.mark.slow
+async def test_kinds_below_others_unfold_too(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        await tell_story(api)
+        await open_signed_in(api, page, **minutes(api, 15, 1))
+        toggle = "lanes.rows.find((row) => row.group?.label === 'replicasets')"
+        await page.run(f"import('./app.js').then(({{ lanes }}) => lanes.toggle({toggle}))")
+        before = len(await rows(page))
+        await page.wait(f"Number(document.getElementById('timeline').ariaLabel.match(/[0-9]+/)) >= {before}")
+        while (shown := await rows(page))[shown.index("replicasets ▾") + 1] != "web-1":
+            await page.run("new Promise(requestAnimationFrame)")
+        # They stay when the range moves, and a range without changes says so.
+        await page.run("document.getElementById('timeline').focus()")
+        loads = await page.run(LOADS)
+        await page.press("ArrowRight")
+        await page.wait(f"{LOADS} > {loads}")
+        shown = await rows(page)
+        assert shown[shown.index("replicasets ▾") + 1] == "web-1"
+        for _ in range(16):
+            await page.press("ArrowRight")
+        await page.wait("!document.getElementById('nothing').hidden")
+        assert "The newest change was at" in await page.text("#nothing")
+        assert await rows(page) == ["without changes ▸"]
+
+
+@pytest.mark.slow
 async def test_the_first_view_has_events_however_old(chromium: str) -> None:
     async with journal_page(chromium) as (api, page):
         await tell_story(api)

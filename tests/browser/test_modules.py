@@ -114,6 +114,7 @@ async def addresses(page: Page) -> None:
         "user": "<b>&#x",
         "q": 'replicas "web 2"',
         "second": NOON + 9,
+        "tab": "comparison",
         "noise": False,
     }
     assert await call(page, "filters.js", "m.parse(m.format(state), 0)", state=state) == state
@@ -535,6 +536,35 @@ async def pictures(page: Page) -> None:
         assert (
             await call(page, "scale.js", "m.countIn(row, data, view)", row=row, data=data, view=view) == count
         )
+
+    # Kinds by activity with their trees; one whose objects are all below others waits until somebody asks for them.
+    def life(kind: str, name: str, depth: int = 0) -> dict[str, Any]:
+        return {"type": kind, "namespace": "a", "name": name, "uid": name, "depth": depth, "changes": 1}
+
+    lives = [life("d.apps", "web"), life("pods", "web-1", 1), life("nodes", "n")]
+    counts = {"start": NOON, "width": 10, "rows": []}
+    for kind, cells, objects in (
+        ("d.apps", [0, 1, 0, 0], 1),
+        ("pods", [0, 1, 2, 0], 1),
+        ("d.x.io", [1, 0, 1, 0], 9),
+    ):
+        counts["rows"].append({"type": kind, "namespace": "", "cells": cells, "objects": objects})
+    view = {"from": NOON, "to": NOON + 100}
+    made = (
+        "m.grouped(counts, view, 'type', lives, complete, new Map(known))"
+        ".map((one) => [one.key, one.label, one.total, one.items?.map((item) => item.name) ?? null, one.more])"
+    )
+    given = {"counts": counts, "view": view, "lives": lives}
+    assert await call(page, "groups.js", made, **given, complete=True, known=[]) == [
+        ["pods", "pods", 3, None, False],
+        ["d.apps", "d.apps", 1, ["web", "web-1"], False],
+        ["d.x.io", "d.x.io", 1, None, False],
+        ["…", "without changes", 0, ["n"], False],
+    ]
+    loaded = [["pods", {"items": [life("pods", "web-1")], "token": "more"}]]
+    found = await call(page, "groups.js", made, **given, complete=False, known=loaded)
+    assert found[0] == ["pods", "pods", 3, ["web-1"], True]
+    assert found[1][-1] is False  # all objects of the kind are there
 
     shown = "m.fights(events).map(({ field, authors, turns }) => [field, authors, turns])"
     fight = [scaled(at, ("one", "two")[at % 2]) for at in (5, 2, 3, 4, 1)]

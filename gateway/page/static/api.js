@@ -15,7 +15,9 @@ export class Session {
   about = null;       // which cluster it is
   metaGroup = "";
   replays = false;
-  types = new Map();
+  types = new Map();  // those of the namespaces in the filter
+  #known = new Map();  // all that were seen: links lead to kinds outside of the filter, too
+  #loads = 0;
   user = "";
 
   get hasToken() {
@@ -43,19 +45,25 @@ export class Session {
     if (!this.#token) options.credentials = "same-origin";
     if (body !== null) Object.assign(options, { method: "POST", body: JSON.stringify(body) });
     const response = await fetch(path + query, options);
-    const found = await response.json().catch(() => null);
+    // A body that broke off is an error too; one of a refusal may be no JSON.
+    const found = await response.json().catch((error) => {
+      if (response.ok || error.name === "AbortError") throw error;
+      return null;
+    });
     if (!response.ok) throw new Refused(response.status, found?.message ?? `${response.status} ${response.statusText}`);
     return found;
   }
 
   // The types that the user sees, in these namespaces.
   async loadTypes(parameters = null) {
-    const found = await this.get(`${GROUP}/timeline/types`, { parameters });
+    const load = ++this.#loads, found = await this.get(`${GROUP}/timeline/types`, { parameters });
+    if (load !== this.#loads) return;  // another filter was asked for meanwhile
     this.user = found.user;
     this.about = found.about ?? null;
     this.metaGroup = found.metaGroup;
     this.replays = found.replays;
     this.types = new Map(found.items.map((one) => [one.type, one]));
+    for (const [type, one] of this.types) this.#known.set(type, one);
   }
 
   timeline(parameters, signal) {
@@ -78,7 +86,7 @@ export class Session {
 
   // An object, or a list, of a type; as it was, if the parameters say so. Whole, only its metadata, or a Table.
   async objects(type, namespace, name = "", { parameters = null, metadata = false, table = false, signal = null } = {}) {
-    const one = this.types.get(type);
+    const one = this.#known.get(type);
     if (!one) throw new Refused(403, `${type}: there is no such kind, or you may not list it`);
     const root = one.apiVersion.includes("/") ? `/apis/${one.apiVersion}` : `/api/${one.apiVersion}`;
     const where = one.namespaced && namespace ? `/namespaces/${encodeURIComponent(namespace)}` : "";
@@ -102,7 +110,7 @@ export class Session {
   // The type of an object that another one names by apiVersion and kind; versions of a group are the same type.
   typeOf(apiVersion, kind) {
     const group = (text) => (text.includes("/") ? text.split("/")[0] : "");
-    for (const one of this.types.values()) {
+    for (const one of this.#known.values()) {
       if (one.kind === kind && group(one.apiVersion) === group(apiVersion ?? "v1")) return one;
     }
     return null;

@@ -3,23 +3,23 @@
 import { GROUP, Refused, Session } from "./api.js";
 import { ChangesPane } from "./changes.js";
 import { ComparePane } from "./compare.js";
-import { button, debounced, element, find } from "./dom.js";
+import { button, debounced, element, find, throttled } from "./dom.js";
 import { exportEvents } from "./export.js";
-import { TEXTS, format, hasSecret, isFiltered, parse, query } from "./filters.js";
+import { TABS, TEXTS, format, hasSecret, isFiltered, parse, query } from "./filters.js";
+import { grouped } from "./groups.js";
 import { showAbout, showHeadline, showLegend, showRange } from "./heading.js";
 import { Lanes, firstRange } from "./lanes.js";
 import { ObjectPane } from "./object.js";
 import { Overview } from "./overview.js";
 import { Replay } from "./replay.js";
-import { DAY, HOUR, around, countIn, pan, readable, rfc3339, spanOf, zoom } from "./scale.js";
+import { DAY, HOUR, around, pan, readable, rfc3339, spanOf, zoom } from "./scale.js";
 import { StatePane } from "./state.js";
 
 const FEW = 500;        // events that are drawn one by one
+const AT_ONCE = 4;      // requests for the objects of kinds
 const LISTED = 100;     // events in the list
 const TREES = 300;      // objects that the first picture has; more with a click
 const PLAYED = 1000;    // milliseconds between two looks at the state while playing
-const UNCHANGED = "…";  // the key of a group, which no kind and no namespace has
-const TABS = ["object", "state", "comparison"];
 
 const session = new Session();
 const lanes = new Lanes(find("lanes"), find("timeline"), find("lanes-space"));
@@ -47,10 +47,16 @@ const comparePane = new ComparePane(session, {
   compare: () => toggleComparison(),
   clear: () => clearFilters(),
 });
-const replay = new Replay(session, () => { showPlaying(); reload(); showDetail(); });
+const replay = new Replay(session, async () => {
+  showPlaying();
+  await reload();
+  showDetail();
+});
 let state = parse(location.hash, Date.now() * 1000);
 let newest = null, oldest = null, now = 0, known = [];
-let loading = null, following = null, playing = 0, groups = [], wholeUpto = "";
+let loading = null, inFlight = false, following = null, playing = 0, stepping = Promise.resolve(), wholeUpto = "";
+let groups = [], trees = { items: [], token: "", query: null };
+const flat = new Map();  // objects of kinds that are below others elsewhere: {items, token} by key
 
 // The address.
 
@@ -80,6 +86,9 @@ function fail(error) {
 
 function askToSignIn(why = "") {
   stopFollowing();
+  loading?.abort();
+  if (playing) pause();
+  replay.stop();
   session.signOut();
   find("main").hidden = true;
   find("sign-in").hidden = false;
@@ -106,20 +115,16 @@ async function begin() {
   find("sign-out").hidden = !session.hasToken;
   find("user").textContent = session.user;
   showAbout(session.about, session.replays);
-  find("types").replaceChildren(...[...session.types.keys()].map((value) => element("option", { value })));
   showFilters();
   await replay.begin();
   showPlaying();
-  await firstView();
+  await firstView().catch(fail);
   Object.assign(lanes, { cursor: state.cursor, second: state.second, view: state.view });
   changes.follow(state.cursor);
   await reload();
   if (state.cursor?.version && state.cursor.time === null) await jumpTo(state.cursor.version);
-  if (state.object) openObject(state.object, false);
-  else {
-    objectPane.show(null);
-    selectTab(state.second === null ? "state" : "comparison");
-  }
+  objectPane.show(state.object, state.left, state.right).catch(fail);
+  selectTab(state.tab || (state.object ? "object" : state.second === null ? "state" : "comparison"));
   if (state.live) follow();
 }
 
@@ -129,11 +134,14 @@ const namespaceQuery = () => {
   return given;
 };
 
-// Without a range in the address, the last hour that has events, or that around the cursor.
+// Without a range in the address, the last hour that has events of the filter, or that around the cursor.
 async function firstView() {
   if (new URLSearchParams(location.hash.slice(1)).has("from")) return;
-  const found = await session.events(new URLSearchParams({ limit: "1" }));
-  state.view = firstRange(found.oldest, found.newest, found.now);
+  const parameters = filters();
+  parameters.set("limit", "1");
+  const found = await session.events(parameters);
+  const last = found.items[0] ? { time: found.items[0].micros } : found.newest;
+  state.view = firstRange(found.oldest, last, found.now);
   if (state.cursor?.time != null) state.view = around(state.cursor.time, spanOf(state.view));
 }
 
@@ -163,34 +171,36 @@ function eventQuery(limit, view = state.view) {
 async function reload() {
   loading?.abort();
   const { signal } = (loading = new AbortController());
+  inFlight = true;
   busy(true);
   changes.loading();
   try {
-    const margin = Math.round(spanOf(state.view) / 2);
-    const loaded = { from: state.view.from - margin, to: state.view.to + margin };
-    const counts = rangeQuery(loaded), trees = rangeQuery(loaded);
+    const margin = Math.round(spanOf(state.view) / 2), loaded = { from: state.view.from - margin, to: state.view.to + margin };
+    const counts = rangeQuery(loaded), lives = rangeQuery(loaded);
     counts.set("buckets", String(Math.min(2000, lanes.buckets * 2)));
     counts.set("by", state.by);
-    trees.set("limit", String(TREES));
+    lives.set("limit", String(TREES));
     const counted = session.timeline(counts, signal);
     if (!lanes.data) showCounts(await counted);
     const [data, objects, list] = await Promise.all([
-      counted, session.lifelines(trees, signal), session.events(eventQuery(LISTED), signal)]);
+      counted, session.lifelines(lives, signal), session.events(eventQuery(LISTED), signal)]);
     ({ oldest = null, now } = data);
     // Three responses at once: what only one of them has seen, none has shown.
     newest = [data, objects, list].map((one) => one.newest ?? null).reduce((one, other) => (one && other && BigInt(one.version) < BigInt(other.version) ? one : other));
     known = await fewEvents(data, signal);
-    groups = grouped(data, objects);
-    lanes.load(data, groups, known, now);
-    for (const group of groups) if (group.items === null && !lanes.isFolded(group)) loadGroup(group);
+    trees = { items: objects.items, token: objects.metadata.continue ?? "", query: lives };
+    showGroups(data);
+    loadUnfolded(signal);
     showLoaded(data, objects, list);
     loadWhole(signal);
     if (data.reading || list.indexed) reloadLater();
   } catch (error) {
-    if (!signal.aborted) changes.stopLoading();
+    if (signal.aborted) return;
+    changes.stopLoading();
     fail(error);
   } finally {
     if (loading?.signal === signal) {
+      inFlight = false;
       busy(false);
       document.body.dataset.loads = String(Number(document.body.dataset.loads ?? 0) + 1);
     }
@@ -200,10 +210,15 @@ async function reload() {
 // The first picture has kinds; their objects, which take the server longer, follow.
 function showCounts(data) {
   ({ newest = null, oldest = null, now } = data);
-  groups = grouped(data, { items: [], metadata: {} });
-  lanes.load(data, groups, null, now);
+  known = null;
+  showGroups(data);
   showMoment();
   document.body.dataset.counted = "true";
+}
+
+function showGroups(data) {
+  groups = grouped(data, state.view, state.by, trees.items, !trees.token, flat);
+  lanes.load(data, groups, known, now);
 }
 
 // All events of what was loaded, if they are few: they are drawn at their exact times. Else null.
@@ -215,53 +230,31 @@ async function fewEvents(data, signal) {
   return found.metadata.continue ? null : found.items;
 }
 
-// Rows of counts with the objects of each kind, or of each namespace: the busiest first.
-function grouped(data, objects) {
-  const keyOf = (item) => (state.by === "namespace" ? item.namespace : item.type);
-  const trees = new Map(), shown = new Map();  // by key: items, and how many objects are among them or below others
-  let key = "";
-  for (const item of objects.items) {
-    if (item.depth === 0) key = keyOf(item);
-    shown.set(keyOf(item), (shown.get(keyOf(item)) ?? 0) + 1);
-    if (!trees.has(key)) trees.set(key, []);
-    trees.get(key).push(item);
+// Objects of a group that are not in the picture yet: those of a kind that are below others, or the next of all.
+async function loadGroup(group, signal = loading?.signal) {
+  const flatly = group.isFlat, before = flatly ? flat.get(group.key) : trees;
+  const parameters = new URLSearchParams(trees.query ?? rangeQuery(state.view));
+  if (flatly) {
+    parameters.delete("type");
+    parameters.set("type", group.key);
+    parameters.set("roots", "false");
+    parameters.set("limit", "1000");
   }
-  const made = [];
-  for (const row of data.rows) {
-    const of = state.by === "namespace" ? row.namespace : row.type, items = trees.get(of) ?? null;
-    const more = Boolean(objects.metadata.continue) && items !== null && (shown.get(of) ?? 0) < (row.objects ?? 0);
-    made.push({ key: of, label: labelOf(of, data.rows), row, total: countIn(row, data, state.view), items, more });
-    trees.delete(of);
-  }
-  made.sort((one, other) => other.total - one.total);
-  // What exists without a change is one row: it is often all that a server creates for itself.
-  const unchanged = [...trees.values()].flat();
-  if (unchanged.length && made.length) made.push({ key: UNCHANGED, label: "without changes", row: null, total: 0, items: unchanged, more: false });
-  return made;
+  if (group.more) parameters.set("continue", before.token);
+  const found = await session.lifelines(parameters, signal);
+  const next = { items: [...(group.more ? before.items : []), ...found.items], token: found.metadata.continue ?? "" };
+  if (flatly) flat.set(group.key, next);
+  else trees = { ...next, query: trees.query };
+  showGroups(lanes.data);
 }
 
-// A kind by its plural, if no other kind of the picture has the same.
-function labelOf(key, rows) {
-  const plural = key.split(".")[0];
-  if (state.by === "namespace") return key || "cluster";
-  return rows.filter((row) => row.type.split(".")[0] === plural).length > 1 ? key : plural;
-}
-
-// The objects of a kind whose dependents are not shown elsewhere, and of those that did not fit the first picture.
-async function loadGroup(group) {
-  if (group.key === UNCHANGED) return;
-  const parameters = rangeQuery(state.view);
-  parameters.delete(state.by === "namespace" ? "namespace" : "type");
-  parameters.set(state.by === "namespace" ? "namespace" : "type", group.key);
-  parameters.set("limit", "1000");
-  if (!group.more) parameters.set("roots", "false");
-  try {
-    const found = await session.lifelines(parameters, loading?.signal);
-    Object.assign(group, { items: found.items, more: false });
-    if (groups.includes(group)) lanes.load(lanes.data, groups, known, now);
-  } catch (error) {
-    fail(error);
-  }
+// Again for the range that is shown now, some at a time.
+async function loadUnfolded(signal) {
+  const wanted = groups.filter((group) => group.isFlat && !lanes.isFolded(group) && state.by === "type").values();
+  const work = async () => {
+    for (const group of wanted) await loadGroup({ ...group, more: false }, signal).catch((error) => signal.aborted || fail(error));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
 }
 
 // The strip with all of the journal: again only when there is something new.
@@ -273,8 +266,9 @@ async function loadWhole(signal) {
   const parameters = rangeQuery(range);
   parameters.set("buckets", String(overview.buckets));
   try {
-    overview.load(await session.timeline(parameters, signal), range);
-    wholeUpto = `${newest.version} ${filters()}`;
+    const whole = await session.timeline(parameters, signal);
+    overview.load(whole, range);
+    if (!whole.reading && !whole.indexed) wholeUpto = `${newest.version} ${filters()}`;
     overview.show(state.view, state.cursor);
   } catch {
     // It is an addition: what failed is said by the requests for the lanes.
@@ -282,35 +276,38 @@ async function loadWhole(signal) {
 }
 
 const reloadSoon = debounced(reload, 150);
+const reloadWhileMoving = throttled(() => inFlight || reload(), 600);
 const reloadLater = debounced(reload, 2000); // the server reads older events meanwhile
 
 // What is shown.
 
 function showLoaded(data, objects, list) {
   const total = groups.reduce((sum, one) => sum + one.total, 0);
-  showHeadline({ groups, total, items: objects.items, events: known ?? list.items }, openAt);
+  const inView = (event) => event.micros >= state.view.from && event.micros <= state.view.to;
+  showHeadline({ groups, total, items: objects.items, events: (known ?? list.items).filter(inView) }, openAt);
   showLegend(known ?? []);
-  say(notices(data));
+  say(notices(data, objects));
   showMoment();
   changes.show({
     items: list.items, token: list.metadata.continue, query: eventQuery(LISTED), filtered: isFiltered(state), text: state.q,
     indexed: list.indexed, total: data.searchedFrom ? null : total, newest, allowed: session.types.size > 0,
   });
-  showNothing(total, objects);
+  showNothing(total);
 }
 
-function notices(data) {
+function notices(data, objects) {
   const notes = [];
   if (!data.rows.length && !session.types.size) notes.push("You may not list anything in all namespaces: name a namespace in the filter.");
   if (data.rowsLeftOut) notes.push(`${data.rowsLeftOut} rows with fewer events are left out: filter by kind or namespace.`);
-  if (data.searchedFrom) notes.push(`Only the events from version ${data.searchedFrom} on were searched: choose a shorter range.`);
+  if (objects.leftOut) notes.push(`${objects.leftOut.toLocaleString("en")} objects with fewer changes are left out: filter, or choose a shorter range.`);
+  const searched = data.searchedFrom ?? objects.searchedFrom;
+  if (searched) notes.push(`Only the events from version ${searched} on were searched: choose a shorter range.`);
   return notes.join(" ");
 }
 
-function showNothing(total, objects) {
-  const empty = !total && !objects.items.length;
-  find("nothing").hidden = !empty;
-  if (!empty) return;
+function showNothing(total) {
+  find("nothing").hidden = total > 0;
+  if (total) return;
   const made = [];
   if (!newest) made.push(element("p", { text: session.types.size ? "The journal has no events yet. They appear here as soon as somebody writes." : "There is nothing that you may list." }));
   else if (isFiltered(state)) made.push(element("p", { text: "Nothing in this range matches the filter." }), button("Clear the filter", clearFilters));
@@ -324,10 +321,12 @@ function showMoment() {
   overview.show(state.view, state.cursor);
   find("cursor").textContent = !state.cursor ? "No cursor: click the timeline"
     : `${state.cursor.time === null ? "" : readable(state.cursor.time)} ${state.cursor.version ? `version ${state.cursor.version}` : ""}`;
+  find("cursor").setAttribute("aria-live", playing ? "off" : "polite");
   find("compare").setAttribute("aria-pressed", String(state.second !== null));
 }
 
 function showFilters() {
+  find("types").replaceChildren(...[...session.types.keys()].map((value) => element("option", { value })));
   for (const name of [...TEXTS, "by"]) find("filters").elements[name].value = state[name];
   find("noise").setAttribute("aria-pressed", String(!state.noise));
 }
@@ -390,6 +389,8 @@ function openObject(target, fresh = true) {
 }
 
 function selectTab(which) {
+  state.tab = which;
+  rememberSoon();
   for (const name of TABS) {
     find(name).hidden = name !== which;
     find(`tab-${name}`).setAttribute("aria-selected", String(name === which));
@@ -401,8 +402,10 @@ function selectTab(which) {
 // Moving through time.
 
 async function jumpTo(version) {
+  const before = state.cursor;
   try {
     const found = await session.events(new URLSearchParams({ from: version, to: version, limit: "1" }));
+    if (state.cursor !== before) return;  // somebody has moved it meanwhile
     if (found.items.length) setCursor({ time: found.items[0].micros, version });
     else say(`Version ${version} is not in the journal, or you may not see it.`);
   } catch (error) {
@@ -410,7 +413,12 @@ async function jumpTo(version) {
   }
 }
 
-async function step(forward) {
+// One after the other, however fast the keys are.
+function step(forward) {
+  stepping = stepping.then(() => stepOnce(forward));
+}
+
+async function stepOnce(forward) {
   if (replay.active) {
     await replay.step(forward).catch(fail);
     return;
@@ -498,7 +506,7 @@ function setSecond(time) {
   if (time !== null && state.cursor === null) setCursor({ time: Math.round(anchor()), version: "" }, { follow: false });
   lanes.draw();
   showMoment();
-  remember();
+  rememberSoon();
   if (time === null) selectTab(state.object ? "object" : "state");
   else if (find("comparison").hidden) selectTab("comparison");
   else showDetailSoon();
@@ -512,6 +520,7 @@ async function follow() {
   state.live = true;
   find("live").setAttribute("aria-pressed", "true");
   remember();
+  let failed = false;
   while (!signal.aborted) {
     try {
       const parameters = filters();
@@ -519,6 +528,8 @@ async function follow() {
       parameters.set("order", "ascending");
       parameters.set("wait", "25");
       const found = await session.events(parameters, signal);
+      if (failed) say("");
+      failed = false;
       newest = { version: found.upto, time: found.newest?.time ?? found.now };
       if (found.items.length) {
         const moved = pan(state.view, Math.max(0, found.items.at(-1).micros - state.view.to + spanOf(state.view) * 0.05));
@@ -529,6 +540,7 @@ async function follow() {
       await new Promise((resume) => setTimeout(resume, 300));
     } catch (error) {
       if (signal.aborted) return;
+      failed = true;
       fail(error);
       await new Promise((resume) => setTimeout(resume, 3000));
     }
@@ -560,6 +572,7 @@ lanes.addEventListener("view", () => {
   showMoment();
   rememberSoon();
   reloadSoon();
+  reloadWhileMoving();
 });
 lanes.addEventListener("cursor", ({ detail }) => {
   find("timeline").focus({ preventScroll: true });
@@ -571,8 +584,8 @@ lanes.addEventListener("cursor", ({ detail }) => {
 });
 lanes.addEventListener("second", ({ detail }) => setSecond(detail));
 lanes.addEventListener("open", ({ detail }) => openObject(detail));
-lanes.addEventListener("unfold", ({ detail }) => loadGroup(detail));
-lanes.addEventListener("more", ({ detail }) => loadGroup(detail));
+lanes.addEventListener("unfold", () => loading && loadUnfolded(loading.signal));
+lanes.addEventListener("more", ({ detail }) => loadGroup(detail).catch(fail));
 lanes.addEventListener("hover", ({ detail }) => {
   const hover = find("hover");
   hover.textContent = detail.text;
@@ -593,7 +606,7 @@ const anchor = () => {
 function openRow() {
   const row = lanes.selected;
   if (row?.item) openObject(row.item);
-  else if (row?.note) loadGroup(row.group);
+  else if (row?.note) loadGroup(row.group).catch(fail);
   else if (row) lanes.toggle(row);
   else {
     const event = changes.items.find((one) => one.version === state.cursor?.version);
@@ -618,6 +631,7 @@ const KEYS = {
   "End": showNewest,
   "l": toggleLive,
   "c": toggleComparison,
+  "b": () => setSecond(Math.round(anchor())),
   "f": toggleFolds,
   "Enter": openRow,
 };
@@ -643,7 +657,10 @@ press("zoom-out", KEYS["-"]);
 press("live", toggleLive);
 press("compare", toggleComparison);
 press("fold", toggleFolds);
-press("sign-out", () => askToSignIn());
+press("sign-out", () => {
+  session.signOut();
+  location.reload();  // nothing of the last user stays on the page
+});
 press("clear", clearFilters);
 press("more-filters", () => {
   const open = find("filters").classList.toggle("open");
@@ -688,8 +705,11 @@ async function refilter() {
   remember();
   try {
     await session.loadTypes(namespaceQuery());
+    showFilters();
+    flat.clear();
     await reload();
     showDetail();
+    if (following) follow();  // from now on with this filter
   } catch (error) {
     fail(error);
   }
@@ -708,21 +728,24 @@ find("sign-in-form").addEventListener("submit", (event) => {
   event.preventDefault();
   session.signIn(find("token").value);
   find("token").value = "";
-  begin();
+  if (document.body.dataset.loads) location.reload();
+  else begin();
 });
 addEventListener("hashchange", () => {
   stopFollowing();
-  state = parse(location.hash, Date.now() * 1000);
-  begin();
+  if (playing) pause();
+  start();
 });
 
 // A token in the address is in the history of the browser and perhaps in logs: it is not used, and taken out.
-if (hasSecret(location.href)) {
-  history.replaceState(null, "", location.pathname);
-  state = parse("", Date.now() * 1000);
-  askToSignIn("There was a token in the address of this page. It was not used: paste it below, and do not share such links.");
-} else {
-  begin();
+function start() {
+  const isSecret = hasSecret(location.href);
+  if (isSecret) history.replaceState(null, "", location.pathname);
+  state = parse(location.hash, Date.now() * 1000);
+  if (isSecret) askToSignIn("There was a token in the address of this page. It was not used: paste it below, and do not share such links.");
+  else begin();
 }
+
+start();
 
 export { GROUP, lanes, session };

@@ -26,6 +26,17 @@ export function table(headings, rows) {
   return element("div", { class: "scrolls", tabindex: "0" }, made);
 }
 
+// Calls `work` at most so often, as long as somebody asks for it.
+export function throttled(work, milliseconds) {
+  let timer = 0;
+  return () => {
+    timer ||= setTimeout(() => {
+      timer = 0;
+      work();
+    }, milliseconds);
+  };
+}
+
 // Calls `work` when nobody has asked for it for a while.
 export function debounced(work, milliseconds) {
   let timer = 0;

@@ -4,6 +4,7 @@ import { HOUR, parseTime, rfc3339 } from "./scale.js";
 
 export const TEXTS = ["q", "type", "namespace", "name", "verb", "user"];
 const GROUPINGS = ["type", "namespace"];
+export const TABS = ["object", "state", "comparison"];
 const NOISE = ["leases", "events"];  // plurals
 const SECRETS = ["token", "access_token", "id_token", "bearer", "authorization", "password"];
 const MOST = 512;
@@ -11,7 +12,7 @@ const MOST = 512;
 export function initial(now) {
   return {
     view: { from: now - HOUR, to: now }, cursor: null, second: null, by: "type", live: false, noise: true,
-    object: null, left: "", right: "",
+    object: null, left: "", right: "", tab: "",
     ...Object.fromEntries(TEXTS.map((name) => [name, ""])),
   };
 }
@@ -31,6 +32,7 @@ export function parse(fragment, now) {
   state.object = parseObject(given.get("object"));
   state.left = versionOf(given.get("left"));
   state.right = versionOf(given.get("right"));
+  if (TABS.includes(given.get("tab"))) state.tab = given.get("tab");
   return state;
 }
 
@@ -47,6 +49,7 @@ export function format(state) {
   if (state.object) given.set("object", [state.object.type, state.object.namespace, state.object.name].join("/"));
   if (state.object && state.left) given.set("left", state.left);
   if (state.object && state.right) given.set("right", state.right);
+  if (state.tab) given.set("tab", state.tab);
   return `#${given}`;
 }
 

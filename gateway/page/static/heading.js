@@ -27,10 +27,11 @@ export function showRange(view, newest, now) {
 
 // One or two sentences about what the picture shows. `open` opens an object, `events` are those that are known.
 export function showHeadline({ groups, total, items, events }, open) {
-  const parts = [];
+  const parts = [], changed = groups.filter((one) => one.total);
   if (total) {
-    const most = groups.slice(0, 3).filter((one) => one.total).map((one) => `${one.total} of ${one.label}`);
-    parts.push(`${total.toLocaleString("en")} ${total === 1 ? "change" : "changes"}${groups.length > 1 ? `: ${most.join(", ")}` : ` of ${groups[0]?.label}`}${groups.length > 3 ? " and others" : ""}. `);
+    const most = changed.slice(0, 3).map((one) => `${one.total.toLocaleString("en")} of ${one.label}`);
+    const what = changed.length > 1 ? `: ${most.join(", ")}` : ` of ${changed[0].label}`;
+    parts.push(`${total.toLocaleString("en")} ${total === 1 ? "change" : "changes"}${what}${changed.length > 3 ? " and others" : ""}. `);
   }
   const fight = fights(events)[0];
   if (fight) {
@@ -44,8 +45,9 @@ export function showHeadline({ groups, total, items, events }, open) {
       ...between(bad.slice(0, 3).map((one) => button(`${objectText(one)} (${one.phases.at(-1)[1]})`, () => open(one), { class: "link" }))),
       bad.length > 3 ? " and others. " : ". ");
   }
-  if (!fight && !bad.length && items[0]?.changes > 2) {
-    parts.push("Most changed: ", button(objectText(items[0]), () => open(items[0]), { class: "link" }), ` (${items[0].changes} times). `);
+  const busiest = items.reduce((one, other) => (other.changes > (one?.changes ?? 2) ? other : one), null);
+  if (!fight && !bad.length && busiest) {
+    parts.push("Most changed: ", button(objectText(busiest), () => open(busiest), { class: "link" }), ` (${busiest.changes} times). `);
   }
   find("headline").replaceChildren(...parts);
 }

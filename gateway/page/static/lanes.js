@@ -53,7 +53,7 @@ export class Lanes extends EventTarget {
     canvas.addEventListener("pointerup", (event) => this.#release(event));
     canvas.addEventListener("pointercancel", (event) => this.#forget(event));
     canvas.addEventListener("pointerleave", () => this.#hover(null));
-    canvas.addEventListener("dblclick", (event) => this.show(zoom(this.view, 0.25, this.#timeAt(event))));
+    canvas.addEventListener("dblclick", (event) => this.#inLabels(event) || this.show(zoom(this.view, 0.25, this.#timeAt(event))));
   }
 
   get #labels() {
@@ -312,9 +312,10 @@ export class Lanes extends EventTarget {
   // An object: a bar from its creation to its deletion, its phases as colours, its changes as ticks.
   #paintLife(item, y, left, width) {
     const x = (time) => left + xOf(this.view, this.#width, time);
-    const begin = item.created ? x(item.created) : left - 20;
-    const end = item.deleted ? Math.max(x(item.deleted), begin + 3) : Math.min(x(this.#now), width + 20);
-    if (end < left || begin > width) return;
+    // A canvas has no exact places far outside of it.
+    const begin = Math.max(item.created ? x(item.created) : 0, left - 20);
+    const end = Math.min(item.deleted ? Math.max(x(item.deleted), begin + 3) : x(this.#now), width + 20);
+    if (end < left || begin > width || (item.deleted && x(item.deleted) < left)) return;
     const top = y + (ROW - BAR) / 2, context = this.#context;
     context.save();
     context.beginPath();
@@ -462,13 +463,13 @@ export class Lanes extends EventTarget {
     if (!row.group && !row.owns) return;
     this.#folded.set(row.group ? row.group.key : row.item.uid, folded);
     this.#arrange();
-    if (row.group && !folded && row.group.items === null) this.#dispatch("unfold", row.group);
+    if (row.group && !folded && row.group.items === null) this.#dispatch("unfold");
   }
 
   foldAll(folded) {
     for (const group of this.#groups) this.#folded.set(group.key, folded);
     this.#arrange();
-    if (!folded) for (const group of this.#groups) if (group.items === null) this.#dispatch("unfold", group);
+    if (!folded) this.#dispatch("unfold");
   }
 
   #dispatch(name, detail) {
@@ -515,6 +516,7 @@ export class Lanes extends EventTarget {
   }
 
   #press(event) {
+    if (event.button !== 0) return;
     const time = this.#timeAt(event);
     this.#canvas.setPointerCapture(event.pointerId);
     this.#pointers.set(event.pointerId, event);
@@ -542,6 +544,10 @@ export class Lanes extends EventTarget {
     const drag = this.#drag;
     if (!drag) {
       this.#hover(this.#describe(event), event);
+      return;
+    }
+    if (!event.buttons) {
+      this.#forget(event);  // the button was released elsewhere
       return;
     }
     this.#pointers.set(event.pointerId, event);
@@ -578,6 +584,7 @@ export class Lanes extends EventTarget {
 
   #click(event) {
     const row = this.#rowAt(event);
+    if (!row && this.#inLabels(event)) return;
     this.#selected = row?.key ?? "";
     if (row?.note) this.#dispatch("more", row.group);
     else if (row && this.#inLabels(event)) {

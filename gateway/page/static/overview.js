@@ -18,6 +18,7 @@ export class Overview extends EventTarget {
     new ResizeObserver(() => this.#repaint()).observe(canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#repaint());
     canvas.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
       this.#drag = true;
       canvas.setPointerCapture(event.pointerId);
       this.#move(event);

@@ -12,7 +12,7 @@ export class Replay {
   #state = null;
   #timer = 0;
 
-  // `moved` is called when the server shows another moment.
+  // `moved` is called when the server shows another moment, and awaited before the next look.
   constructor(session, moved) {
     this.#session = session;
     this.#moved = moved;
@@ -33,6 +33,7 @@ export class Replay {
     if (!this.#session.replays) return;
     try {
       this.#show(await this.#session.replay());
+      this.#lookLater();
       find("replay-now").hidden = false;
     } catch {
       // It is no replay, or its user may not see it.
@@ -50,24 +51,36 @@ export class Replay {
 
   async #act(action) {
     this.#show(await this.#session.replay(action));
-    this.#moved();
+    await this.#moved();
+    this.#lookLater();
+  }
+
+  stop() {
+    clearTimeout(this.#timer);
+    this.#state = null;
   }
 
   #show(state) {
     this.#state = state;
     const time = parseTime(state.time), at = time === null ? "" : `, ${readable(time, 1e6)}`;
     find("replay-now").textContent = `Replay at version ${state.version}${at} of ${state.end.version}${state.stopped ? ` (${state.stopped})` : ""}`;
+  }
+
+  #lookLater() {
     clearTimeout(this.#timer);
-    if (state.playing) this.#timer = setTimeout(() => this.#look(), LOOK);
+    if (this.playing) this.#timer = setTimeout(() => this.#look(), LOOK);
   }
 
   async #look() {
     try {
       this.#show(await this.#session.replay());
-    } catch {
-      this.#state = null;
-      find("replay-now").hidden = true;
+    } catch (error) {
+      if ([401, 403, 404].includes(error.status)) {
+        this.stop();
+        find("replay-now").hidden = true;
+      }
     }
-    this.#moved();
+    await this.#moved();
+    this.#lookLater();
   }
 }
