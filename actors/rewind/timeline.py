@@ -231,6 +231,7 @@ class TimelineIndex:
             for type_id in types:
                 while (after := max(self._read_upto.get(type_id, self._began), start)) < head:
                     yield Piece(partial(self._read, type_id, after, head))
+        if head != self.upto or start != self.times.start:
             yield from self.times.update(start, head)
             self.upto = head
         if not self.complete:
@@ -431,6 +432,7 @@ class Times:
         self._journal = journal
         self._offsets, self._times = array("Q"), array("Q")  # of the marks, ascending
         self._found: dict[int, int] = {}
+        self.start = 0  # events after this offset are covered
         self.newest = 0  # the time of the newest event that is covered
         self.oldest = 0  # that of the first event that is still there
 
@@ -458,6 +460,7 @@ class Times:
             self.oldest = _first_event(view, start + 1)[1]
             newest = view.event(head)
             self.newest = self.oldest if newest is None else newest.time
+        self.start = start
 
     def offsets_before(self, times: Sequence[int], start: int, upto: int) -> LongWork[list[int]]:
         """The newest offset before each of these times, from `start` to `upto`."""

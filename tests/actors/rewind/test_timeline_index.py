@@ -169,6 +169,18 @@ def test_an_update_that_is_broken_off_counts_nothing_twice(journal: Journal, mod
     assert index.statistics()["events"] == 30
 
 
+def test_knows_the_oldest_event_after_retention(journal: Journal, model: Model) -> None:
+    """Also if nothing was written since."""
+    journal.append([model.put("n") for _ in range(30)])
+    index = TimelineIndex(journal)
+    run(index.update())
+    while not retention.advance(journal, 20).done:
+        pass
+    run(index.update())
+    assert index.times.oldest == NOON + 1000 * 21
+    assert sum(1 for _ in index.update()) == 0
+
+
 @pytest.mark.parametrize("descending", [True, False])
 def test_a_scan_has_all_events_in_order(journal: Journal, model: Model, descending: bool) -> None:
     chance = random.Random(2)
