@@ -92,7 +92,7 @@ def _prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
 
 @contextmanager
 def one_process_at_a_time(folder: Path) -> Iterator[None]:
-    """Wait for other processes of the server that make a key or a certificate in this folder. OSError."""
+    """Wait for other processes of the server that make files in this folder. OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):  # a file system without locks

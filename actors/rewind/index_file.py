@@ -6,8 +6,11 @@
     coverage     one row: the events after `low` up to `high` have words and statuses
     meta, claim  what the file is of, and which process writes words now
 
-The file may be deleted at any time. One that is damaged, of another version, or not of this journal is replaced. A
-mark is the checksum of an event: with it, a journal that was restored from a backup, and has other events now, is
+The file may be deleted at any time. One that is damaged, of another version, or not of this journal is replaced. SQLite
+checks its own structures only: blocks and statuses have checksums. A damaged block is read from the journal again;
+damaged statuses are replaced with the file.
+
+A mark is the checksum of an event: with it, a journal that was restored from a backup, and has other events now, is
 recognized. Several processes may read and write: a batch of words is stored only if the coverage is the one that it
 was made for.
 
@@ -24,12 +27,13 @@ import tempfile
 import threading
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from uuid import uuid4
+from zlib import crc32
 
 import msgpack
 import orjson
@@ -39,6 +43,7 @@ try:
 except ImportError:  # a Python that was built without it has no index, and all else of the page
     sqlite3 = None  # type: ignore[assignment]
 
+from rewound.actors.certificates.pki import one_process_at_a_time
 from rewound.actors.rewind.timeline import BLOCK, Block, event_mark
 from rewound.journal.log import Journal
 from rewound.journal.recording import Recording
@@ -46,7 +51,7 @@ from rewound.journal.recording import Recording
 logger = logging.getLogger(__name__)
 
 FILE: Final = "index.sqlite"
-_FORMAT: Final = f"2 {sys.byteorder}"  # of the tables and of what they hold
+_FORMAT: Final = f"3 {sys.byteorder}"  # of the tables and of what they hold
 # Offsets in one table of words: retention drops whole tables. SQLite collects all matches of the beginning of a word
 # before it returns the first; a table bounds how many these are.
 PARTITION: Final = 1 << 16
@@ -129,7 +134,9 @@ class IndexFile:
             self._identity = view.cluster_id
         try:
             self._path = self._place(journal)
-            self._writer = self._open_or_replace(journal)
+            # Two that create it would find it locked, and one that replaces it could remove what the other has made.
+            with one_process_at_a_time(self._path.parent):
+                self._writer = self._open_or_replace(journal)
         except (sqlite3.Error, OSError) as error:
             self._remove_own_folder()
             raise Unavailable(_reason(error)) from None
@@ -222,13 +229,14 @@ class IndexFile:
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own for each thread that reads. Unavailable."""
+        """A connection of its own for each thread that reads, in a transaction. Unavailable."""
         if self.broken:
             raise Unavailable("it is made again")
         try:
             connection = self._idle.pop() if self._idle else self._connect()
             try:
-                yield connection
+                with _transaction(connection, "BEGIN"):
+                    yield connection
             finally:
                 self._keep(connection)
         except sqlite3.Error as error:
@@ -263,15 +271,19 @@ class IndexFile:
     # The timeline's index.
 
     def load_blocks(self, first: int, last: int) -> dict[int, Block]:
-        """Those that are stored; the caller compares their marks."""
+        """Those that are stored and whole; the caller compares their marks."""
+        found: dict[int, Block] = {}
         with suppress(Unavailable), self._read() as connection:
             sql = "SELECT number, last, mark, data FROM blocks WHERE number BETWEEN ? AND ?"
-            return {number: Block(*block) for number, *block in connection.execute(sql, (first, last))}
-        return {}
+            for number, last_offset, mark, checked in connection.execute(sql, (first, last)):
+                if (data := _unchecked(number, checked)) is not None:
+                    found[number] = Block(last_offset, mark, data)
+        return found
 
     def save_block(self, number: int, block: Block) -> None:
         with suppress(Unavailable), self._write() as connection:
-            connection.execute("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?)", (number, *block))
+            row = number, block.last, block.mark, _checked(number, block.data)
+            connection.execute("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?)", row)
 
     # Words and statuses.
 
@@ -319,9 +331,10 @@ class IndexFile:
         """What was stored since a change (at first 0): the newest change, and what it is now, in some order."""
         with self._read() as connection:
             rows = connection.execute(
-                "SELECT change, data FROM statuses WHERE change > ? ORDER BY number", (change,)
+                "SELECT change, number, data FROM statuses WHERE change > ? ORDER BY number", (change,)
             ).fetchall()
-        return max((row[0] for row in rows), default=change), [_unpacked(row[1]) for row in rows]
+            found = [_unpacked(number, data) for _, number, data in rows]
+        return max((row[0] for row in rows), default=change), found
 
     def find(
         self, expression: str, after: int, upto: int, limit: int, seconds: float, *, descending: bool
@@ -350,8 +363,10 @@ class IndexFile:
             return _partitions(connection, after, upto, "DESC")
 
     def find_all(self, expression: str, after: int, upto: int, partition: int) -> list[int]:
-        """Offsets of all matching events of one partition in the range, ascending."""
+        """Offsets of all matching events of one partition in the range, ascending; none if retention has removed it."""
         with self._read() as connection:
+            if not _partitions(connection, partition * PARTITION, partition * PARTITION + 1, "ASC"):
+                return []
             sql = f"SELECT group_concat(rowid) FROM (SELECT rowid {_FIND.format(partition)} ORDER BY rowid)"
             (found,) = connection.execute(sql, (expression, after, upto)).fetchone()
         offsets: list[int] = orjson.loads(f"[{found or ''}]")
@@ -359,8 +374,8 @@ class IndexFile:
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
+def _transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    connection.execute(begin)
     try:
         yield
         connection.execute("COMMIT")
@@ -392,20 +407,38 @@ def _put_statuses(connection: sqlite3.Connection, number: int, statuses: Statuse
     if not statuses:
         return
     row = connection.execute("SELECT data FROM statuses WHERE number = ?", (number,)).fetchone()
-    merged = _unpacked(row[0]) if row is not None else {}
+    merged = _unpacked(number, row[0]) if row is not None else {}
     for scope, offsets in statuses.items():
         merged[scope] = array("Q", sorted({*merged.get(scope, ()), *offsets}))
     (change,) = connection.execute("SELECT coalesce(max(change), 0) + 1 FROM statuses").fetchone()
-    connection.execute("INSERT OR REPLACE INTO statuses VALUES (?, ?, ?)", (number, change, _packed(merged)))
+    packed = msgpack.packb({scope: offsets.tobytes() for scope, offsets in merged.items()})
+    values = number, change, _checked(number, packed)
+    connection.execute("INSERT OR REPLACE INTO statuses VALUES (?, ?, ?)", values)
 
 
-def _packed(statuses: Mapping[Scope, array[int]]) -> bytes:
-    packed: bytes = msgpack.packb({scope: offsets.tobytes() for scope, offsets in statuses.items()})
-    return packed
-
-
-def _unpacked(data: bytes) -> Statuses:
+def _unpacked(number: int, stored: object) -> Statuses:
+    """What is stored in a row of statuses. sqlite3.DatabaseError."""
+    if (data := _unchecked(number, stored)) is None:
+        error = sqlite3.DatabaseError("a checksum differs")
+        error.sqlite_errorcode = _CORRUPT
+        raise error
     return {scope: array("Q", offsets) for scope, offsets in msgpack.unpackb(data).items()}
+
+
+_CHECKSUM: Final = 4  # bytes
+
+
+def _checked(number: int, data: bytes) -> bytes:
+    """The data of a row after their checksum, which is that of the number of the row too."""
+    return crc32(data, number & 0xFFFFFFFF).to_bytes(_CHECKSUM, "big") + data
+
+
+def _unchecked(number: int, stored: object) -> bytes | None:
+    """The data without their checksum; None if they are damaged: SQLite may find what is no bytes then."""
+    if not isinstance(stored, bytes):
+        return None
+    data = stored[_CHECKSUM:]
+    return data if _checked(number, data) == stored else None
 
 
 def _drop(connection: sqlite3.Connection, start: int) -> None:
@@ -422,12 +455,12 @@ def _drop(connection: sqlite3.Connection, start: int) -> None:
         connection.execute("DELETE FROM coverage")
 
 
-_DAMAGE: Final = (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
+_CORRUPT, _NO_DATABASE = 11, 26  # SQLITE_CORRUPT, SQLITE_NOTADB
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
-    return code is not None and code & 0xFF in _DAMAGE
+    return code is not None and code & 0xFF in (_CORRUPT, _NO_DATABASE)
 
 
 def _reason(error: Exception) -> str:

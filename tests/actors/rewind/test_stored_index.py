@@ -4,7 +4,10 @@ shrinks, it has what a reading of the whole log finds.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
+import sqlite3
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,7 +19,7 @@ import pytest
 
 from rewound.actors.rewind import index_file, search
 from rewound.actors.rewind import timeline as timeline_module
-from rewound.actors.rewind.index_file import IndexFile
+from rewound.actors.rewind.index_file import IndexFile, Unavailable
 from rewound.actors.rewind.long_work import LongWork, Piece, run
 from rewound.actors.rewind.search import (
     Seen,
@@ -162,6 +165,97 @@ def test_blocks_of_other_events_are_not_used(journal: Journal, tmp_path: Path) -
     assert {track.namespace for track in index.tracks()} == {"elsewhere"}
     file.close()
     other.close()
+
+
+def test_damaged_blocks_are_read_again(journal: Journal) -> None:
+    model = Model()
+    journal.append([model.put(f"n{at}") for at in range(40)])
+    file = IndexFile(journal)
+    run(TimelineIndex(journal, file).update())
+    assert spoil(journal, "blocks") == 2
+    times = list(range(NOON, NOON + 1000 * 42, 3000))
+    for found in (0, 2):
+        blocks = Counting(file)
+        index = TimelineIndex(journal, blocks)
+        run(index.update())
+        assert blocks.found == found
+        assert counted(index, times) == brute_force(journal, times)
+    file.close()
+
+
+def spoil(journal: Journal, table: str) -> int:
+    """Change the last byte of what the rows of a table hold; how many these are."""
+    connection = sqlite3.connect(journal.path / index_file.FILE)
+    rows = connection.execute(f"SELECT number, data FROM {table}").fetchall()
+    for number, data in rows:
+        changed = data[:-1] + bytes([data[-1] ^ 1])
+        connection.execute(f"UPDATE {table} SET data = ? WHERE number = ?", (changed, number))
+    connection.commit()
+    connection.close()
+    return len(rows)
+
+
+def test_damaged_statuses_are_made_again(journal: Journal) -> None:
+    model = Model()
+    journal.append([model.put("n", filler=f',"status":{{"ready":{at}}}') for at in range(BATCH)])
+    file = IndexFile(journal)
+    assert run(TextIndex(journal, file, str).index_next(0, BATCH))
+    assert spoil(journal, "statuses") == 1
+    with pytest.raises(Unavailable, match="a checksum differs"):
+        file.statuses(0)
+    assert file.broken
+    file.close()
+    again = IndexFile(journal)
+    assert run(TextIndex(journal, again, str).index_next(0, BATCH))
+    _, (statuses,) = again.statuses(0)
+    assert [list(offsets) for offsets in statuses.values()] == [list(range(2, BATCH + 1))]
+    again.close()
+
+
+def test_retention_may_remove_words_while_they_are_searched(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, many = Model(), 2 * PARTITION
+    journal.append([model.put(f"n{at}") for at in range(many)])
+    file, other = IndexFile(journal), IndexFile(journal)
+    text = TextIndex(journal, file, str)
+    while run(text.index_next(0, many)):
+        pass
+    file.release()
+    partitions = index_file._partitions
+
+    def removed_meanwhile(*arguments: Any) -> list[int]:
+        found = partitions(*arguments)
+        assert other.claim(PARTITION)
+        return found
+
+    monkeypatch.setattr(index_file, "_partitions", removed_meanwhile)
+    found = words(text, "default", 0, many, descending=True)
+    assert found == list(range(many, 0, -1))
+    assert run(text.find_all('"default"', 0, many, 0)) == []
+    assert words(text, "default", 0, many, descending=False) == list(range(PARTITION + 1, many + 1))
+    file.close()
+    other.close()
+
+
+def test_processes_open_the_file_one_after_the_other(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two that create it at the same time find it locked."""
+    connect, tried = IndexFile._connect, []
+
+    def connect_alone(file: IndexFile) -> sqlite3.Connection:
+        folder = os.open(journal.path, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(folder)
+        tried.append(file)
+        return connect(file)
+
+    monkeypatch.setattr(IndexFile, "_connect", connect_alone)
+    file = IndexFile(journal)
+    assert tried == [file]
+    file.close()
 
 
 def test_words_equal_those_of_the_whole_log(journal: Journal) -> None:
