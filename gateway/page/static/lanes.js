@@ -9,7 +9,7 @@ const ROW = 24, HEAD = 26, BAR = 14, INDENT = 13, LEAST_ROWS = 6, MOST_HEIGHT = 
 const NEAR = 7;          // pixels between the pointer and what it means
 // Objects of a kind that are shown without a click: more if they are trees.
 const MANY = 12, MANY_IN_TREES = 60;
-const START = 3 * SECOND;  // in which a server creates what it needs
+const START = 2 * SECOND;  // in which a server creates what it needs
 export const CHANGES = ["created", "updated", "deleted"];
 const TONES = ["good", "working", "bad", "done", "neutral"];
 
@@ -662,7 +662,7 @@ function shortly(event) {
 // the server began, if there are others.
 export function firstRange(oldest, newest, now) {
   if (!newest) return { from: now - HOUR, to: now };
-  const all = newest.time - (oldest?.time ?? newest.time), span = Math.min(Math.max(all, 60 * SECOND), HOUR);
-  const from = all > HOUR || all < 10 * START ? newest.time - span * 1.03 : oldest.time + START;
+  const all = newest.time - (oldest?.time ?? newest.time), span = Math.min(Math.max(all, 5 * SECOND), HOUR);
+  const from = all > HOUR || all < 2 * START ? newest.time - span * 1.03 : oldest.time + START;
   return { from: Math.round(from), to: Math.round(newest.time + span * 0.04) };
 }
