@@ -43,6 +43,7 @@ MAX_LIVES: Final = 20_000  # whose names and owners are read for one request: so
 MAX_MARKS: Final = 200  # of one life
 _FOLDED: Final = 2000  # events of each change, in one step
 _COPIED: Final = 5000  # entries of an index, in one step
+_CHOSEN: Final = 50  # tracks, in one step: each hashes the names that a filter asks for
 _MAX_TRACKS: Final = 50_000  # whose lives are kept, of a kilobyte or more each
 _READ_TOGETHER: Final = 100  # events per transaction
 _REMEMBERED_LIVES, _REMEMBERED_EVENTS = 50_000, 100_000
@@ -236,8 +237,21 @@ def _windows(track: Track, starts: list[int]) -> Iterator[_Window]:
 
 
 def _has_any(track: Track, first: int, last: int) -> bool:
-    """Whether objects of it may exist or change in the range: many tracks are of namespaces that are gone."""
+    """Whether objects of it exist or change in the range: many tracks are of namespaces that are gone."""
     return count_objects((track,), first, last) > 0 or total((track,), first, last) > 0
+
+
+def _chosen(
+    tracks: Sequence[Track],
+    first: int,
+    last: int,
+    chosen: Callable[[Track], frozenset[int] | None],
+    *,
+    knows_existing: bool,
+) -> list[tuple[Track, frozenset[int] | None]]:
+    """Those in which a filter may find objects, and which ones it allows."""
+    some = [track for track in tracks if not knows_existing or _has_any(track, first, last)]
+    return [(track, only) for track in some if (only := chosen(track)) is None or only]
 
 
 def numbers_of(track: Track, names: Sequence[str]) -> frozenset[int]:
@@ -337,14 +351,23 @@ class Lifelines:
         last: int,
         chosen: Callable[[Track], frozenset[int] | None],
         left_out: LeftOut | None = None,
+        *,
+        knows_existing: bool = False,
     ) -> LongWork[Lives]:
-        """The objects that exist or change after an offset and up to another one. `chosen`: which; None for all."""
+        """The objects that exist or change after an offset and up to another one. `chosen`: which; None for all.
+
+        `knows_existing`: of the index. Then counts say in which tracks there are none.
+        """
         if len(self._tracks) > _MAX_TRACKS:
             self._tracks.clear()  # most of them are of namespaces that are gone
         found: list[_Between] = []
-        for track in tracks:
-            only = chosen(track)
-            if (only is None or only) and _has_any(track, first, last):
+        for at in range(0, len(tracks), _CHOSEN):
+            some = yield Piece(
+                partial(
+                    _chosen, tracks[at : at + _CHOSEN], first, last, chosen, knows_existing=knows_existing
+                )
+            )
+            for track, only in some:
                 lives = yield from self._lives_of(track)
                 without = NOTHING if left_out is None else left_out(track.scope)
                 found.append((yield from lives.between(track, first, last, only, without)))
@@ -670,11 +693,13 @@ def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[arra
     for some in by_track.values():
         track = placed[some[0]].life.track
         of_object: dict[int, array[int]] = {placed[at].life.number: array("Q") for at in some}
-        for change in (CREATED, UPDATED, DELETED):
-            offsets = track.offsets[change]
+        # The index replaces the arrays of a track when it drops events, or reads older ones: positions are right
+        # in those that they were found in.
+        for offsets, objects in list(zip(track.offsets, track.objects, strict=True)):
             start, end = bisect_right(offsets, span.first), bisect_right(offsets, span.last)
             for begin in range(start, end, _COPIED):
-                yield Piece(partial(_collect, track, change, begin, min(begin + _COPIED, end), of_object))
+                part = slice(begin, min(begin + _COPIED, end))
+                yield Piece(partial(_collect, offsets[part], objects[part], of_object))
         for at in some:
             life = placed[at].life
             own = of_object[life.number]
@@ -682,8 +707,7 @@ def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[arra
     return found
 
 
-def _collect(track: Track, change: int, start: int, end: int, found: dict[int, array[int]]) -> None:
-    offsets, objects = track.offsets[change][start:end], track.objects[change][start:end]
+def _collect(offsets: array[int], objects: array[int], found: dict[int, array[int]]) -> None:
     for number, offset in compress(zip(objects, offsets, strict=True), map(found.__contains__, objects)):
         found[number].append(offset)
 

@@ -198,7 +198,10 @@ class TimelineIndex:
         self._read_upto: dict[int, int] = {}  # by type; else from where it began
         self._began = 0
         self._existing_upto: dict[int, int] = {}  # by type: what there was at the floor
-        self._existing_floor, self._knows_existing = 0, False
+        self._existing_floor, self._has_read_existing = 0, False
+        # Whether tracks have all that existed where the index begins. Never for a journal with more events above its
+        # floor than the index has, until the index begins anew.
+        self.knows_existing = False
         self._older: list[_Tracks] = []  # blocks that were read, descending, and not added yet
         self._joining: _Tracks = {}  # the same as one, while it is added
         self._older_low = 0  # these begin after this offset
@@ -236,7 +239,7 @@ class TimelineIndex:
             self.upto = head
         if not self.complete:
             yield from self._read_older(types, enough, shows=shows)
-        if self.complete and not self._knows_existing:
+        if self.complete and not self._has_read_existing:
             yield from self._read_all_existing(types, floor)
 
     def _begin(self, head: int) -> None:
@@ -244,7 +247,7 @@ class TimelineIndex:
         self._tracks, self._older, self._joining = {}, [], {}
         self._read_upto.clear()
         self._existing_upto.clear()
-        self._knows_existing = False
+        self._has_read_existing = self.knows_existing = False
         self._looked, self._stored = range(0), {}
         self._began = self.low = self._older_low = head
 
@@ -346,7 +349,8 @@ class TimelineIndex:
         for type_id in types:
             while (after := self._existing_upto.get(type_id, 0)) < floor:
                 yield Piece(partial(self._read_existing, type_id, after, floor))
-        self._knows_existing = True
+        self._has_read_existing = True
+        self.knows_existing = floor >= self.start
 
     def _read_existing(self, type_id: int, after: int, floor: int) -> None:
         """What retention has left up to the floor is the state there."""
@@ -577,7 +581,8 @@ def total(tracks: Iterable[Track], first: int, last: int, left_out: LeftOut | No
 
 def count_objects(tracks: Iterable[Track], first: int, last: int) -> int:
     """How many objects exist or change after the first offset and up to the last one: those that began until then,
-    without those that had ended. One that was deleted and created again counts twice."""
+    without those that had ended. One that was deleted and created again counts twice. It is right only if the index
+    knows what existed where it begins: else it takes away what it has not added."""
     return sum(
         len(track.existing)
         + bisect_right(track.offsets[CREATED], last)
@@ -590,23 +595,47 @@ def _between(offsets: array[int], first: int, last: int) -> int:
     return bisect_right(offsets, last) - bisect_right(offsets, first)
 
 
+TRACKS: Final = 500  # looked at in one step, in about a millisecond
+
+
+def sum_of(work: Callable[[Sequence[Track]], int], tracks: Sequence[Track]) -> LongWork[int]:
+    """The sum of a number that each part of the tracks has."""
+    found = 0
+    for at in range(0, len(tracks), TRACKS):
+        found += yield Piece(partial(work, tracks[at : at + TRACKS]))
+    return found
+
+
 def count(
-    tracks: Iterable[Track], edges: Sequence[int], cells: Cells, left_out: LeftOut | None = None
+    tracks: Sequence[Track], edges: Sequence[int], cells: Cells, left_out: LeftOut | None = None
 ) -> LongWork[None]:
     """Add the events of these tracks to a row, per bucket of time.
 
     edges     [10, 14, 14, 20]           bucket 0 has offsets 11 to 14, bucket 1 none, bucket 2 those from 15 to 20
     cells     [0, 3, 1, 0,  2, 0, 6, 0]  bucket, created, updated, deleted; and so on, without empty buckets
     """
+    for at in range(0, len(tracks), TRACKS):
+        found = yield Piece(partial(_inside, tracks[at : at + TRACKS], edges[0], edges[-1], left_out))
+        for change, offsets, sign, first, last in found:
+            cells.total += sign * (last - first)
+            count_them = walk if last - first < _WALKED * len(edges) else _search
+            yield Piece(partial(count_them, offsets[first:last], edges, change, cells.counts, sign))
+
+
+_Inside: TypeAlias = "tuple[int, array[int], int, int, int]"  # change, offsets, sign, and from where to where
+
+
+def _inside(tracks: Sequence[Track], after: int, upto: int, left_out: LeftOut | None) -> list[_Inside]:
+    """What some tracks have in a range: of many, most have nothing."""
+    found: list[_Inside] = []
     for track in tracks:
         without = NOTHING if left_out is None else left_out(track.scope)
         for change, offsets, sign in (*_positive(track), (UPDATED, without, -1)):
-            first = bisect_right(offsets, edges[0])
-            last = bisect_right(offsets, edges[-1], first)
+            first = bisect_right(offsets, after)
+            last = bisect_right(offsets, upto, first)
             if first < last:
-                cells.total += sign * (last - first)
-                count_them = walk if last - first < _WALKED * len(edges) else _search
-                yield Piece(partial(count_them, offsets[first:last], edges, change, cells.counts, sign))
+                found.append((change, offsets, sign, first, last))
+    return found
 
 
 NOTHING: Final = array("Q")
@@ -670,7 +699,6 @@ def bucket_of(edges: Sequence[int], offset: int) -> int:
 
 MAX_COST: Final = 100_000  # of one scan: some 200 ms
 _LINK_COST, EVENT_COST, BYTES_PER_COST = 2, 5, 1000
-_TRACKS: Final = 500  # per step
 _SCAN_SLICE: Final = 100  # candidates per transaction
 _SLICE_COST: Final = 500
 
@@ -785,7 +813,7 @@ def scan(
     At most `limit` events. Without `events`, hits have none if the filter needs none.
     """
     heap: list[_Head] = []
-    for at in range(0, len(tracks), _TRACKS):
+    for at in range(0, len(tracks), TRACKS):
         heap += yield Piece(partial(_heads, tracks, at, wanted))
     heapq.heapify(heap)
     candidates = _merged(heap, tracks, wanted)
@@ -862,7 +890,7 @@ def _heads(tracks: Sequence[Track], at: int, wanted: Range) -> list[_Head]:
     """The first offset in the range of each of some tracks."""
     found: list[_Head] = []
     sign = -1 if wanted.descending else 1
-    for number, track in enumerate(tracks[at : at + _TRACKS], at):
+    for number, track in enumerate(tracks[at : at + TRACKS], at):
         for change, offsets in enumerate(track.offsets):
             if wanted.descending:
                 position = bisect_right(offsets, wanted.upto) - 1

@@ -26,6 +26,7 @@ from rewound.actors.errors import BadRequest
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.search import TextIndex, count_found
 from rewound.actors.rewind.timeline import (
+    TRACKS,
     Cells,
     Filter,
     LeftOut,
@@ -36,6 +37,7 @@ from rewound.actors.rewind.timeline import (
     count_objects,
     count_rows,
     scan,
+    sum_of,
     total,
 )
 from rewound.gateway.memory.budget import SMALL
@@ -63,7 +65,6 @@ MAX_CELLS: Final = 60_000
 MAX_ROWS: Final = 300
 _MANY_CELLS: Final = 5_000  # more of them are written in a thread
 _MAX_HITS: Final = 20_000
-_TRACKS: Final = 500  # per step
 
 Document = dict[str, Any]
 
@@ -151,7 +152,8 @@ class JournalPage:
         elif sought.empty:
             rows, left_out = await run_in_turns(_busiest(rows, edges[0], edges[-1], statuses))
             merged = await run_in_turns(count_rows(rows.values(), edges, MAX_CELLS, statuses))
-            objects = await run_in_turns(_objects(rows, edges[0], edges[-1]))
+            if index.knows_existing:
+                objects = await run_in_turns(_objects(rows, edges[0], edges[-1]))
         elif text is not None and sought.terms:
             wanted = Query(visible, edges[0], edges[-1], True, sought, _MAX_HITS)
             covered = await self._count_found_events(rows, edges, wanted, text)
@@ -308,8 +310,8 @@ _Rows = dict[
 
 def _rows(tracks: list[Track], visible: VisibleTypes, by: str) -> LongWork[_Rows]:
     rows: _Rows = {}
-    for at in range(0, len(tracks), _TRACKS):
-        yield Piece(partial(_add_tracks, rows, tracks[at : at + _TRACKS], visible, by))
+    for at in range(0, len(tracks), TRACKS):
+        yield Piece(partial(_add_tracks, rows, tracks[at : at + TRACKS], visible, by))
     return rows
 
 
@@ -325,7 +327,7 @@ def _busiest(rows: _Rows, first: int, last: int, without: LeftOut | None) -> Lon
     """The rows with the most events, and how many others have some: only the former are counted by bucket."""
     totals: dict[tuple[str, str], int] = {}
     for key, (_, tracks) in rows.items():
-        totals[key] = yield Piece(partial(total, tracks, first, last, without))
+        totals[key] = yield from sum_of(partial(total, first=first, last=last, left_out=without), tracks)
     found = [key for key in sorted(totals, key=lambda key: -totals[key]) if totals[key]]
     return {key: rows[key] for key in found[:MAX_ROWS]}, len(found[MAX_ROWS:])
 
@@ -334,7 +336,7 @@ def _objects(rows: _Rows, first: int, last: int) -> LongWork[dict[tuple[str, str
     """How many objects existed or changed, by row."""
     found: dict[tuple[str, str], int] = {}
     for key, (_, tracks) in rows.items():
-        found[key] = yield Piece(partial(count_objects, tracks, first, last))
+        found[key] = yield from sum_of(partial(count_objects, first=first, last=last), tracks)
     return found
 
 

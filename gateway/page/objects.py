@@ -173,7 +173,10 @@ class ObjectReader:
         )
         chosen = partial(chosen_numbers, names=sought.name, matching=matching)
         async with self._indexes.updating:  # the arrays of the index must not change meanwhile
-            lives = await run_in_turns(self._lifelines.lives(tracks, first, last, chosen, left_out))
+            knows = self._index.knows_existing
+            lives = await run_in_turns(
+                self._lifelines.lives(tracks, first, last, chosen, left_out, knows_existing=knows)
+            )
         forest = await run_in_turns(self._lifelines.forest(lives, sought.name, roots=roots))
         return _Ordered(forest, searched_from)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from rewound.actors.rewind import lifelines as module
 from rewound.actors.rewind import timeline as timeline_module
-from rewound.actors.rewind.lifelines import Details, Lifelines, Placed, TimedRange, numbers_of
+from rewound.actors.rewind.lifelines import Details, Identity, Lifelines, Placed, TimedRange, numbers_of
 from rewound.actors.rewind.long_work import run
 from rewound.actors.rewind.timeline import Patterns, TimelineIndex, Track, object_number, patterns
 from rewound.actors.selectors.facts import pack_facts
@@ -78,6 +79,76 @@ def test_older_events_that_are_read_later(journal: Journal, monkeypatch: pytest.
     assert len(shown) > 1
 
 
+def test_objects_exist_though_older_ones_were_deleted(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many deletions as creations: the creation of one of them is before the index."""
+    monkeypatch.setattr(timeline_module, "BLOCK", 4)
+    model, lifelines = Model(), Lifelines(journal)
+    journal.append([model.put(name) for name in "acde"])
+    journal.append([model.put("b"), model.remove("a"), *(model.put(f"x{at}") for at in range(2))])
+    journal.append([model.remove("x0"), model.remove("x1")])
+    index = TimelineIndex(journal)
+    run(index.update(lambda: True))
+    assert not index.complete
+    assert not index.knows_existing
+    (track,) = index.tracks()
+    found = run(lifelines.lives([track], 10, 10, every, knows_existing=index.knows_existing)).busiest
+    assert [life.created for life in found] == [5]
+    run(index.update())
+    assert index.knows_existing
+    found = run(lifelines.lives(index.tracks(), 10, 10, every, knows_existing=True)).busiest
+    assert sorted(life.created for life in found) == [2, 3, 4, 5]
+
+
+def test_an_index_of_the_newest_events_does_not_know_what_existed(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timeline_module, "MAX_EVENTS", 5)
+    model = Model()
+    journal.append([model.put(name) for name in "abcdefgh"])
+    index = TimelineIndex(journal)
+    run(index.update())
+    assert index.complete
+    assert not index.knows_existing
+
+
+def test_looks_at_many_tracks_in_turns(journal: Journal) -> None:
+    tracks = [Track(b"\0\1" + str(number).encode()) for number in range(2000)]
+    steps = Lifelines(journal).lives(tracks, 0, 10, every, knows_existing=True)
+    pieces, result = 0, None
+    with suppress(StopIteration):
+        while True:
+            result = steps.send(result).run()
+            pieces += 1
+    assert pieces >= 2000 / 100
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_marks_stay_right_while_the_index_drops_and_adds_events(journal: Journal) -> None:
+    model, lifelines = Model(), Lifelines(journal)
+    journal.append([model.put(name) for name in "ab"])
+    journal.append([model.put(name) for _ in range(10) for name in "ab"])
+    index = TimelineIndex(journal)
+    run(index.update())
+    (track,) = index.tracks()
+    lives = run(lifelines.lives([track], 4, 22, every)).busiest
+    placed = [Placed(life, Identity("", "", "")) for life in lives]
+    expected = run(module._events_of(placed, TimedRange(NOON, 4, 22, [], [])))
+    steps = module._events_of(placed, TimedRange(NOON, 4, 22, [], []))
+    result: Any = None
+    found: list[Any] = []
+    try:
+        for at in range(1000):
+            result = steps.send(result).run()
+            if at == 1:
+                track.trim(5)
+    except StopIteration as end:
+        found = end.value
+    assert found == expected
+    assert [len(offsets) for offsets in found] == [9, 9]
+
+
 @pytest.mark.usefixtures("small_steps")
 def test_lives_equal_those_of_the_whole_log(journal: Journal) -> None:
     chance, model = random.Random(5), Model()
@@ -97,7 +168,9 @@ def test_lives_equal_those_of_the_whole_log(journal: Journal) -> None:
                     object_number(keys.of_object(track.type_id, track.namespace, name)): name
                     for name in "abcd"
                 }
-                for life in run(lifelines.lives([track], first, last, every)).busiest:
+                for life in run(
+                    lifelines.lives([track], first, last, every, knows_existing=chance.random() < 0.5)
+                ).busiest:
                     found.append(
                         (
                             track.type_id,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
+from typing import Any
 
-from rewound.actors.rewind.long_work import run
-from rewound.actors.rewind.timeline import Cells, Track, count, count_rows
+from rewound.actors.rewind.long_work import LongWork, run
+from rewound.actors.rewind.timeline import Cells, Track, count, count_rows, sum_of, total
 from tests.cases import cases
 
 BUCKETS = 41
@@ -54,3 +56,20 @@ def test_there_are_never_many_more_cells_than_allowed() -> None:
         pass
     assert 100 < most <= 100 + BUCKETS
     assert total_of(rows) <= 100
+
+
+def test_looks_at_many_tracks_in_turns() -> None:
+    """Also at those without events in the range."""
+    tracks = [Track(b"\0\1default") for _ in range(5000)]
+    for steps in (count(tracks, EDGES, Cells()), sum_of(partial(total, first=0, last=9), tracks)):
+        assert _pieces(steps) >= 5000 / 500
+
+
+def _pieces(steps: LongWork[Any]) -> int:
+    found, result = 0, None
+    try:
+        while True:
+            result = steps.send(result).run()
+            found += 1
+    except StopIteration:
+        return found
