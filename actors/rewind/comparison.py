@@ -8,14 +8,24 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import compress
 from typing import Any, Final, NamedTuple
 
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.summary import compacted, summarize
-from rewound.actors.rewind.timeline import CREATED, DELETED, NOTHING, UPDATED, Patterns, Track, kept
+from rewound.actors.rewind.timeline import (
+    CREATED,
+    DELETED,
+    NOTHING,
+    UPDATED,
+    LeftOut,
+    Patterns,
+    Track,
+    kept,
+    total,
+)
 from rewound.actors.rewind.versions import link_at, uid_of
 from rewound.journal import keys
 from rewound.journal.log import Journal
@@ -28,6 +38,7 @@ MAX_BYTES: Final = 4 << 20  # contents compared for one page, which ends early t
 _COPIED: Final = 4000  # entries of an index, in one step
 _BYTES_OF_ENTRY: Final = 32  # as `Piece.size` counts: more than 2,000 are looked at in a thread
 _NAMES_TOGETHER: Final = 300
+_TRACKS: Final = 50  # in one step: each hashes the names that a filter asks for
 
 Document = dict[str, Any]
 
@@ -62,6 +73,31 @@ def compared(
         partial(_of_ends, track, first, last, only), len(first) * _BYTES_OF_ENTRY
     )
     return found
+
+
+def compared_tracks(
+    tracks: Sequence[Track],
+    after: int,
+    upto: int,
+    chosen: Callable[[Track], frozenset[int] | None],
+    left_out: LeftOut | None,
+) -> LongWork[list[Compared]]:
+    """The same of many tracks; `chosen`: which objects of each, None for all."""
+    found: list[Compared] = []
+    for at in range(0, len(tracks), _TRACKS):
+        some = yield Piece(partial(_chosen, tracks[at : at + _TRACKS], after, upto, chosen))
+        for track, only in some:
+            without = NOTHING if left_out is None else left_out(track.scope)
+            found += yield from compared(track, after, upto, only, without)
+    return found
+
+
+def _chosen(
+    tracks: Sequence[Track], after: int, upto: int, chosen: Callable[[Track], frozenset[int] | None]
+) -> list[tuple[Track, frozenset[int] | None]]:
+    """Those with events between the moments: of many, most have none."""
+    some = [track for track in tracks if total((track,), after, upto)]
+    return [(track, only) for track in some if (only := chosen(track)) is None or only]
 
 
 def _telling(track: Track, after: int, upto: int, without: array[int]) -> LongWork[frozenset[int]]:

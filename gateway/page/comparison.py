@@ -15,14 +15,14 @@ from rewound.actors.rewind.comparison import (
     MAX_NAMES,
     Compared,
     Ends,
-    compared,
+    compared_tracks,
     read_ends,
     summary_of_ends,
     with_names,
 )
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.moments import Moment, resolve
-from rewound.actors.rewind.timeline import NOTHING, Filter, LeftOut
+from rewound.actors.rewind.timeline import Filter, LeftOut
 from rewound.gateway.page import parameters
 from rewound.gateway.page.events import EventReader
 from rewound.gateway.page.index import PageIndex
@@ -135,13 +135,9 @@ class ComparisonReader:
         matching, searched_from = await matching_objects(
             self._journal, self._events, tracks, visible, sought, between.first, between.last
         )
-        found: list[Compared] = []
+        chosen = partial(chosen_numbers, names=sought.name, matching=matching)
         async with self._indexes.updating:  # the arrays of the index must not change meanwhile
-            for track in tracks:
-                only = chosen_numbers(track, sought.name, matching)
-                if only is None or only:
-                    without = NOTHING if left_out is None else left_out(track.scope)
-                    found += await run_in_turns(compared(track, between.first, between.last, only, without))
+            found = await run_in_turns(compared_tracks(tracks, between.first, between.last, chosen, left_out))
         return await run_in_turns(_in_order(found, visible)), searched_from
 
 

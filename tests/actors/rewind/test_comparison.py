@@ -8,9 +8,16 @@ from pathlib import Path
 import pytest
 
 from rewound.actors.rewind import comparison as module
-from rewound.actors.rewind.comparison import COMPARISONS, compared, read_ends, with_names
+from rewound.actors.rewind.comparison import (
+    COMPARISONS,
+    Compared,
+    compared,
+    compared_tracks,
+    read_ends,
+    with_names,
+)
 from rewound.actors.rewind.long_work import run
-from rewound.actors.rewind.timeline import TimelineIndex, patterns
+from rewound.actors.rewind.timeline import CREATED, TimelineIndex, Track, patterns
 from rewound.journal import Journal, retention
 from tests.actors.rewind.test_timeline_index import some_events
 from tests.journal.model import Model
@@ -54,3 +61,19 @@ def test_equals_the_comparison_of_both_states(tmp_path: Path, monkeypatch: pytes
                     assert bool(named) == (ends.last.name == "a")
             assert found == of_states(model, first, last)
     journal.close()
+
+
+def test_looks_at_many_tracks_in_turns() -> None:
+    """Also at those without events between the moments, and with names to hash."""
+    tracks = [Track(b"\0\1" + str(number).encode()) for number in range(1000)]
+    tracks[500].add(5, CREATED, 7)
+    pieces, result, found = 0, None, list[Compared]()
+    steps = compared_tracks(tracks, 0, 10, lambda track: frozenset({7}), None)
+    try:
+        while True:
+            result = steps.send(result).run()
+            pieces += 1
+    except StopIteration as end:
+        found = end.value
+    assert [(one.track, one.first) for one in found] == [(tracks[500], 5)]
+    assert pieces >= 1000 / 100
