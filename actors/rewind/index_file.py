@@ -129,7 +129,7 @@ class IndexFile:
         self._writing = threading.Lock()
         self._idle: list[sqlite3.Connection] = []  # those that read
         self._own_folder: str | None = None
-        self.broken = False  # what was open is damaged: open another one
+        self._ended = False  # closed, or found damaged
         with journal.read() as view:
             self._identity = view.cluster_id
         try:
@@ -137,6 +137,7 @@ class IndexFile:
             # Two that create it would find it locked, and one that replaces it could remove what the other has made.
             with one_process_at_a_time(self._path.parent):
                 self._writer = self._open_or_replace(journal)
+                self._opened = _identity_of(self._path)
         except (sqlite3.Error, OSError) as error:
             self._remove_own_folder()
             raise Unavailable(_reason(error)) from None
@@ -207,7 +208,8 @@ class IndexFile:
                 raise _NotOfThisJournal
 
     def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=5, isolation_level=None, check_same_thread=False)
+        address = f"{self._path.absolute().as_uri()}?mode=rw"  # one that was deleted is not created
+        return sqlite3.connect(address, timeout=5, isolation_level=None, check_same_thread=False, uri=True)
 
     def _remove(self) -> None:
         for suffix in ("", "-wal", "-shm"):
@@ -217,9 +219,14 @@ class IndexFile:
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder, ignore_errors=True)
 
+    @property
+    def broken(self) -> bool:
+        """Whether to open another one: this is closed, damaged, deleted, or replaced by another process."""
+        return self._ended or _identity_of(self._path) != self._opened
+
     def close(self) -> None:
         with self._writing:
-            self.broken = True
+            self._ended = True
             while self._idle:
                 self._idle.pop().close()
             with suppress(sqlite3.Error):
@@ -261,11 +268,12 @@ class IndexFile:
                 raise self._failed(error) from None
 
     def _failed(self, error: sqlite3.Error) -> Unavailable:
-        if _is_damage(error) and not self.broken:
-            self.broken = True
+        if _is_damage(error) and not self._ended:
+            self._ended = True
             logger.warning("the index %s is damaged and removed: %s", self._path, error)
-            with suppress(OSError):
-                self._remove()
+            with suppress(OSError), one_process_at_a_time(self._path.parent):
+                if _identity_of(self._path) == self._opened:  # else another process has replaced it
+                    self._remove()
         return Unavailable(_reason(error))
 
     # The timeline's index.
@@ -371,6 +379,15 @@ class IndexFile:
             (found,) = connection.execute(sql, (expression, after, upto)).fetchone()
         offsets: list[int] = orjson.loads(f"[{found or ''}]")
         return offsets
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    """What differs between a file and another one that has replaced it; None without one."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

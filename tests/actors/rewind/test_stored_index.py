@@ -238,6 +238,32 @@ def test_retention_may_remove_words_while_they_are_searched(
     other.close()
 
 
+def test_a_file_that_was_deleted_or_replaced_is_not_used(journal: Journal) -> None:
+    """Else what one process writes is not what it reads."""
+    model = Model()
+    journal.append([model.put(f"n{at}") for at in range(BATCH)])
+    files = [IndexFile(journal), IndexFile(journal)]
+    path = journal.path / index_file.FILE
+    for name in list(path.parent.glob(f"{index_file.FILE}*")):
+        name.unlink()
+    for file in files:
+        assert file.broken
+        with pytest.raises(Unavailable, match="it is made again"):
+            file.covered()
+    assert not path.exists()
+    again = IndexFile(journal)
+    assert run(TextIndex(journal, again, str).index_next(0, BATCH))
+    for file in files:
+        assert file.broken
+        file.close()
+    assert not again.broken
+    again.close()
+    later = IndexFile(journal)
+    found = words(TextIndex(journal, later, str), "default", 0, BATCH, descending=False)
+    assert found == list(range(1, BATCH + 1))
+    later.close()
+
+
 def test_processes_open_the_file_one_after_the_other(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
