@@ -155,8 +155,10 @@ class RewindHandler:
         ends = context.parameters.first("diff")
         if ends is not None:
             return await self._diff(context, target, ends)
-        token = context.parameters.first("continue")
-        start = parameters.offset_in(token) if token else MAX_OFFSET
+        token, last = context.parameters.first("continue"), context.parameters.first("to")
+        start = MAX_OFFSET if last is None else self._resolve(parse_moment(last, "to"), "to")
+        if token:
+            start = min(start, parameters.offset_in(token))
         steps = documents.history_page(
             self._journal,
             target.address,
@@ -166,13 +168,15 @@ class RewindHandler:
             changes=context.parameters.boolean("changes"),
         )
         items, following, size = await run_in_turns(steps)
-        if not items and not token:
+        if not items and not token:  # it never existed, or not yet
             raise NotFound(target.definition.resource, target.address.name)
         metadata = {"continue": parameters.token_of(following)} if following else {}
         document = target.document("History", metadata=metadata, items=items)
         return await self._respond(context, document, size)
 
     async def _diff(self, context: RequestContext, target: Target, text: str) -> Response:
+        if context.parameters.first("to") is not None:
+            raise BadRequest("to: has no effect with diff: name both ends there, A..B")
         first, second = parameters.diff_ends(text)
         with self._journal.read() as view:
             now, head = self._now(), view.head

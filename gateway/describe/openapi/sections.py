@@ -432,6 +432,7 @@ _OF_THE_PAST: Final = {
         Parameter("changes", "true: each version has its changes with old and new values.", "boolean"),
         Parameter("continue", "The continue token of the previous page, to get the next one."),
         Parameter("diff", "Two versions or times, A..B: read the difference between them instead."),
+        Parameter("to", "A version or a time: only versions up to it."),
         _MANAGED,
         _UID,
         sends=None,

@@ -98,6 +98,31 @@ async def test_history_pages() -> None:
         assert found == sorted(found, reverse=True) and len(set(found)) == 10
 
 
+async def test_history_begins_with_the_version_of_a_moment() -> None:
+    async with served() as api:
+        made, red, labels, gone, again = await story(api)
+        items = (await api.ask("GET", f"{WEB}/history")).expect(200)["items"]
+        for to, versions in (
+            (labels, [labels, red, made]),
+            (items[3]["time"], [red, made]),
+            (made, [made]),
+            (again, [again, gone, labels, red, made]),
+        ):
+            found = (await api.ask("GET", f"{WEB}/history", to=to)).expect(200)["items"]
+            assert [item["version"] for item in found] == versions
+        page = (await api.ask("GET", f"{WEB}/history", to=labels, limit=2)).expect(200)
+        token = {"continue": page["metadata"]["continue"]}
+        page = (await api.ask("GET", f"{WEB}/history", to=labels, **token)).expect(200)
+        assert [item["version"] for item in page["items"]] == [made]
+        (await api.ask("GET", f"{WEB}/history", to=str(int(made) - 1))).expect(404)
+        for wrong, message in (
+            ({"to": "yesterday"}, "to: "),
+            ({"to": str(int(again) + 99)}, "is in the future"),
+            ({"to": labels, "diff": f"{made}..{red}"}, "has no effect with diff"),
+        ):
+            assert message in (await api.ask("GET", f"{WEB}/history", **wrong)).expect(400)["message"]
+
+
 async def test_difference_as_patch_and_as_text() -> None:
     async with served() as api:
         made, red, labels, _, again = await story(api)
