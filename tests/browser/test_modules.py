@@ -40,6 +40,7 @@ async def test_modules(chromium: str) -> None:
         await lists(page)
         await comparisons(page)
         await moving_cursor(page)
+        await old_versions(page)
         await pictures(page)
 
 
@@ -488,6 +489,40 @@ async def moving_cursor(page: Page) -> None:
         return asked.map((text) => text.slice(-7, -1));
     })()"""
     assert await call(page, "changes.js", moved, NOON=NOON) == ["000500", "000100"]
+
+
+async def old_versions(page: Page) -> None:
+    """The pane of an object shows the version that is wanted, also one that is not among the newest."""
+    shown = """(async () => {
+        const all = Array.from({ length: 250 }, (_, at) => at + 1).reverse().map((version) =>
+            ({ version: String(version), time: new Date(NOON / 1000 + version).toISOString(), patch: [] }));
+        const past = async (target, what, parameters) => {
+            const last = Number(parameters.get("continue") ?? parameters.get("to") ?? 250);
+            const first = last - Number(parameters.get("limit"));
+            return { items: all.filter((one) => one.version > first && one.version <= last),
+                metadata: first > 0 ? { continue: String(first) } : {} };
+        };
+        const objects = async (type, namespace, name, { parameters }) => ({ at: parameters.get("at") });
+        const session = { past, objects, events: async () => ({ items: [] }) };
+        const pane = new m.ObjectPane(session, { cursor: () => cursor });
+        await pane.show({ type: "pods", namespace: "a", name: "b" }, left, right);
+        const difference = document.getElementById("difference");
+        while (!difference.dataset.shown) await new Promise((done) => setTimeout(done, 5));
+        return difference.dataset.shown;
+    })()"""
+    later = {"time": NOON + 240_500, "version": ""}
+    for cursor, left, right, versions in (
+        (None, "", "", "249..250"),
+        (None, "", "3", "2..3"),
+        (None, "", "151", "150..151"),  # the last of the first page
+        (later, "", "3", "2..3"),
+        (later, "", "", "239..240"),
+        ({"time": None, "version": "42"}, "", "", "41..42"),
+        (None, "5", "249", "5..249"),
+        (None, "", "1", "..1"),
+    ):
+        given = {"cursor": cursor, "left": left, "right": right, "NOON": NOON}
+        assert await call(page, "object.js", shown, **given) == versions
 
 
 @pytest.mark.slow

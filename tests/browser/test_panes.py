@@ -7,7 +7,15 @@ import yaml
 
 from rewound.actors.rewind.moments import rfc3339
 from tests.browser.chromium import Page
-from tests.browser.journal_page import LOADS, journal_page, minutes, open_signed_in, patch, tell_story
+from tests.browser.journal_page import (
+    LOADS,
+    address,
+    journal_page,
+    minutes,
+    open_signed_in,
+    patch,
+    tell_story,
+)
 from tests.gateway.api import config_map
 
 CURRENT = "document.querySelector('#events [aria-current]')?.dataset.version ?? ''"
@@ -162,6 +170,49 @@ async def test_two_moments_are_compared(chromium: str) -> None:
         await page.click("#compare")
         await page.click("#tab-comparison")
         await page.wait("document.getElementById('comparison').innerText.includes('set the second moment')")
+
+
+SHOWN = "document.getElementById('difference')?.dataset.shown ?? ''"
+LISTED = "[...document.querySelectorAll('.versions [data-version]')].map((one) => one.dataset.version)"
+CHOSEN = "document.querySelector('.versions [aria-current]')?.dataset.version ?? ''"
+
+
+@pytest.mark.slow
+async def test_an_old_version_of_an_object_with_many_is_shown(chromium: str) -> None:
+    async with journal_page(chromium) as (api, page):
+        path = api.path("configmaps", name="web")
+        api.clock.advance(3600)
+        made = [await api.create("configmaps", config_map("web"))]
+        times = [api.clock.now()]
+        for number in range(106):
+            api.clock.advance(1)
+            made.append(await patch(api, path, {"data": {"number": str(number)}}))
+            times.append(api.clock.now())
+        versions = [one["metadata"]["resourceVersion"] for one in made]
+        web = {"object": "configmaps/default/web", **minutes(api, 5, 1)}
+        # A link to a version that is older than the hundred newest ones.
+        await open_signed_in(api, page, right=versions[5], **web)
+        await page.wait(f"({SHOWN}) === '{versions[4]}..{versions[5]}'")
+        assert await page.run(CHOSEN) == versions[5]
+        assert await page.run(LISTED) == versions[5::-1]
+        await page.click("[data-part=yaml]")
+        await page.wait(f"document.getElementById('yaml')?.dataset.version === {versions[5]!r}")
+        assert 'number: "4"' in await page.text("#yaml")
+        await page.click("[data-part=versions]")
+        await page.wait("document.querySelector('.versions button')")
+        await page.click(".versions > button")  # the newest versions
+        await page.wait(f"({SHOWN}) === '{versions[-2]}..{versions[-1]}'")
+        assert await page.run(LISTED) == versions[:6:-1]
+        # More of them leave the chosen one marked; the last of a page has a version before it too.
+        await page.run("document.querySelector('.versions tr:last-child .said').click()")
+        await page.wait(f"({SHOWN}) === '{versions[6]}..{versions[7]}'")
+        assert await page.run(LISTED) == versions[::-1] and await page.run(CHOSEN) == versions[7]
+        # Without a version, that at the cursor is shown; if there was none yet, the newest, and the page says so.
+        for moment, at in ((times[3] + 1, 3), (times[50] + 1, 50), (times[0] - 1, -1)):
+            await page.go("about:blank")
+            await page.go(address(api, at=rfc3339(moment), **web))
+            await page.wait(f"({SHOWN}) === '{versions[at - 1]}..{versions[at]}'")
+            assert ("The journal has no version of it" in await page.text("#part")) is (at < 0)
 
 
 DOWNLOAD = """new Promise((found) => {

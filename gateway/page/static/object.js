@@ -20,6 +20,8 @@ export class ObjectPane {
   #target = null;
   #versions = [];
   #older = "";          // the token of the next page of versions
+  #isPart = false;      // newer versions are not in the list
+  #note = "";           // why another version is shown than the one that was asked for
   #part = "versions";
   #chosen = { left: "", right: "" };
   #withManaged = false;
@@ -34,6 +36,7 @@ export class ObjectPane {
     this.#target = target;
     this.#chosen = { left, right };
     this.#versions = [];
+    this.#note = "";
     const pane = find("object");
     if (!target) {
       pane.replaceChildren(element("div", { class: "empty" },
@@ -69,6 +72,7 @@ export class ObjectPane {
       shown = [element("p", { class: "problem", text: error.message })];
     }
     if (this.#target !== target || find("part") !== part || this.#part !== name) return;  // something else was opened meanwhile
+    if (this.#note) shown.unshift(element("p", { class: "hint", text: this.#note }));
     part.replaceChildren(...shown);
     part.setAttribute("aria-busy", "false");
     this.#showChosen();
@@ -78,27 +82,50 @@ export class ObjectPane {
 
   async _versions(target) {
     await this.#loadVersions(target);
-    const known = this.#versions.map((one) => one.version);
-    const at = Math.max(0, known.indexOf(this.#chosen.right));
-    const right = known[at], left = known.includes(this.#chosen.left) ? this.#chosen.left : known[at + 1] ?? "";
-    this.#chosen = { left, right };
+    if (this.#target !== target) return [];
     const list = element("div", { class: "versions" }), difference = element("div", { id: "difference" });
     this.#listVersions(target, list);
     this.#compare(target, difference);
     return [list, difference];
   }
 
+  // The newest versions, or those up to the wanted one if it is older, and the one before it, with which it is compared.
   async #loadVersions(target) {
     if (this.#versions.length) return;
-    const { items, token } = await this.#versionPage(target, "");
-    this.#versions = items;
-    this.#older = token;
+    const wanted = this.#wanted();
+    let page = await this.#versionPage(target), at = positionOf(page.items, wanted), isPart = false;
+    if (at < 0 && page.token) {
+      const older = await this.#versionPage(target, { to: momentText(wanted) }).catch(orNothing);
+      if (older) [page, at, isPart] = [older, 0, true];
+    }
+    if (at === page.items.length - 1 && page.token) {
+      const next = await this.#versionPage(target, { continue: page.token });
+      page = { items: [...page.items, ...next.items], token: next.token };
+    }
+    if (this.#target !== target) return;  // something else was opened meanwhile
+    this.#versions = page.items;
+    this.#older = page.token;
+    this.#isPart = isPart;
+    this.#note = at < 0 ? `The journal has no version of it at ${momentText(wanted)} or before: this is the newest one.` : "";
+    const right = page.items[Math.max(0, at)]?.version ?? "";
+    this.#chosen = { left: this.#chosen.left || (page.items[Math.max(0, at) + 1]?.version ?? ""), right };
+  }
+
+  // The version to show: the one that was chosen, or that at the cursor; null for the newest.
+  #wanted() {
+    return this.#chosen.right ? { version: this.#chosen.right, time: null } : this.#actions.cursor?.() ?? null;
+  }
+
+  async #loadOlder(target) {
+    const page = await this.#versionPage(target, { continue: this.#older });
+    if (this.#target !== target) return;
+    this.#versions = [...this.#versions, ...page.items];
+    this.#older = page.token;
   }
 
   // History says who wrote which versions, the timeline in which words.
-  async #versionPage(target, token) {
-    const parameters = new URLSearchParams({ limit: String(PAGE), managedFields: "false" });
-    if (token) parameters.set("continue", token);
+  async #versionPage(target, more = {}) {
+    const parameters = new URLSearchParams({ limit: String(PAGE), managedFields: "false", ...more });
     const { items, metadata } = await this.#session.past(target, "history", parameters);
     const said = await this.#summaries(target, items);
     const texts = items.map((one) => ({ ...one, type: target.type, change: changeOf(one), summary: said.get(one.version) ?? pathSummary(target.type, one) }));
@@ -119,29 +146,54 @@ export class ObjectPane {
       button(one.version, () => this.#actions.jump(one.version), { class: "link", title: "Move the cursor here" }),
       timeOf(one), this.#said(one), author(one), this.#choice("left", one.version), this.#choice("right", one.version),
     ]);
-    place.replaceChildren(table(["version", "time", "what changed", "by", "old", "new"], rows));
+    const top = place.querySelector(".scrolls")?.scrollTop ?? 0, list = table(["version", "time", "what changed", "by", "old", "new"], rows);
+    place.replaceChildren(list);
     this.#versions.forEach((one, at) => { place.querySelector("tbody").rows[at].dataset.version = one.version; });
+    list.scrollTop = top;
+    if (this.#isPart) place.prepend(this.#loading("Newest versions", () => this.#showNewest(target)));
     if (!this.#older) return;
-    place.append(button("Older versions", async ({ target: pressed }) => {
-      pressed.disabled = true;
-      const page = await this.#versionPage(target, this.#older).catch((error) => ({ error }));
+    place.append(this.#loading("Older versions", async () => {
+      await this.#loadOlder(target);
       if (this.#target !== target) return;
-      if (page.error) {
-        pressed.replaceWith(element("p", { class: "problem", text: page.error.message }));
-        return;
-      }
-      this.#versions = [...this.#versions, ...page.items];
-      this.#older = page.token;
       this.#listVersions(target, place);
+      this.#markChosen();
     }));
+  }
+
+  // A button for work that may fail.
+  #loading(text, work) {
+    return button(text, async ({ target: pressed }) => {
+      pressed.disabled = true;
+      await work().catch((error) => pressed.replaceWith(element("p", { class: "problem", text: error.message })));
+    });
+  }
+
+  async #showNewest(target) {
+    const { items } = await this.#session.past(target, "history", new URLSearchParams({ limit: "1" }));
+    if (this.#target !== target) return;
+    this.#versions = [];
+    this.#chosen = { left: "", right: items[0].version };
+    await this.#load();
+    this.#actions.choose(this.#chosen.left, this.#chosen.right);
   }
 
   // What a version changed; a click compares it with the one before.
   #said(version) {
     const { what, more } = sentence(version);
     const text = more ? `${what} and ${more} more` : what;
-    return button(text, () => {
-      const at = this.#versions.indexOf(version);
+    return button(text, async () => {
+      const target = this.#target, at = this.#versions.indexOf(version);
+      // The version before the last one of the list is on the next page.
+      if (at === this.#versions.length - 1 && this.#older) {
+        const failed = await this.#loadOlder(target).catch((error) => error);
+        const list = find("part")?.querySelector(".versions");
+        if (this.#target !== target || !list) return;
+        if (failed) {
+          find("difference").replaceChildren(element("p", { class: "problem", text: failed.message }));
+          return;
+        }
+        this.#listVersions(target, list);
+      }
       this.#choose(this.#versions[at + 1]?.version ?? "", version.version);
     }, { class: "link said", title: "Compare with the version before" });
   }
@@ -159,12 +211,16 @@ export class ObjectPane {
 
   // The row of the chosen version is marked, and the list of versions scrolls to it.
   #showChosen() {
-    const rows = [...find("part").querySelectorAll("[data-version]")];
-    for (const row of rows) row.toggleAttribute("aria-current", row.dataset.version === this.#chosen.right);
-    const row = rows.find((one) => one.dataset.version === this.#chosen.right), list = row?.closest(".scrolls");
+    const row = this.#markChosen(), list = row?.closest(".scrolls");
     if (!list) return;
     const top = row.offsetTop, head = row.closest("table").tHead.offsetHeight;
     if (top - head < list.scrollTop || top + row.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = top - head - row.offsetHeight;
+  }
+
+  #markChosen() {
+    const rows = [...find("part").querySelectorAll("[data-version]")];
+    for (const row of rows) row.toggleAttribute("aria-current", row.dataset.version === this.#chosen.right);
+    return rows.find((one) => one.dataset.version === this.#chosen.right);
   }
 
   #choose(left, right) {
@@ -200,9 +256,8 @@ export class ObjectPane {
 
   // The version that is chosen, or the last before the object was deleted; empty if none is known.
   #existing() {
-    const wanted = BigInt(this.#chosen.right || this.#versions[0]?.version || "0");
     const existing = this.#versions.filter((one) => !one.deleted);
-    return (existing.find((one) => BigInt(one.version) <= wanted) ?? existing[0])?.version ?? "";
+    return existing[positionOf(existing, this.#wanted())]?.version ?? "";
   }
 
   // YAML.
@@ -241,7 +296,7 @@ export class ObjectPane {
 
   async _blame(target) {
     await this.#loadVersions(target).catch(() => null);  // who may not read the history may still read blame
-    const at = this.#existing();
+    const at = this.#existing() || this.#moment();
     const found = await this.#session.past(target, "blame", at ? new URLSearchParams({ at }) : null);
     const rows = found.fields.map((one) => [
       element("code", { text: visible(one.field) }), isMasked(target.type, one.field) ? "***" : valueText(one.value), author(one),
@@ -268,10 +323,10 @@ export class ObjectPane {
     return Promise.all(sections);
   }
 
-  // The version that is chosen, or the cursor.
+  // The version that is chosen, or the cursor; empty for the present, which is all that lies in the future too.
   #moment() {
-    const cursor = this.#actions.cursor?.() ?? null;
-    return this.#chosen.right || cursor?.version || (cursor?.time ? rfc3339(cursor.time) : "");
+    const wanted = this.#wanted();
+    return wanted && (wanted.version || wanted.time < Date.now() * 1000) ? momentText(wanted) : "";
   }
 
   // As it was then; if it was deleted, as it was last; null if nothing is known.
@@ -360,6 +415,20 @@ export class ObjectPane {
     const heading = `${whoText(version)}, 30 s before and after version ${version.version}${found.metadata.continue ? `: the last ${LISTED}` : ""}`;
     return element("div", { class: "authored" }, element("p", { class: "hint", text: heading }), table(["time", "what changed", "object", "by"], rows));
   }
+}
+
+// The first of these versions, newest first, that is not after a moment; -1 without one.
+export function positionOf(versions, moment) {
+  if (moment === null) return versions.length ? 0 : -1;
+  return versions.findIndex((one) => (moment.version ? BigInt(one.version) <= BigInt(moment.version) : parseTime(one.time) <= moment.time));
+}
+
+const momentText = ({ version, time }) => version || rfc3339(time);
+
+// Nothing that old is in the journal.
+function orNothing(error) {
+  if (error.status !== 404 && error.status !== 410) throw error;
+  return null;
 }
 
 function author(event) {
