@@ -41,6 +41,7 @@ async def test_modules(chromium: str) -> None:
         await comparisons(page)
         await moving_cursor(page)
         await old_versions(page)
+        await exports(page)
         await pictures(page)
 
 
@@ -523,6 +524,23 @@ async def old_versions(page: Page) -> None:
     ):
         given = {"cursor": cursor, "left": left, "right": right, "NOON": NOON}
         assert await call(page, "object.js", shown, **given) == versions
+
+
+async def exports(page: Page) -> None:
+    """An export that has not all events says so."""
+    ended = """(async () => {
+        const asked = new URLSearchParams({ limit: "500", summary: "true" }), said = [];
+        const events = async (parameters) => {
+            const at = Number(parameters.get("continue") ?? 0) + 1;
+            return { items: Array(25000).fill({ version: "1" }), metadata: at < pages ? { continue: String(at) } : {} };
+        };
+        const exported = m.exportEvents({ events }, asked, (count) => said.push(count));
+        const end = await exported.catch((error) => error.message);
+        return [end, said, asked.has("summary")];
+    })()"""
+    assert await call(page, "export.js", ended, pages=2) == [50_000, [25_000, 50_000], False]
+    text, counts, _ = await call(page, "export.js", ended, pages=3)
+    assert "the oldest 50,000 events only" in text and counts == [25_000, 50_000]
 
 
 @pytest.mark.slow

@@ -4,9 +4,18 @@ import { masked } from "./secrets.js";
 
 const MOST = 50_000;
 
+// Thrown after the download of a part.
+export class Incomplete extends Error {
+  constructor(count) {
+    super(`Exported the oldest ${count.toLocaleString("en")} events only: choose a shorter range or a filter, and export the others too.`);
+  }
+}
+
+// How many events there were. Incomplete, if there are more than an export may have.
 export async function exportEvents(session, parameters, progress) {
   const chunks = [];
-  let count = 0;
+  let count = 0, isWhole = false;
+  parameters.delete("summary");  // the contents say it all
   parameters.set("order", "ascending");
   parameters.set("contents", "true");
   for (;;) {
@@ -14,10 +23,12 @@ export async function exportEvents(session, parameters, progress) {
     if (page.items.length) chunks.push(`${page.items.map(line).join("\n")}\n`);
     count += page.items.length;
     progress(count);
-    if (!page.metadata.continue || count >= MOST) break;
+    isWhole = !page.metadata.continue;
+    if (isWhole || count >= MOST) break;
     parameters.set("continue", page.metadata.continue);
   }
   download(new Blob(chunks, { type: "application/x-ndjson" }), "journal.jsonl");
+  if (!isWhole) throw new Incomplete(count);
   return count;
 }
 
