@@ -711,7 +711,7 @@ class Hit(NamedTuple):
     offset: int
     track: Track
     change: int
-    event: Event | None  # None if nothing of it was needed
+    event: Event | None  # None if nothing of it is needed; without its body, unless that is
 
 
 @dataclass(frozen=True, slots=True)
@@ -803,6 +803,7 @@ def scan(
     limit: int,
     max_bytes: int,
     events: bool,
+    bodies: bool = True,
     left_out: LeftOut | None = None,
 ) -> LongWork[Found]:
     """Reads the events of some tracks in the order of the log, in either direction, and filters them.
@@ -810,7 +811,8 @@ def scan(
     What the index does not have (name, verb and user) is read from the journal: the name from its index by
     type, the rest from the event. One scan reads only so much; a caller that needs more continues at `following`.
 
-    At most `limit` events. Without `events`, hits have none if the filter needs none.
+    At most `limit` events. Without `events`, hits have none; without `bodies`, those that they have are without
+    content, of which there may be a megabyte in each.
     """
     heap: list[_Head] = []
     for at in range(0, len(tracks), TRACKS):
@@ -819,7 +821,7 @@ def scan(
     candidates = _merged(heap, tracks, wanted)
     hits: list[Hit] = []
     cost = size = 0
-    reader = _Reader(journal, sought, shows_user, events or sought.needs_event, left_out)
+    reader = _Reader(journal, sought, shows_user, left_out, events=events, bodies=bodies)
     while some := list(islice(candidates, _SCAN_SLICE)):
         while some:
             if len(hits) >= limit or cost >= MAX_COST or size >= max_bytes:
@@ -837,14 +839,18 @@ class _Reader:
         journal: Journal,
         sought: Filter,
         shows_user: Callable[[Track], bool],
-        events: bool,
         left_out: LeftOut | None,
+        *,
+        events: bool,
+        bodies: bool,
     ) -> None:
         self._journal = journal
         self._sought = sought
         self._shows_user = shows_user
-        self._events = events
         self._left_out = left_out
+        self._reads = events or sought.needs_event
+        self._events = events
+        self._bodies = bodies
 
     def read(self, candidates: list[_Candidate], limit: int) -> tuple[list[Hit], int, int, list[_Candidate]]:
         """Hits, bytes, cost, and the candidates that are left."""
@@ -870,7 +876,7 @@ class _Reader:
             link = link_at(view, track.type_id, offset)
             if link is None or not self._sought.name.matches(keys.names_of(link.key)[1]):
                 return None, cost
-        if not self._events:
+        if not self._reads:
             return Hit(offset, track, change, None), cost
         event = view.event(offset)
         if event is None:  # retention has removed it meanwhile
@@ -878,7 +884,9 @@ class _Reader:
         cost += EVENT_COST + len(event.body) // BYTES_PER_COST
         if not self._sought.matches(event, shows_user=self._shows_user(track)):
             return None, cost
-        return Hit(offset, track, change, event), cost
+        if not self._events:
+            return Hit(offset, track, change, None), cost
+        return Hit(offset, track, change, event if self._bodies else event._replace(body=b"")), cost
 
 
 def has(offsets: array[int], offset: int) -> bool:

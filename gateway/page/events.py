@@ -75,10 +75,15 @@ class Query:
     before: bool = False  # with contents: also what each object was before
 
     @property
+    def bodies(self) -> bool:
+        """Whether the contents of events are needed."""
+        return self.contents or self.summary
+
+    @property
     def max_bytes(self) -> int:
         if self.contents and self.before:
             return MAX_BYTES // 2
-        return MAX_BYTES if self.contents or self.summary else 1 << 62
+        return MAX_BYTES if self.bodies else 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +188,7 @@ class EventReader:
                 limit=wanted.limit,
                 max_bytes=wanted.max_bytes,
                 events=True,
+                bodies=wanted.bodies,
                 left_out=left_out,
             )
         )
@@ -191,14 +197,20 @@ class EventReader:
             found = found._replace(following=min(low, span.upto))
         return found, indexed
 
-    async def find(self, wanted: Query, span: Range, text: TextIndex | None = None) -> Found:
-        """The events of a range that have words. NoIndex."""
+    async def find(
+        self,
+        wanted: Query,
+        span: Range,
+        text: TextIndex | None = None,
+        note: Callable[[Event], None] | None = None,
+    ) -> Found:
+        """The events of a range that have words. With `note`, which gets each of them, hits have none. NoIndex."""
         text = text or await self._index.text()
         left_out = None if wanted.sought.status else await self._index.status_only(text)
         expression = self._index.expression(wanted.visible.groups(), wanted.sought)
         if not expression:
             return Found([], 0, 0)
-        check = partial(_checked, wanted, left_out)
+        check = partial(_checked, wanted, left_out, {}, note)
         return await self._index.search(
             find_events(
                 self._journal,
@@ -290,16 +302,28 @@ class _Later:
         return dump_line(self._document(page))
 
 
-def _checked(wanted: Query, left_out: LeftOut | None, event: Event) -> Hit | None:
-    """An event that has the words, if the caller sees it and its filter matches."""
-    track, change = Track(scope_of(event)), change_of(event)
+def _checked(
+    wanted: Query,
+    left_out: LeftOut | None,
+    tracks: dict[bytes, Track],
+    note: Callable[[Event], None] | None,
+    event: Event,
+) -> Hit | None:
+    """An event that has the words, if the caller sees it and its filter matches. `tracks`: one for each scope."""
+    scope, change = scope_of(event), change_of(event)
+    track = tracks.get(scope)
+    if track is None:
+        track = tracks[scope] = Track(scope)
     if not wanted.visible.sees(track) or not wanted.sought.name.matches(event.name):
         return None
     if not wanted.sought.matches(event, shows_user=wanted.visible.shows_user(track)):
         return None
     if change == UPDATED and left_out is not None and has(left_out(track.scope), event.offset):
         return None
-    return Hit(event.offset, track, change, event)
+    if note is not None:
+        note(event)
+        return Hit(event.offset, track, change, None)
+    return Hit(event.offset, track, change, event if wanted.bodies else event._replace(body=b""))
 
 
 def _after(first: Moment | None) -> Moment | int:

@@ -24,16 +24,18 @@ import trio
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.rewind.long_work import LongWork, Piece
-from rewound.actors.rewind.search import TextIndex, count_found
+from rewound.actors.rewind.search import TextIndex, count_found, scope_of
 from rewound.actors.rewind.timeline import (
     TRACKS,
     Cells,
     Filter,
+    Hit,
     LeftOut,
     Range,
     Track,
     bucket_of,
     bucket_width,
+    change_of,
     count_objects,
     count_rows,
     scan,
@@ -59,12 +61,14 @@ from rewound.gateway.rewind.turns import LARGE, run_in_turns
 from rewound.gateway.store import Store
 from rewound.gateway.wire.json import dump_line
 from rewound.gateway.wire.worker_threads import encode_in_thread
+from rewound.journal.records import Event
 
 # Of one timeline: a cell takes some ten bytes, and a page should stay far below two megabytes.
 MAX_CELLS: Final = 60_000
 MAX_ROWS: Final = 300
 _MANY_CELLS: Final = 5_000  # more of them are written in a thread
 _MAX_HITS: Final = 20_000
+_HITS: Final = 1000  # counted in one step
 
 Document = dict[str, Any]
 
@@ -139,7 +143,7 @@ class JournalPage:
         times = [start + number * width for number in range(buckets + 1)]
         text = await self._indexes.text() if sought.terms or not sought.status else None
         statuses = None if text is None or sought.status else await self._indexes.status_only(text)
-        reading = self._reading()
+        reading = self._reading(visible)
         edges = await run_in_turns(index.times.offsets_before(times, index.low, index.upto))
         rows = await run_in_turns(_rows(index.tracks(), visible, by))
         covered = left_out = 0
@@ -182,18 +186,22 @@ class JournalPage:
             document["searchedFrom"] = str(covered)
         return await self._respond(context, document, sum(4 * len(row["cells"]) for row in fitted.rows))
 
-    def _reading(self) -> Document:
-        """Which events are not in the index of the timeline yet: those before a version."""
+    def _reading(self, visible: VisibleTypes) -> Document:
+        """Which events are not in the index of the timeline yet: those before a version. As `_ends`."""
         index = self._index
-        return {} if index.complete else {"reading": {"from": str(index.low + 1)}}
+        if index.complete or not visible.types:
+            return {}
+        return {"reading": {"from": str(index.low + 1)}}
 
     async def _count_found_events(self, rows: _Rows, edges: list[int], wanted: Query, text: TextIndex) -> int:
         """Count the newest events that have words, and that a filter matches; as `_count_matching`."""
-        found = await self._events.find(wanted, Range(edges[0], edges[-1]), text)
         cells_of = {track.scope: cells for cells, tracks in rows.values() for track in tracks}
-        for hit in found.hits:
-            if (cells := cells_of.get(hit.track.scope)) is not None:
-                cells.add(bucket_of(edges, hit.offset), hit.change)
+
+        def note(event: Event) -> None:
+            if (cells := cells_of.get(scope_of(event))) is not None:
+                cells.add(bucket_of(edges, event.offset), change_of(event))
+
+        found = await self._events.find(wanted, Range(edges[0], edges[-1]), text, note)
         return found.following
 
     async def _count_matching(
@@ -205,7 +213,7 @@ class JournalPage:
         left_out: LeftOut | None,
     ) -> int:
         """Count the newest events that a filter matches; the version down to which it searched, 0 for all."""
-        cells_of = {id(track): cells for cells, tracks in rows.values() for track in tracks}
+        cells_of = {track.scope: cells for cells, tracks in rows.values() for track in tracks}
         tracks = [track for _, some in rows.values() for track in some]
         found = await run_in_turns(
             scan(
@@ -220,15 +228,14 @@ class JournalPage:
                 left_out=left_out,
             )
         )
-        for hit in found.hits:
-            cells_of[id(hit.track)].add(bucket_of(edges, hit.offset), hit.change)
+        await run_in_turns(_add_hits(cells_of, edges, found.hits))
         return found.following
 
     async def _list_objects(self, context: RequestContext) -> Response:
         span = parameters.span_of(context, self._now())
         visible = await self._sight(context)
         await self._update()
-        reading = self._reading()
+        reading = self._reading(visible)
         found = await self._objects.read(context, visible, span)
         document: Document = {
             "kind": "TimelineObjects",
@@ -321,6 +328,16 @@ def _add_tracks(rows: _Rows, tracks: list[Track], visible: VisibleTypes, by: str
             name = visible.types[track.type_id].name if by != "namespace" else ""
             namespace = track.namespace if by != "type" else ""
             rows.setdefault((name, namespace), (Cells(), []))[1].append(track)
+
+
+def _add_hits(cells_of: dict[bytes, Cells], edges: list[int], hits: list[Hit]) -> LongWork[None]:
+    for at in range(0, len(hits), _HITS):
+        yield Piece(partial(_add_some_hits, cells_of, edges, hits[at : at + _HITS]))
+
+
+def _add_some_hits(cells_of: dict[bytes, Cells], edges: list[int], hits: list[Hit]) -> None:
+    for hit in hits:
+        cells_of[hit.track.scope].add(bucket_of(edges, hit.offset), hit.change)
 
 
 def _busiest(rows: _Rows, first: int, last: int, without: LeftOut | None) -> LongWork[tuple[_Rows, int]]:

@@ -45,6 +45,7 @@ from rewound.gateway.page.visibility import VisibleTypes, seen_tracks
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.rewind.turns import run_in_turns
 from rewound.journal.log import Journal
+from rewound.journal.records import Event
 
 DEFAULT_ROWS: Final = 200
 _MAX_HITS: Final = 20_000
@@ -251,10 +252,7 @@ async def matching_objects(
     objects: _Matching = {}
     if sought.terms:
         wanted = Query(visible, first, last, True, replace(sought, status=True), _MAX_HITS)
-        found = await events.find(wanted, Range(first, last))
-        for hit in found.hits:
-            assert hit.event is not None, "found by its words"
-            objects.setdefault(_key(hit.track), set()).add(number_of(hit.event))
+        found = await events.find(wanted, Range(first, last), note=partial(_add_object, objects))
         return objects, found.following
     if not sought.needs_event:
         return None, 0
@@ -272,6 +270,10 @@ async def matching_objects(
     )
     await run_in_turns(_add_objects(objects, found.hits))
     return objects, found.following
+
+
+def _add_object(objects: _Matching, event: Event) -> None:
+    objects.setdefault((event.type_id, event.namespace), set()).add(number_of(event))
 
 
 def _add_objects(objects: _Matching, hits: list[Hit]) -> LongWork[None]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from rewound.actors.rewind.timeline import Found, Hit
 from rewound.gateway.page.about import About
 from tests.gateway.api import ALICE, Api, config_map, served
 from tests.gateway.page.test_timeline import EVENTS, MERGE, TIMELINE, ask, named
@@ -141,3 +142,30 @@ def test_what_the_page_is_about(tmp_path: Path) -> None:
     assert (replayed["title"], replayed["replay"]) == ("incident", {"of": "incident"})
     (folder / "recording.json").write_bytes(b"[]")
     assert "recorded" not in About(folder, "", "cluster", folder / "journal").document()
+
+
+@pytest.mark.parametrize(
+    "query", [{"q": "blue", "verb": "create"}, {"verb": "create"}], ids=["words", "verb"]
+)
+async def test_contents_of_events_are_not_kept_unless_they_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+) -> None:
+    """Thousands of events may be found, of a megabyte each."""
+    hits: list[Hit] = []
+    before = Found.__new__
+
+    def keep(cls: type[Found], found: list[Hit], following: int, size: int) -> Found:
+        hits.extend(found)
+        return before(cls, found, following, size)
+
+    monkeypatch.setattr(Found, "__new__", keep)
+    async with served() as api:
+        await api.create("configmaps", config_map("web", color="blue"))
+        for path in (TIMELINE, f"{TIMELINE}/objects", EVENTS):
+            hits.clear()
+            await ask(api, path, type="configmaps", **query)
+            assert hits, path
+            assert not any(hit.event is not None and hit.event.body for hit in hits), path
+        hits.clear()
+        (item,) = (await ask(api, EVENTS, type="configmaps", contents="true", **query))["items"]
+        assert item["object"]["data"] == {"color": "blue"}

@@ -288,6 +288,18 @@ async def test_the_first_answers_have_the_newest_events() -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
+async def test_who_sees_no_type_learns_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(index: page_index.PageIndex) -> None:
+        """Older events are not read between requests."""
+
+    monkeypatch.setattr(page_index.PageIndex, "_read_older", nothing)
+    async with served() as api:
+        for path in (TIMELINE, f"{TIMELINE}/objects"):
+            assert "reading" not in await ask(api, path, token=ALICE)
+            assert "reading" in await ask(api, path)
+
+
+@pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 async def test_no_event_is_missing_while_older_ones_are_read(order: str) -> None:
     async with served() as api:
