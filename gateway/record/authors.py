@@ -60,42 +60,52 @@ class Statistics:
 
 @dataclass(slots=True)
 class Authors:
-    """`type_of` says what the journal calls a resource, by group and plural; None for one that is not recorded."""
+    """`type_of` says what the journal calls a resource, by group and plural.
 
-    type_of: Callable[[str, str], str | None]
+    Requests of all types are kept: a kind may be found after the first requests for it. `is_recorded` says of which
+    types they should have found a change.
+    """
+
+    type_of: Callable[[str, str], str]
+    is_recorded: Callable[[str], bool]
     refused: RefusedRequests
     clock: Callable[[], float]
+    now: Callable[[], int]  # in microseconds since 1970, of the recorder
     namespace: str = ""  # the only one that is recorded
     statistics: Statistics = field(default_factory=Statistics)
     _by_key: dict[Key, list[_Kept]] = field(default_factory=dict)
     _order: deque[_Kept] = field(default_factory=deque)
-    _newest: float = float("-inf")  # arrival of the last line
+    _position: int = 0  # the newest time in the log, by the clock of the server
+    _lag: int = (
+        1 << 62
+    )  # from a time in the log to its arrival, at the least: how far the clocks differ, and delay
     _written: dict[str, None] = field(default_factory=dict)  # versions of changes that have an author
 
     def add(self, request: Request) -> None:
         """The next request of the log."""
-        self._newest = self.clock()
+        self._position = max(self._position, request.time)
+        self._lag = min(self._lag, self.now() - request.time)
         if self.namespace and request.namespace != self.namespace:
             return
         if request.refused:
             self.statistics.refused += 1
             self.refused.add(request)
             return
-        type_name = self.type_of(request.group, request.resource)
-        if type_name is None or request.subresource == "token":
+        if request.subresource == "token":
             return
+        type_name = self.type_of(request.group, request.resource)
         self.statistics.requests += 1
-        kept = _kept(request, type_name, self._newest)
+        kept = _kept(request, type_name, self.clock())
         self._order.append(kept)
         for key in kept.keys:
             self._by_key.setdefault(key, []).append(kept)
         self._expire()
 
-    def is_ready(self, change: Change, waited: float) -> bool:
-        """Whether the request of a change that arrived so many seconds ago is here, or the log is past it."""
+    def is_ready(self, change: Change) -> bool:
+        """Whether the request of a change is here, or the log is past it by a second."""
         if change.listed or any(change.version in kept.versions for kept in self._candidates(change)):
             return True
-        return self._newest > self.clock() - waited + 1.0
+        return self._position + self._lag > change.arrived + 1_000_000
 
     def find(
         self, change: Change, exists: bool, last_version: str, before: Callable[[], bytes]
@@ -178,7 +188,13 @@ class Authors:
     ) -> tuple[_Kept | None, bool, str]:
         """By object, verb and the order of both streams: the request, whether it is a guess, and the manager."""
         now = self.clock()
-        near = [one for one in self._candidates(change) if now - one.arrived < NEAR and not one.versions]
+        # A request that began after the change had arrived did not make it.
+        latest = change.arrived + 1_000_000 - self._lag
+        near = [
+            one
+            for one in self._candidates(change)
+            if now - one.arrived < NEAR and not one.versions and one.request.received <= latest
+        ]
         if change.removed or not change.body:
             found = [one for one in near if one.request.verb in _DELETES or _ends(one.request)]
             found = [one for one in found if not change.uid or change.uid in (one.uids or {change.uid})]
@@ -213,7 +229,7 @@ class Authors:
             del self._written[next(iter(self._written))]
 
     def _expire(self) -> None:
-        limit = self._newest - KEPT
+        limit = self.clock() - KEPT
         while self._order and (self._order[0].arrived < limit or len(self._order) > MOST_KEPT):
             self._drop(self._order.popleft())
 
@@ -225,8 +241,10 @@ class Authors:
             if not found:
                 self._by_key.pop(key, None)
         # One that returned the version of another changed nothing.
-        if not kept.uses and self._written.keys().isdisjoint(kept.versions):
-            self.statistics.unused += kept.request.verb != "deletecollection"
+        if kept.uses or not self._written.keys().isdisjoint(kept.versions):
+            return
+        if kept.request.verb != "deletecollection" and self.is_recorded(kept.keys[0][0]):
+            self.statistics.unused += 1
 
 
 def _kept(request: Request, type_name: str, arrived: float) -> _Kept:

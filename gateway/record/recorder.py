@@ -251,7 +251,9 @@ class Recorder:
         if not self._options.audit_log:
             return
         refused, namespace = RefusedRequests(self._folder), self._options.namespace
-        authors = self._authors = Authors(self._type_of, refused, trio.current_time, namespace)
+        authors = self._authors = Authors(
+            self._type_of, self._states.__contains__, refused, trio.current_time, self._now, namespace
+        )
         self._reordering.is_ready = authors.is_ready
 
         def take(line: bytes) -> None:
@@ -272,11 +274,9 @@ class Recorder:
         """What the audit log said; None without one."""
         return None if self._authors is None else self._authors.statistics
 
-    def _type_of(self, group: str, plural: str) -> str | None:
-        """What the journal calls a resource of an audit log; None if it is not recorded."""
-        otherwise = f"{plural}.{group}" if group else plural
-        type_name = self._type_names.get((group, plural), otherwise)
-        return type_name if type_name in self._states else None
+    def _type_of(self, group: str, plural: str) -> str:
+        """What the journal calls a resource of an audit log."""
+        return self._type_names.get((group, plural), f"{plural}.{group}" if group else plural)
 
     def _start(self, kind: RecordedKind, nursery: trio.Nursery) -> None:
         """Follow a kind, from where its recording ended if there is one."""
@@ -431,7 +431,7 @@ class Reordering:
         self.size = 0  # bytes of what is held
         self.open = False  # whether anything may be released
         # Whether the audit log need not be waited for; None without one.
-        self.is_ready: Callable[[Change, float], bool] | None = None
+        self.is_ready: Callable[[Change], bool] | None = None
 
     def __len__(self) -> int:
         return len(self._held)
@@ -461,14 +461,12 @@ class Reordering:
         self.size -= sum(len(one.body) for one in found)
         return found
 
-    def _ready(
-        self, old: list[Change], now: float, is_ready: Callable[[Change, float], bool]
-    ) -> list[Change]:
+    def _ready(self, old: list[Change], now: float, is_ready: Callable[[Change], bool]) -> list[Change]:
         """Those whose requests need not be waited for any longer, up to the first by version that has to wait."""
         waiting = [
             change.number or 0
             for arrived, change in self._held
-            if now - arrived < LOG_SECONDS and not is_ready(change, now - arrived)
+            if now - arrived < LOG_SECONDS and not is_ready(change)
         ]
         if not waiting:
             return old

@@ -45,8 +45,10 @@ def definition(dialect: str) -> Document:
 class RandomWrites:
     """What it has written is in `touched`: (type, namespace, name)."""
 
-    def __init__(self, api: Api, random: Random) -> None:
+    def __init__(self, api: Api, random: Random, pause: float = 0.001) -> None:
+        """`pause` in seconds of the server's clock before each."""
         self.api = api
+        self.pause = pause
         self.random = random
         self.touched: set[tuple[str, str, str]] = set()
         self.refused = 0
@@ -170,7 +172,7 @@ class RandomWrites:
         return (await self._ask(method, path, body)).status
 
     async def _ask(self, method: str, path: str, body: Any = None, headers: Any = None) -> Any:
-        self.api.clock.advance(0.001)
+        self.api.clock.advance(self.pause)
         user = self.random.choice(USERS)
         sent = {"impersonate-user": user, "impersonate-group": "system:masters", **(headers or {})}
         agent = self.random.choice(("kubectl/v1.25.0 (linux/amd64)", "manager/v2"))

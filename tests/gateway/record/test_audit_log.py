@@ -10,6 +10,8 @@ import pytest
 from trio.testing import MockClock
 
 from rewound.gateway.page.refused import refused_in
+from rewound.gateway.record import authors as authors_module
+from rewound.gateway.record import recorder as recorder_module
 from rewound.gateway.record.writer import original_version
 from rewound.journal.records import Event
 from tests.actors.object_store import memory_folder
@@ -29,13 +31,19 @@ def who(event: Event) -> tuple[str, str, str, str]:
 
 
 @pytest.mark.parametrize("level", ["RequestResponse", "Metadata"])
-async def test_same_authors_as_the_server(folder: Path, autojump_clock: MockClock, level: str) -> None:
+async def test_same_authors_as_the_server(
+    folder: Path, autojump_clock: MockClock, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The virtual clock goes on while the thread of the server writes its log: nothing may be given up by time.
+    monkeypatch.setattr(recorder_module, "LOG_SECONDS", float("inf"))
+    monkeypatch.setattr(authors_module, "NEAR", float("inf"))
+    monkeypatch.setattr(authors_module, "KEPT", float("inf"))
     blocking = {"audit_log_mode": "blocking"}
     async with audited(rules(f"level: {level}"), blocking) as server:
         assert server.api.store is not None
         log = str(server.path)
         async with recording(server.api, folder / "out", with_secrets=True, audit_log=log) as (recorder, _):
-            writes = RandomWrites(server.api, Random(7))
+            writes = RandomWrites(server.api, Random(7), pause=2)
             await writes.run(80)
         with server.api.store.journal.read() as view:
             written = {one.offset: one for one in view.all_events(0)}

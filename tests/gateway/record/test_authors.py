@@ -38,7 +38,9 @@ class Joined:
         self.path = path
         self.journal = Journal.open(path / "journal", dialect="kubernetes")
         self.journal.register_types(["configmaps"])
-        self.authors = Authors(lambda group, plural: plural, RefusedRequests(path), lambda: 0.0)
+        self.authors = Authors(
+            lambda group, plural: plural, lambda _: True, RefusedRequests(path), lambda: 0.0, lambda: 0
+        )
         self.writer = RecordingWriter(self.journal, self.authors)
 
     def request(self, user: str, verb: str, second: int, agent: str = "kubectl/v1", **more: Any) -> None:
