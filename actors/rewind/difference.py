@@ -91,11 +91,15 @@ class _Place:
             place = place.parent
             path = place._path
         for one in reversed(unknown):
-            path = one._path = _path_below(path, one.step)
+            path = one._path = self.joined(path, one.step)
         return path
 
     def below(self, step: _Step) -> str:
-        return _path_below(self.path, step)
+        return self.joined(self.path, step)
+
+    @staticmethod
+    def joined(path: str, step: _Step) -> str:
+        return _path_below(path, step)
 
 
 def difference(
@@ -279,39 +283,76 @@ def patch_between(before: Any, after: Any) -> Operations:
              {"op": "add", "path": "/b/2", "value": 4}, {"op": "replace", "path": "/b/1", "value": 3}]
 
     Lists are compared from both ends, so that an item that was inserted or removed is one operation. It uses
-    its own stack: documents may be nested deeper than the recursion limit of Python.
+    its own stack: documents may be nested deeper than the recursion limit of Python. Where the paths alone would take
+    `MAX_PATHS` characters, because thousands of fields differ below very long keys, it replaces the whole document.
     """
-    operations: Operations = []
-    left: list[tuple[str, Any, Any]] = [("", before, after)]
-    while left:
-        path, one, other = left.pop()
-        if isinstance(one, dict) and isinstance(other, dict):
-            left.extend(reversed(_members(path, one, other, operations)))
-        elif isinstance(one, list) and isinstance(other, list):
-            left.extend(reversed(_patched_items(path, one, other, operations)))
-        elif not _same(one, other):
-            operations.append({"op": "replace", "path": path, "value": other})
-    return operations
+    patch = _Patch()
+    left: list[_Members] = [(_Pointer(None, "", may_be_ignored=False), before, after)]
+    try:
+        while left:
+            place, one, other = left.pop()
+            if isinstance(one, dict) and isinstance(other, dict):
+                left.extend(reversed(_members(place, one, other, patch)))
+            elif isinstance(one, list) and isinstance(other, list):
+                left.extend(reversed(_patched_items(place, one, other, patch)))
+            elif not _same(one, other):
+                patch.add("replace", place.path, other)
+    except _TooLong:
+        return [{"op": "replace", "path": "", "value": after}]
+    return patch.operations
 
 
-def _members(
-    path: str, one: dict[str, Any], other: dict[str, Any], operations: Operations
-) -> list[tuple[str, Any, Any]]:
+MAX_PATHS: Final = 4 << 20
+
+
+class _TooLong(Exception):
+    """The paths of a patch would be."""
+
+
+class _Patch:
+    def __init__(self) -> None:
+        self.operations: Operations = []
+        self._size = 0  # characters of the paths
+
+    def add(self, op: str, path: str, value: Any = ABSENT) -> None:
+        self._size += len(path)
+        if self._size > MAX_PATHS:
+            raise _TooLong
+        self.operations.append({"op": op, "path": path} | ({} if value is ABSENT else {"value": value}))
+
+
+class _Pointer(_Place):
+    """The same with a JSON pointer as its path, which has every key as it is."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def joined(path: str, step: _Step) -> str:
+        return pointer(path, step) if isinstance(step, str) else f"{path}/{step}"
+
+    def at(self, step: str | int) -> _Pointer:
+        return _Pointer(self, step, may_be_ignored=False)
+
+
+_Members = tuple[_Pointer, Any, Any]
+
+
+def _members(place: _Pointer, one: dict[str, Any], other: dict[str, Any], patch: _Patch) -> list[_Members]:
     for key in one:
         if key not in other:
-            operations.append({"op": "remove", "path": pointer(path, key)})
-    both = []
+            patch.add("remove", place.below(key))
+    both: list[_Members] = []
     for key, value in other.items():
         if key in one:
-            both.append((pointer(path, key), one[key], value))
+            # To compare maps and lists as a whole at each level would take the square of their depth.
+            if isinstance(value, (dict, list)) or not _same(one[key], value):
+                both.append((place.at(key), one[key], value))
         else:
-            operations.append({"op": "add", "path": pointer(path, key), "value": value})
+            patch.add("add", place.below(key), value)
     return both
 
 
-def _patched_items(
-    path: str, one: list[Any], other: list[Any], operations: Operations
-) -> list[tuple[str, Any, Any]]:
+def _patched_items(place: _Pointer, one: list[Any], other: list[Any], patch: _Patch) -> list[_Members]:
     """Items at both ends are compared pair by pair; operations on the others do not move these."""
     shorter = min(len(one), len(other))
     start = 0
@@ -323,10 +364,10 @@ def _patched_items(
     first, last = len(one) - end, len(other) - end
     pairs = min(first, last)
     for position in range(first - 1, pairs - 1, -1):
-        operations.append({"op": "remove", "path": f"{path}/{position}"})
+        patch.add("remove", place.below(position))
     for position in range(pairs, last):
-        operations.append({"op": "add", "path": f"{path}/{position}", "value": other[position]})
-    return [(f"{path}/{position}", one[position], other[position]) for position in range(start, pairs)]
+        patch.add("add", place.below(position), other[position])
+    return [(place.at(position), one[position], other[position]) for position in range(start, pairs)]
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import tracemalloc
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,3 +61,18 @@ def test_deep_documents_are_compared() -> None:
         before, after = {"a": before}, {"a": after}
     (operation,) = patch_between(before, after)
     assert operation["path"] == "/a" * 5000
+
+
+@pytest.mark.parametrize("many", [1, 5000])
+def test_memory_does_not_grow_with_long_keys_above_many_fields(many: int) -> None:
+    before = {"k" * 20_000: {f"f{number}": {"a": 1} for number in range(5000)}}
+    after = {"k" * 20_000: {f"f{number}": {"a": 1 + (number < many)} for number in range(5000)}}
+    tracemalloc.start()
+    try:
+        operations = patch_between(before, after)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+    path = f"/{'k' * 20_000}/f0/a"
+    expected: tuple[str, Any] = (path, 2) if many == 1 else ("", after)
+    assert [(one["op"], one["path"], one["value"]) for one in operations] == [("replace", *expected)]
