@@ -42,6 +42,7 @@ async def test_modules(chromium: str) -> None:
         await moving_cursor(page)
         await old_versions(page)
         await exports(page)
+        await folded_kinds(page)
         await pictures(page)
 
 
@@ -541,6 +542,36 @@ async def exports(page: Page) -> None:
     assert await call(page, "export.js", ended, pages=2) == [50_000, [25_000, 50_000], False]
     text, counts, _ = await call(page, "export.js", ended, pages=3)
     assert "the oldest 50,000 events only" in text and counts == [25_000, 50_000]
+
+
+async def folded_kinds(page: Page) -> None:
+    """Kinds stay as somebody folded them; those that the pane itself unfolded do not stay so."""
+    opened = """(async () => {
+        const kinds = ["a", "b", "c", "d", "e", "f"], types = new Map(kinds.map((one) => [one, { namespaced: false }]));
+        const rows = [{ cells: ["one"], object: { metadata: { name: "one" } } }];
+        const objects = async () => ({ columnDefinitions: [{ name: "Name" }], rows, metadata: {} });
+        const pane = new m.StatePane({ types, objects }, () => {}), body = document.querySelector("#state .kinds");
+        const open = () => [...body.children].filter((one) => one.open).map((one) => one.dataset.type).join("");
+        // Browsers report later what is open.
+        const toggled = (count) => new Promise((done) => {
+            body.addEventListener("toggle", () => --count || setTimeout(done), { capture: true });
+        });
+        const found = [];
+        for (const [folded, many] of [["", 5], ["b", 4]]) {
+            let reported = toggled(5);
+            await pane.show(null, [], kinds);
+            await reported;
+            reported = folded && toggled(1);
+            if (folded) body.querySelector(`[data-type=${folded}] summary`).click();
+            await reported;
+            reported = toggled(many);
+            await pane.show(null, [], [...kinds].reverse());
+            await reported;
+            found.push(open());
+        }
+        return found;
+    })()"""
+    assert await call(page, "state.js", opened) == ["fedcb", "fedc"]
 
 
 @pytest.mark.slow
