@@ -610,6 +610,7 @@ async def pictures(page: Page) -> None:
         (["system:serviceaccount:ops:scaler", "bob"], ["m", "m"], ["scaler", "bob"]),
         (["bob", "bob", "eve"], ["one", "two", "one"], ["bob with one", "bob with two", "eve"]),
         (["", "system:kube-scheduler"], ["", ""], ["kube-scheduler"]),
+        (["a\u202eb", "bob"], ["m", "m"], [r"a\u202eb", "bob"]),
     ):
         events = [{"user": user, "fieldManager": tool} for user, tool in zip(users, managers, strict=True)]
         assert await call(page, "authors.js", names, events=events) == expected

@@ -1,5 +1,7 @@
 // Authors of events and their colours, the same in the list of changes and in the timeline.
 
+import { visible } from "./diff.js";
+
 const COLORS = 8, MOST = 10_000;
 
 const numbers = new Map();
@@ -20,7 +22,7 @@ export function shortNames(events) {
   const names = [...authors.values()].map(short);
   return new Map([...authors].map(([author, event]) => {
     const name = short(event), alone = names.filter((one) => one === name).length < 2;
-    return [author, alone || !event.fieldManager ? name : `${name} with ${event.fieldManager}`];
+    return [author, visible(alone || !event.fieldManager ? name : `${name} with ${event.fieldManager}`)];
   }));
 }
 
