@@ -115,9 +115,11 @@ def difference(
     `loosely`: 1, 1.0 and true are the same inside of fields that are otherwise equal. That is several times as fast,
     and raises RecursionError for documents that are nested deeper than Python compares.
 
-    `most`: stop after so many changes, because a large object may have hundreds of thousands.
+    `most`: stop after so many changes, because a large object may have hundreds of thousands. Changes that would take
+    more than `MAX_SIZE` are one: of the whole document.
     """
     changes: list[Change] = []
+    size = 0
     if "" in ignored:
         return changes
     root = _Place(None, "", may_be_ignored=bool(ignored))
@@ -137,10 +139,16 @@ def difference(
                 compares = loosely and place.depth < COMPARED_DEPTH
                 pairs: Iterable[_Pair] = (_unequal_fields if compares else _fields)(one, other)
             else:
+                known = len(changes)
                 pairs = _items(place, one, other, changes)
+                if len(changes) > known:
+                    size += len(changes[-1].path) + _SIZE_OF_CHANGE * (len(changes) - known)
             left.extend([(place, *pair) for pair in pairs][::-1])
         elif type(one) is not type(other) or one != other:
             changes.append(Change("" if parent is None else parent.below(step), one, other))
+            size += len(changes[-1].path) + _SIZE_OF_CHANGE
+        if size > MAX_SIZE:
+            return [Change("", before, after)]
     return changes if most is None else changes[:most]
 
 
@@ -159,6 +167,10 @@ def _unequal_fields(one: dict[str, Any], other: dict[str, Any]) -> Iterator[_Pai
         if key not in one:
             yield key, ABSENT, value
 
+
+# Bytes of the changes between two documents: more than 150,000 fields that differ, fewer if their paths are long.
+MAX_SIZE: Final = 16 << 20
+_SIZE_OF_CHANGE: Final = 100  # without its path
 
 # The keys of labels and annotations have at most 253 + 1 + 63 characters, names fewer. A field of a custom object may
 # have any key, above thousands of others: with whole keys, a path for each could take a thousand times the object.
@@ -283,8 +295,9 @@ def patch_between(before: Any, after: Any) -> Operations:
              {"op": "add", "path": "/b/2", "value": 4}, {"op": "replace", "path": "/b/1", "value": 3}]
 
     Lists are compared from both ends, so that an item that was inserted or removed is one operation. It uses
-    its own stack: documents may be nested deeper than the recursion limit of Python. Where the paths alone would take
-    `MAX_PATHS` characters, because thousands of fields differ below very long keys, it replaces the whole document.
+    its own stack: documents may be nested deeper than the recursion limit of Python. Where the
+    operations would take more than `MAX_SIZE`, because very many fields differ, or thousands below a very long key, it
+    replaces the whole document.
     """
     patch = _Patch()
     left: list[_Members] = [(_Pointer(None, "", may_be_ignored=False), before, after)]
@@ -302,21 +315,18 @@ def patch_between(before: Any, after: Any) -> Operations:
     return patch.operations
 
 
-MAX_PATHS: Final = 4 << 20
-
-
 class _TooLong(Exception):
-    """The paths of a patch would be."""
+    """A patch would be."""
 
 
 class _Patch:
     def __init__(self) -> None:
         self.operations: Operations = []
-        self._size = 0  # characters of the paths
+        self._size = 0
 
     def add(self, op: str, path: str, value: Any = ABSENT) -> None:
-        self._size += len(path)
-        if self._size > MAX_PATHS:
+        self._size += len(path) + _SIZE_OF_CHANGE
+        if self._size > MAX_SIZE:
             raise _TooLong
         self.operations.append({"op": op, "path": path} | ({} if value is ABSENT else {"value": value}))
 
