@@ -611,6 +611,7 @@ async def pictures(page: Page) -> None:
         (["bob", "bob", "eve"], ["one", "two", "one"], ["bob with one", "bob with two", "eve"]),
         (["", "system:kube-scheduler"], ["", ""], ["kube-scheduler"]),
         (["a\u202eb", "bob"], ["m", "m"], [r"a\u202eb", "bob"]),
+        (["system:", "bob"], ["", "m"], ["system:", "bob"]),
     ):
         events = [{"user": user, "fieldManager": tool} for user, tool in zip(users, managers, strict=True)]
         assert await call(page, "authors.js", names, events=events) == expected

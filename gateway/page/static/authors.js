@@ -18,7 +18,7 @@ export function shortNames(events) {
   const authors = new Map(events.map((event) => [authorOf(event), event]));
   authors.delete("");
   const users = new Set([...authors.values()].map((event) => event.user));
-  const short = ({ user, fieldManager }) => (users.size < 2 && fieldManager) || shortUser(user ?? "") || fieldManager;
+  const short = ({ user, fieldManager }) => (users.size < 2 && fieldManager) || shortUser(user ?? "") || fieldManager || user;
   const names = [...authors.values()].map(short);
   return new Map([...authors].map(([author, event]) => {
     const name = short(event), alone = names.filter((one) => one === name).length < 2;
