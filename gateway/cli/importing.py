@@ -18,6 +18,7 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from rewound.gateway.cli.access.flags import Options, Parser, UsageError
 from rewound.gateway.cli.command import Failure, exit_on_sigterm, run_command
 from rewound.gateway.cli.progress import Progress
-from rewound.gateway.cli.record import FILES, UNFINISHED, export
+from rewound.gateway.cli.record import FILES, export
 from rewound.journal.errors import JournalError
 
 if TYPE_CHECKING:
@@ -67,12 +68,17 @@ def _run(what: str, arguments: Sequence[str]) -> int:
         )
     options = parser.parse_args(arguments)
     out: Path = options.out
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise Failure(f"{out} already exists; name a new folder, or remove it")
     as_file = out.name.endswith(FILES)
-    folder = out.with_name(out.name + UNFINISHED) if as_file else out
-    existed = folder.exists()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if out.exists() and (as_file or not out.is_dir() or any(out.iterdir())):
+        raise Failure(f"{out} already exists; name a new folder or file, or remove it")
+    existed = out.exists()
+    if as_file:
+        # A folder that nobody else has: that of the file's own name may belong to a running `rewound record`.
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    else:
+        folder = out
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with exit_on_sigterm():
             IMPORTS[what](options, folder)

@@ -233,3 +233,23 @@ def test_an_existing_folder_is_not_touched(tmp_path: Path, capsys: pytest.Captur
     assert main(["import", "audit", "-", str(tmp_path / "out")]) == 1
     assert "already exists" in capsys.readouterr().err
     assert (tmp_path / "out" / "mine").exists()
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_the_folder_of_a_running_recording_is_not_touched(tmp_path: Path, readable: bool) -> None:
+    """`rewound record out.journal` works in out.journal.recording."""
+    recording = tmp_path / "out.journal.recording" / "journal"
+    recording.mkdir(parents=True)
+    (recording / "data.mdb").write_bytes(b"of a recording")
+    log = tmp_path / "audit.log"
+    write(log, audit("create", 1, code=201, responseObject=config_map(10, "one")))
+    if not readable:
+        log.write_bytes(b"no log")
+    out = tmp_path / "out.journal"
+    assert main(["import", "audit", str(log), str(out)]) == (0 if readable else 1)
+    assert (recording / "data.mdb").read_bytes() == b"of a recording"
+    left = {recording.parent.name, log.name, *([out.name] if readable else [])}
+    assert {one.name for one in tmp_path.iterdir()} == left
+    if readable:
+        assert main(["import", str(out), "--data-dir", str(tmp_path / "data")]) == 0
+        assert [one.offset for one in imported(tmp_path / "data")] == [10]
