@@ -6,8 +6,9 @@ A response with the version of the change is exact, at level RequestResponse. Ot
     update    the version that was sent is that of the change before
     delete    the uid of the object, which is marked or removed once
 
-Only then do object, verb and the order of both streams decide. That is a guess, and marked as one, unless no other
-request fits and managedFields name the manager of the request. Both streams arrive when they like: `is_ready` says
+Only then do object, verb and the order of both streams decide. That is a guess, and marked as one, unless managedFields
+name a manager that only one user and one verb of the log have: a request that fits may have changed nothing, and
+that of the change may be still to come. Both streams arrive when they like: `is_ready` says
 whether a change should still wait for the log.
 """
 
@@ -80,6 +81,7 @@ class Authors:
         1 << 62
     )  # from a time in the log to its arrival, at the least: how far the clocks differ, and delay
     _written: dict[str, None] = field(default_factory=dict)  # versions of changes that have an author
+    _users: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # users and verbs by manager
 
     def add(self, request: Request) -> None:
         """The next request of the log."""
@@ -94,6 +96,7 @@ class Authors:
         if request.subresource == "token":
             return
         type_name = self.type_of(request.group, request.resource)
+        self._note_user(request)
         self.statistics.requests += 1
         kept = _kept(request, type_name, self.clock())
         self._order.append(kept)
@@ -212,7 +215,24 @@ class Authors:
             found = [one for one in near if not one.uses and _fits(one.request, old or {}, after)]
         if not found:
             return None, False, ""
-        return _best(found, writer)
+        return self._best(found, writer)
+
+    def _best(self, found: list[_Kept], writer: Writer) -> tuple[_Kept, bool, str]:
+        """The first in the log, of those with the manager that managedFields show, if they show one."""
+        if writer.guessed or not writer.manager:
+            return found[0], True, ""
+        same = [one for one in found if one.request.manager == writer.manager]
+        if not same:
+            return found[0], True, writer.manager
+        return same[0], len(self._users.get(writer.manager, ())) != 1, writer.manager
+
+    def _note_user(self, request: Request) -> None:
+        """Of a manager that many have, two tell as much as all."""
+        known = self._users.setdefault(request.manager, set())
+        if len(known) < 2:
+            known.add((request.user, request.journal_verb))
+        if len(self._users) > MOST_KEPT:
+            self._users.clear()  # names that clients make up: what follows is a guess
 
     def _candidates(self, change: Change) -> Iterator[_Kept]:
         type_name, namespace, _ = change.key
@@ -319,16 +339,6 @@ def _fits(request: Request, before: Document, after: Document) -> bool:
     if not different:
         return True
     return (request.subresource == "status") is (different == {"status"})
-
-
-def _best(found: list[_Kept], writer: Writer) -> tuple[_Kept, bool, str]:
-    """The first in the log, of those with the manager that managedFields show, if they show one."""
-    if writer.guessed or not writer.manager:
-        return found[0], True, ""
-    same = [one for one in found if one.request.manager == writer.manager]
-    if not same:
-        return found[0], True, writer.manager
-    return same[0], len(same) > 1, writer.manager
 
 
 def _is_marked(body: bytes) -> bool:

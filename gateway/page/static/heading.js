@@ -1,6 +1,7 @@
 // The words above the picture: which cluster, which time, and what happened most; and the legend below it.
 
 import { authorNumber, authorOf, byImportance, shortNames } from "./authors.js";
+import { visible } from "./diff.js";
 import { button, element, find } from "./dom.js";
 import { duration, readable, spanOf } from "./scale.js";
 import { objectText } from "./summary.js";
@@ -35,14 +36,14 @@ export function showHeadline({ groups, total, items, events }, open) {
   }
   const fight = fights(events)[0];
   if (fight) {
-    parts.push(element("strong", { text: `${list(fight.authors)} changed ${fight.field} of ` }),
+    parts.push(element("strong", { text: visible(`${list(fight.authors)} changed ${fight.field} of `) }),
       button(objectText(fight.event), () => open(fight.event), { class: "link" }),
       element("strong", { text: ` in turn, ${fight.turns} times. ` }));
   }
   const bad = items.filter((one) => one.phases?.length && one.phases.at(-1)[2] === "bad" && !one.deleted);
   if (bad.length) {
     parts.push(element("span", { class: "bad", text: `${bad.length} ${bad.length === 1 ? "object needs" : "objects need"} attention: ` }),
-      ...between(bad.slice(0, 3).map((one) => button(`${objectText(one)} (${one.phases.at(-1)[1]})`, () => open(one), { class: "link" }))),
+      ...between(bad.slice(0, 3).map((one) => button(visible(`${objectText(one)} (${one.phases.at(-1)[1]})`), () => open(one), { class: "link" }))),
       bad.length > 3 ? " and others. " : ". ");
   }
   const busiest = items.reduce((one, other) => (other.changes > (one?.changes ?? 2) ? other : one), null);

@@ -2,6 +2,7 @@
 // creation to its deletion, coloured by its phase, dependents below their owners.
 
 import { authorColor, authorOf } from "./authors.js";
+import { visible } from "./diff.js";
 import { HOUR, SECOND, columns, duration, firstCell, including, pan, readable, spanOf, ticks, timeOf, xOf, zoom } from "./scale.js";
 import { objectText, sentence } from "./summary.js";
 
@@ -253,7 +254,7 @@ export class Lanes extends EventTarget {
   // Where there is no room, without what it repeats of its owner's name.
   #nameOf({ item, owner }, width) {
     const repeats = owner && item.name.startsWith(`${owner}-`);
-    return repeats && this.#context.measureText(item.name).width > width ? `…${item.name.slice(owner.length)}` : item.name;
+    return visible(repeats && this.#context.measureText(item.name).width > width ? `…${item.name.slice(owner.length)}` : item.name);
   }
 
   #paintCaret(x, y, folded) {
@@ -389,7 +390,7 @@ export class Lanes extends EventTarget {
   #paintWords(texts, from, to, y) {
     const context = this.#context;
     context.font = "600 10px system-ui, sans-serif";
-    const words = texts.find((one) => context.measureText(one).width <= to - from);
+    const words = texts.map(visible).find((one) => context.measureText(one).width <= to - from);
     if (!words) return 0;
     context.fillStyle = this.#colors.inverse;
     context.fillText(words, from, y + ROW / 2 + 0.5);

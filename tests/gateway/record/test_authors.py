@@ -105,7 +105,7 @@ def test_managers_decide_and_what_is_left_is_a_guess(joined: Joined) -> None:
         ("recorded", "create", False),
         ("bob", "patch", False),  # the only one with helm's manager
         ("alice", "patch", True),  # or carol
-        ("carol", "patch", False),
+        ("carol", "patch", True),  # two users have kubectl's manager
         ("recorded", "update", False),
     ]
 
