@@ -181,7 +181,7 @@ def _print(out: Path, writer: RecordingWriter, summary: Summary, logs: list[_Log
         _say(f"{count:,} requests are left out, because the log lacks the {what}")
     for log in logs:
         if log.unreadable:
-            _say(f"{log.unreadable:,} lines of {log.name} are left out: {log.problem}")
+            _say(f"{log.unreadable:,} lines or events of {log.name} are left out: {log.problem}")
 
 
 def _say(text: str) -> None:
@@ -197,7 +197,7 @@ class _Log:
         self.unreadable, self.problem = (
             0,
             "",
-        )  # lines that are no audit events, and what is wrong with the first
+        )  # what is no audit event, and what is wrong with the first
         self._raw = raw
         self._lines = _lines_of(name, stream)
         self.first = next(self._lines, b"")
@@ -223,7 +223,7 @@ class _Log:
             try:
                 yield from requests_in(line)
             except Unreadable as error:
-                self.unreadable += 1
+                self.unreadable += error.events
                 self.problem = self.problem or str(error)
 
 

@@ -262,8 +262,8 @@ class Recorder:
                     authors.add(request)
             except Unreadable as error:
                 if not authors.statistics.unreadable:
-                    logger.warning("a line of the audit log is left out: %s", error)
-                authors.statistics.unreadable += 1
+                    logger.warning("a line or an event of the audit log is left out: %s", error)
+                authors.statistics.unreadable += error.events
 
         # From a moment before the last recorded change on.
         since = since or self._now()

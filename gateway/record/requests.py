@@ -90,24 +90,32 @@ class Request:
 
 
 class Unreadable(ValueError):
-    """A line that is no audit event; the text says why."""
+    """A line that is no audit event, or has `events` that are none; the text says why, of the first one."""
+
+    def __init__(self, why: str, events: int = 1) -> None:
+        super().__init__(why)
+        self.events = events
 
 
 def requests_in(line: bytes) -> Iterator[Request]:
-    """The requests that a line has: none, one, or those of a batch. Unreadable."""
+    """The requests that a line has: none, one, or those of a batch. Then Unreadable, if it has others than these."""
     try:
         given = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise Unreadable(f"it is no JSON ({error})") from None
     events = _events(given)
+    wrong: list[Exception] = []
     for event in events:
         try:
             found = _request(event)
-        except (TypeError, ValueError, AttributeError, KeyError) as error:
-            raise Unreadable(f"it is no audit event ({error!r})") from None
+        except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
+            wrong.append(error)
+            continue
         if found is not None:
             found.size = len(line) // len(events)
             yield found
+    if wrong:
+        raise Unreadable(f"it is no audit event ({wrong[0]!r:.200})", len(wrong))
 
 
 def dialect_in(line: bytes) -> str:
@@ -124,7 +132,7 @@ def first_time(line: bytes) -> int:
     try:
         event = _events(orjson.loads(line))[0]
         return micros(event.get("stageTimestamp") or event.get("requestReceivedTimestamp"))
-    except (ValueError, TypeError, IndexError):
+    except (ValueError, TypeError, AttributeError, IndexError, OverflowError):
         return 0
 
 
@@ -142,25 +150,28 @@ def lines_of(stream: BinaryIO) -> Iterator[bytes]:
 def _events(given: Any) -> list[Document]:
     if not isinstance(given, dict):
         raise Unreadable("it is no object")
-    if given.get("apiVersion") not in GROUPS:
-        found = f"{given.get('apiVersion')!r}"[:80]
+    api_version = given.get("apiVersion")
+    if not isinstance(api_version, str) or api_version not in GROUPS:
+        found = f"{api_version!r}"[:80]
         raise Unreadable(f"its apiVersion is {found}, not {' or '.join(GROUPS)}")
     if given.get("kind") != "EventList":
         return [given]
     items = given.get("items") or []
-    if not isinstance(items, list) or not all(isinstance(one, dict) for one in items):
+    if not isinstance(items, list):
         raise Unreadable("its items are no list of events")
     return items
 
 
 def _request(event: Document) -> Request | None:
-    """None for a stage, or a request, that changes nothing and was not refused."""
+    """None for a stage, or a request, that changes nothing and was not refused. Any error for what is no event."""
     status = event.get("responseStatus") or {}
     # A request that fails to authenticate has no later event than that of its response's start.
     unknown = event["stage"] == "ResponseStarted" and status.get("code", 0) == 401
     if event["stage"] not in _LAST_STAGES and not unknown:
         return None
-    code, verb = int(status.get("code", 0)), _text(event.get("verb"))
+    code, verb = status.get("code", 0), _text(event.get("verb"))
+    if type(code) is not int or not 0 <= code <= 999:
+        raise ValueError("responseStatus.code is no status code of HTTP")
     refused = code >= 400 and (verb in _WRITES or code not in _NOT_FOUND)
     path, _, query = _text(event.get("requestURI")).partition("?")
     if not refused and (verb not in _WRITES or code >= 400 or not code or "dryRun=" in query):

@@ -186,7 +186,7 @@ def test_refused_dry_and_unreadable_requests(tmp_path: Path, capsys: pytest.Capt
         "web",
     )
     said = capsys.readouterr().err
-    assert "3 lines of" in said and "1 requests were refused" in said
+    assert "3 lines or events of" in said and "1 requests were refused" in said
 
 
 def test_objects_that_existed_before_and_marks(tmp_path: Path) -> None:
@@ -253,3 +253,25 @@ def test_the_folder_of_a_running_recording_is_not_touched(tmp_path: Path, readab
     if readable:
         assert main(["import", str(out), "--data-dir", str(tmp_path / "data")]) == 0
         assert [one.offset for one in imported(tmp_path / "data")] == [10]
+
+
+def test_an_event_that_is_none_takes_no_other_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch = [
+        {"stage": "ResponseComplete", "verb": "create", "responseStatus": {"code": 1e308}},
+        audit("create", 1, code=201, responseObject=config_map(10, "one")),
+        audit("delete", 2, responseStatus={"code": 10**18}),
+        audit("delete", 2, responseStatus={"code": True}),
+        "no event",
+        audit("update", 3, responseObject=config_map(12, "two")),
+    ]
+    log = write(
+        tmp_path / "audit.log",
+        {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "items": batch},
+        {"kind": "Event", "apiVersion": ["audit.k8s.io/v1"]},
+        {"kind": "Event", "apiVersion": {"a": 1}},
+    )
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
+    assert [one.offset for one in imported(tmp_path / "out")] == [10, 12]
+    assert "6 lines or events of" in capsys.readouterr().err
