@@ -255,8 +255,9 @@ class AuditImport:
     def _release(self, effects: list[Effect]) -> None:
         """Write effects in the order of their versions.
 
-        One without a version comes right after what is known to be before it. It is resolved there; what it changes
-        gets the next free numbers, and waits for its turn.
+        One without a version comes right after what is known to be before it; those of types of which the log shows no
+        versions come in the order of the log. It is resolved there; what it changes gets the next free numbers, and
+        waits for its turn.
         """
         taken = {one.number for one in self._held if one.number is not None}
         released = set(map(id, effects))
@@ -264,6 +265,7 @@ class AuditImport:
         self._held_bytes = sum(one.request.size for one in self._held)
         effects = list(_with_revealed(effects))
         turns, last, following = _Turns(), dict[Key, int](), _following([*effects, *self._held])
+        numbered = {one.kind.type_name for one in (*effects, *self._held) if one.number is not None}
         for order, effect in enumerate(effects):
             before = last.get(effect.key, 0)
             if effect.number is None and effect.seen is not None and effect.request.verb == "delete":
@@ -271,7 +273,7 @@ class AuditImport:
             if effect.number is None:
                 effect.after = min(effect.after, following.get(id(effect), MAX_OFFSET) - 1)
                 effect.after = max(effect.after, before, self._known(effect.key))
-                turns.add_unnumbered(effect, order)
+                turns.add_unnumbered(effect, order, in_log_order=effect.kind.type_name not in numbered)
             else:
                 last[effect.key] = max(before, effect.number)
                 turns.add(effect.number, order, effect)
@@ -459,14 +461,37 @@ class _Turns:
         self._count = 0
         # Where the effects that have no number are, by object and order; and the last change of each.
         self._open: dict[Key, dict[int, int]] = {}
+        # Effects in the order of the log: the first of them is in the heap until it is resolved, `_active` is its
+        # order. The next one comes after what it has changed.
+        self._queue: deque[tuple[int, Effect]] = deque()
+        self._active = -1
+        self._reached = 0
 
     def add(self, number: int, order: int, one: Effect | Change) -> None:
         if isinstance(one, Change):
             self._open.setdefault(one.key, {})[order] = 2 * number
+            if order == self._active:
+                self._reached = max(self._reached, 2 * number + 1)
         self._push(2 * number, order, one)
 
-    def add_unnumbered(self, effect: Effect, order: int) -> None:
-        position = 2 * effect.after + 1
+    def add_unnumbered(self, effect: Effect, order: int, *, in_log_order: bool) -> None:
+        if in_log_order:
+            self._queue.append((order, effect))
+            if self._active < 0:
+                self._start_next()
+            return
+        self._open_at(2 * effect.after + 1, order, effect)
+
+    def _start_next(self) -> None:
+        if not self._queue:
+            self._active = -1
+            return
+        self._active, effect = self._queue.popleft()
+        self._reached = max(2 * effect.after + 1, self._reached)
+        effect.after = self._reached // 2
+        self._open_at(self._reached, self._active, effect)
+
+    def _open_at(self, position: int, order: int, effect: Effect) -> None:
         self._open.setdefault(effect.key, {})[order] = position
         self._push(position, order, effect)
 
@@ -483,6 +508,8 @@ class _Turns:
             if self._open.get(one.key, {}).get(order) == position:
                 del self._open[one.key][order]
             yield order, one
+            if isinstance(one, Effect) and order == self._active:
+                self._start_next()
 
     def _push(self, position: int, order: int, one: Effect | Change) -> None:
         self._count += 1

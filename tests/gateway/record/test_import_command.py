@@ -275,3 +275,30 @@ def test_an_event_that_is_none_takes_no_other_with_it(
     assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
     assert [one.offset for one in imported(tmp_path / "out")] == [10, 12]
     assert "6 lines or events of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("left_out", [("responseObject",), ("responseObject", "requestObject")])
+def test_order_and_times_without_versions_are_those_of_the_log(
+    tmp_path: Path, left_out: tuple[str, ...]
+) -> None:
+    """Levels Request and Metadata; each object is created, patched and deleted while others are created."""
+    events, version, second = [], 10, 0
+    for number in range(18):
+        steps = [("create", number), ("patch", number), ("patch", number - 1), ("delete", number - 2)]
+        for verb, which in steps:
+            if which < 0:
+                continue
+            version, second, name = version + 1, second + (version % 3 == 0), f"web-{which}"
+            more: dict[str, Any] = gone(f"uid-{name}")
+            if verb != "delete":
+                sent = config_map(version, str(version), name)
+                more = {"requestObject": sent, "responseObject": sent}
+            events.append(audit(verb, second, name, **more))
+    less = [{key: one for key, one in event.items() if key not in left_out} for event in events]
+    shown = []
+    for name, log in ("all", events), ("less", less):
+        path = write(tmp_path / f"{name}.log", *log)
+        assert main(["import", "audit", path, str(tmp_path / name)]) == 0
+        shown.append([(one.time, one.name, one.verb, one.removed) for one in imported(tmp_path / name)])
+    assert len(shown[0]) == len(events)
+    assert shown[0] == shown[1]
