@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -16,6 +16,8 @@ from rewound.gateway.release import RELEASE
 _RECORDING: Final = "recording.json"
 # Names that say nothing: the folder around has a better one.
 _COMMON: Final = frozenset(("", "rewound-data", "data", "journal"))
+# As our own commands make them up with `tempfile`.
+_TEMPORARY: Final = re.compile(r"rewound-([a-z]+-)?[a-z0-9_]{8}")
 _ENDINGS: Final = (".gz", ".journal", ".json")
 
 
@@ -48,12 +50,13 @@ def _name(path: Path) -> str:
     """That of a folder or file, or of the folder around it if that says more; empty if neither says anything."""
     path = path.resolve()
     name = path.name
-    if name.startswith("rewound-") and path.parent == Path(gettempdir()).resolve():
-        return ""  # `rewound dev` or a test has made it up
     if not path.is_dir():
         for ending in _ENDINGS:
             name = name.removesuffix(ending)
-    return next((one for one in (name, path.parent.name) if one not in _COMMON), "")
+    telling = (
+        one for one in (name, path.parent.name) if one not in _COMMON and not _TEMPORARY.fullmatch(one)
+    )
+    return next(telling, "")
 
 
 def _recording(source: Path) -> dict[str, str]:

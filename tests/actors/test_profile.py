@@ -41,6 +41,7 @@ ABOUT_NAMES = {
     ("gateway/cli/serve.py", "settings.dialect == 'kubernetes'"),
     ("gateway/cli/journal/recover.py", "found.dialect == 'cluster'"),  # a flag of the printed command
     ("gateway/cli/journal/importing.py", "header.dialect == 'cluster'"),
+    ("gateway/cli/importing.py", "NAMES[journal.dialect]"),
 }
 
 

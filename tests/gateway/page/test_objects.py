@@ -117,8 +117,9 @@ async def test_updates_of_status_are_left_out() -> None:
 async def raise_floor(api: Api, floor: int) -> None:
     """As the server does, beside its requests."""
     assert api.store is not None
-    while not retention.advance(api.store.journal, floor, 1).done:
-        await trio.lowlevel.checkpoint()
+    with trio.fail_after(60):
+        while not retention.advance(api.store.journal, floor, 1).done:
+            await trio.lowlevel.checkpoint()
 
 
 class NoTime:

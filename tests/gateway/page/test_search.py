@@ -336,8 +336,9 @@ async def test_another_process_may_be_indexing(monkeypatch: pytest.MonkeyPatch) 
         assert await found(api, q="indigo") == []
         assert api.store is not None
         other = index_file.IndexFile(api.store.journal)
-        while not other.claim(0):
-            await trio.sleep(0.01)  # the server has just written words
+        with trio.fail_after(60):
+            while not other.claim(0):
+                await trio.sleep(0.01)  # the server has just written words
         await api.create("configmaps", config_map("web", color="indigo"))
         page = await ask(api, EVENTS, q="indigo")
         assert page["items"] == []

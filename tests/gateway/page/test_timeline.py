@@ -240,10 +240,11 @@ async def test_waits_for_a_while_only(mock_clock: trio.testing.MockClock) -> Non
             pages.append((await api.client.get(path, headers=headers, timeout=None)).json())
 
         nursery.start_soon(follow)
-        while not pages:
-            mock_clock.jump(0.1)
-            await trio.lowlevel.checkpoint()
-            time.sleep(0.001)  # the request reads in threads, which take real time
+        with trio.fail_after(5_000):
+            while not pages:
+                mock_clock.jump(0.1)
+                await trio.lowlevel.checkpoint()
+                time.sleep(0.001)  # the request reads in threads, which take real time
         assert pages[0]["items"] == []
         assert pages[0]["upto"] == await api.head()
 
