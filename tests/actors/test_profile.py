@@ -42,6 +42,7 @@ ABOUT_NAMES = {
     ("gateway/cli/journal/recover.py", "found.dialect == 'cluster'"),  # a flag of the printed command
     ("gateway/cli/journal/importing.py", "header.dialect == 'cluster'"),
     ("gateway/cli/importing.py", "NAMES[journal.dialect]"),
+    ("gateway/record/audit_import.py", "self._names.dialect == 'kubernetes'"),  # which server wrote the log
 }
 
 
