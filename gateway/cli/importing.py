@@ -103,7 +103,7 @@ def _import_audit(options: Options, folder: Path) -> None:
     with ExitStack() as stack:
         logs = [stack.enter_context(_Log.opened(file)) for file in options.files]
         journal = stack.enter_context(_closed(Journal.open(folder / "journal", dialect=_dialect(logs))))
-        refused = RefusedRequests(folder)
+        refused = RefusedRequests(folder, with_secrets=options.with_secrets)
         stack.callback(refused.close)
         writer = RecordingWriter(journal)
         importing = AuditImport(writer, NAMES[journal.dialect], refused, with_secrets=options.with_secrets)

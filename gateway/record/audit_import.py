@@ -26,7 +26,15 @@ from rewound.actors.names import Names
 from rewound.actors.rewind.moments import rfc3339
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
-from rewound.gateway.record.changes import Author, Change, change_of, check_names, number_of, stored_change
+from rewound.gateway.record.changes import (
+    SECRETS,
+    Author,
+    Change,
+    change_of,
+    check_names,
+    number_of,
+    stored_change,
+)
 from rewound.gateway.record.definitions import Definitions
 from rewound.gateway.record.kinds import MAX_KINDS, RecordedKind, kind_of
 from rewound.gateway.record.refused import RefusedRequests
@@ -369,7 +377,10 @@ class AuditImport:
             if found.removed:
                 yield self._unchanged(effect, assumed, removed=True)
         except (Unresolved, *_UNREADABLE) as error:
-            reason = _joined(assumed, f"{UNKNOWN_CONTENT}: {error}")
+            why = f"{UNKNOWN_CONTENT}: {error}"
+            if effect.kind.type_name == SECRETS and not self._with_secrets:
+                why = UNKNOWN_CONTENT  # the error may quote what was sent
+            reason = _joined(assumed, why)
             yield (
                 self._unchanged(effect, reason, removed=False)
                 if exists

@@ -173,8 +173,11 @@ def _mask(secret: Document) -> None:
     """Replace the values, and the annotations that may hold them."""
     hidden = dict.fromkeys(annotations_with_values(secret), MASKED_MANIFEST)
     for field in ("data", "stringData"):
-        if isinstance(secret.get(field), dict):
-            secret[field] = dict.fromkeys(secret[field], MASK)
+        found = secret.get(field)
+        if isinstance(found, dict):
+            secret[field] = dict.fromkeys(found, MASK)
+        elif found is not None:
+            secret[field] = MASK  # no server stores such a Secret, but a log may have it
     if hidden:
         metadata = secret["metadata"]
         secret["metadata"] = {**metadata, "annotations": {**metadata["annotations"], **hidden}}

@@ -250,7 +250,8 @@ class Recorder:
         """Join the audit log, if there is one, to what is recorded."""
         if not self._options.audit_log:
             return
-        refused, namespace = RefusedRequests(self._folder), self._options.namespace
+        refused = RefusedRequests(self._folder, with_secrets=self._options.with_secrets)
+        namespace = self._options.namespace
         authors = self._authors = Authors(
             self._type_of, self._states.__contains__, refused, trio.current_time, self._now, namespace
         )

@@ -20,18 +20,26 @@ Document = dict[str, Any]
 
 LARGEST: Final = 64 << 20  # bytes; what is refused after that is only counted
 
+# What servers say with these codes is of users, names and versions; others may quote what was sent.
+_QUOTE_NOTHING: Final = (401, 403, 404, 409, 429)
+
 
 class RefusedRequests:
     """Appends to the file of a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, with_secrets: bool = False) -> None:
+        """Without `with_secrets` messages that may quote values of Secrets, or tokens, are left out."""
         self._path = folder / FILE
+        self._with_secrets = with_secrets
         self._stream: BinaryIO | None = None
         self._size = 0
         self.left_out = 0
 
     def add(self, request: Request) -> None:
-        line = unescaped(document_of(request)) + b"\n"
+        document = document_of(request)
+        if not self._with_secrets and _may_quote(request):
+            document["message"] = ""
+        line = unescaped(document) + b"\n"
         if self._stream is None:
             self._stream = self._path.open("ab")
             self._path.chmod(0o600)
@@ -50,6 +58,16 @@ class RefusedRequests:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+
+def _may_quote(request: Request) -> bool:
+    """Whether the message may have values of what was sent that are nobody else's to see."""
+    secret = (
+        (request.resource == "secrets" and not request.group)
+        or request.resource == "tokenreviews"
+        or (request.resource == "serviceaccounts" and request.subresource == "token")
+    )
+    return secret and request.code not in _QUOTE_NOTHING
 
 
 def document_of(request: Request) -> Document:

@@ -302,3 +302,34 @@ def test_order_and_times_without_versions_are_those_of_the_log(
         shown.append([(one.time, one.name, one.verb, one.removed) for one in imported(tmp_path / name)])
     assert len(shown[0]) == len(events)
     assert shown[0] == shown[1]
+
+
+PASSWORD = "correct-horse"
+
+
+def about(resource: str, subresource: str = "", group: str = "") -> dict[str, Any]:
+    named = {"resource": resource, "namespace": "shop", "name": "web", "apiVersion": "v1", "apiGroup": group}
+    return {"objectRef": {**named, "subresource": subresource}}
+
+
+@pytest.mark.parametrize("flags", [[], ["--with-secrets"]])
+def test_values_of_secrets_are_in_no_file(tmp_path: Path, flags: list[str]) -> None:
+    quoting = {"code": 422, "reason": "Invalid", "message": f'Invalid value: "map[pw:{PASSWORD}]"'}
+    odd = {"kind": "Secret", "apiVersion": "v1", "stringData": [PASSWORD], "data": PASSWORD}
+    metadata = {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "9"}
+    log = write(
+        tmp_path / "audit.log",
+        audit("patch", 1, **about("secrets"), responseStatus=quoting),
+        audit("create", 2, **about("tokenreviews", group="authentication.k8s.io"), responseStatus=quoting),
+        audit("create", 3, **about("serviceaccounts", "token"), responseStatus={**quoting, "code": 400}),
+        audit("get", 4, **about("secrets"), responseStatus={"code": 403, "message": "alice may not"}),
+        audit("create", 5, code=201, **about("secrets"), responseObject={**odd, "metadata": metadata}),
+        audit("patch", 6, **about("secrets"), requestObject=[{"op": PASSWORD, "path": "/data"}]),
+    )
+    out = tmp_path / "out"
+    assert main(["import", "audit", *flags, log, str(out)]) == 0
+    clear = [one for one in out.rglob("*") if one.is_file() and PASSWORD.encode() in one.read_bytes()]
+    assert bool(clear) == bool(flags)
+    refused = list(refused_in(out))
+    assert [bool(one["message"]) for one in refused] == ([True] * 4 if flags else [False] * 3 + [True])
+    assert [one["reason"] for one in refused[:3]] == ["Invalid"] * 3
