@@ -21,6 +21,7 @@ from heapq import heappop, heappush
 from typing import Any, Final
 
 from rewound.actors.errors import BadRequest
+from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import Names
 from rewound.actors.rewind.moments import rfc3339
@@ -52,6 +53,7 @@ MOST_HELD_BYTES: Final = 64 << 20
 REMEMBERED: Final = 100_000  # uids of deleted objects: a late line must not bring one back
 UNKNOWN_CONTENT: Final = "content unknown"
 ASSUMED_VERSION: Final = "version assumed"
+UNSHOWN: Final = "stored object, or the definition of its kind"
 BEFORE_LOG: Final = "existed before the log"
 # Subresources that change no stored object, or none that they name.
 _WITHOUT_EFFECT: Final = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})
@@ -105,6 +107,8 @@ class AuditImport:
         # When requests were complete, ascending, and the highest version until then.
         self._complete: deque[tuple[int, int]] = deque(maxlen=10_000)
         self._gone: dict[str, None] = {}  # uids, oldest first
+        self._definition_type = definition_type(names)
+        self._defined: set[str] = set()  # custom types whose definitions the log has
         self.summary = Summary()
 
     def take(self, request: Request) -> None:
@@ -164,6 +168,11 @@ class AuditImport:
             return
         uid = metadata.get("uid") or request.uid
         check_names(namespace, name, uid, "")
+        if kind.type_name == self._definition_type and len(self._defined) < MAX_KINDS:
+            self._defined.add(name)
+        if self._may_be_unstored(kind, request, metadata):
+            self.summary.missing[UNSHOWN] += 1
+            return
         effect = Effect(kind, namespace, name, request, uid)
         if request.subresource == "scale":
             effect.number = number_of(request.returned_version)  # that of the object
@@ -172,6 +181,17 @@ class AuditImport:
             return
         effect.removed = request.verb == "delete" and self._says_removed(request)
         yield effect
+
+    def _may_be_unstored(self, kind: RecordedKind, request: Request, metadata: Document) -> bool:
+        """Whether a create may be one of an aggregated server that stores nothing, such as a request for a token.
+
+        What was sent may have credentials then. A definition in the log, or a uid and a version in the response, tell.
+        """
+        if kind.is_built_in or request.verb != "create" or request.subresource:
+            return False
+        if kind.type_name in self._defined or (request.sent is None and request.returned is None):
+            return False
+        return not (metadata.get("uid") and metadata.get("resourceVersion"))
 
     def _returned(self, effect: Effect, document: Document) -> Iterator[Effect]:
         """What a response with the object shows: its content, or that it is gone."""

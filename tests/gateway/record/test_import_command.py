@@ -333,3 +333,34 @@ def test_values_of_secrets_are_in_no_file(tmp_path: Path, flags: list[str]) -> N
     refused = list(refused_in(out))
     assert [bool(one["message"]) for one in refused] == ([True] * 4 if flags else [False] * 3 + [True])
     assert [one["reason"] for one in refused[:3]] == ["Invalid"] * 3
+
+
+def test_requests_of_aggregated_servers_are_no_objects(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A request for credentials has a token, and no server stores it; a custom object is stored."""
+
+    def create(second: int, kind: str, **metadata: Any) -> dict[str, Any]:
+        group, plural = "login.example.com", kind.lower() + "s"
+        sent = {"kind": kind, "apiVersion": f"{group}/v1", "spec": {"token": PASSWORD}}
+        place = {"name": "web", "namespace": "shop"}
+        bodies = {"requestObject": {**sent, "metadata": place}}
+        if metadata:
+            bodies["responseObject"] = {**sent, "metadata": {**place, **metadata}}
+        return audit("create", second, code=201, **about(plural, group=group), **bodies)
+
+    stored, shown = {"uid": "u", "resourceVersion": "7"}, {"creationTimestamp": None}
+    defined = about("customresourcedefinitions", group="apiextensions.k8s.io")
+    defined["objectRef"] |= {"name": "gadgets.login.example.com", "namespace": ""}
+    log = write(
+        tmp_path / "audit.log",
+        create(1, "TokenRequest", **shown),
+        create(2, "OtherRequest"),
+        create(3, "Widget", **stored),
+        audit("create", 4, code=201, **defined),
+        create(5, "Gadget"),
+    )
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
+    assert "2 requests are left out" in capsys.readouterr().err
+    for plural, count in {"tokenrequests": 0, "otherrequests": 0, "widgets": 1, "gadgets": 1}.items():
+        assert len(imported(tmp_path / "out", f"{plural}.login.example.com")) == count, plural
