@@ -32,7 +32,7 @@ ABOUT_NAMES = {
     ("gateway/explore/invariants.py", "NAMES[dialect]"),
     ("gateway/explore/server.py", "NAMES[dialect]"),
     ("gateway/replay/replay.py", "NAMES[recording.dialect]"),
-    ("gateway/replay/writable.py", "NAMES[recording.dialect]"),
+    ("gateway/replay/until.py", "NAMES[recording.dialect]"),
     ("actors/store/etcd/copy.py", "cluster.dialect != dialect"),  # nodes of one cluster have one
     ("gateway/cli/journal/query/folder.py", "journal.dialect in NAMES"),
     ("gateway/cli/journal/query/folder.py", "NAMES[journal.dialect]"),
