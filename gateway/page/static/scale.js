@@ -124,9 +124,9 @@ export function columns(row, data, view, width) {
   return found;
 }
 
-// How many changes of a row are in a view: those of buckets whose middle is in it.
+// How many changes of a row are in a view: those of buckets that begin in it, up to one whose middle is in it.
 export function countIn(row, data, view) {
-  const [first, last] = [view.from, view.to].map((time) => (time - data.start) / data.width - 0.5);
+  const first = (view.from - data.start) / data.width, last = (view.to - data.start) / data.width - 0.5;
   let count = 0;
   for (let at = firstCell(row.cells, first) * 4; at < row.cells.length && row.cells[at] <= last; at += 4) {
     count += row.cells[at + 1] + row.cells[at + 2] + row.cells[at + 3];
