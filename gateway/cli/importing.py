@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from heapq import merge
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rewound.gateway.record.writer import RecordingWriter
 
 _GZIP = b"\x1f\x8b"
+_MOST_SEARCHED = 100  # lines of a log, for its first event
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -112,7 +113,10 @@ def _import_audit(options: Options, folder: Path) -> None:
         for request in merge(*(log.requests() for log in logs), key=lambda one: one.time):
             importing.take(request)
             progress(sum(log.position for log in logs))
-        _print(options.out, writer, importing.finish(), logs)
+        summary = importing.finish()
+        if not writer.events and not summary.refused:
+            raise Failure(_nothing_in(summary, logs))
+        _print(options.out, writer, summary, logs)
         if refused.left_out:
             _say(f"{refused.left_out:,} refused requests are left out: there are too many")
 
@@ -168,6 +172,14 @@ def _moment(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-17T10:00:00Z") from None
 
 
+def _nothing_in(summary: Summary, logs: list[_Log]) -> str:
+    """Why an import has no events."""
+    text = f"{', '.join(log.name for log in logs[:10])}: no request that changed an object, or was refused"
+    why = [f"{count:,} requests: {what}" for what, count in summary.missing.most_common(10)]
+    why += [f"{log.unreadable:,} lines or events: {log.problem}" for log in logs[:10] if log.unreadable]
+    return f"{text} ({'; '.join(why)})" if why else text
+
+
 def _print(out: Path, writer: RecordingWriter, summary: Summary, logs: list[_Log]) -> None:
     _say(
         f"imported {writer.events:,} events up to version {writer.head} from {summary.requests:,} requests into {out}"
@@ -178,7 +190,7 @@ def _print(out: Path, writer: RecordingWriter, summary: Summary, logs: list[_Log
             f"{summary.refused:,} requests were refused: `rewound log {flag} {shlex.quote(str(out))}` shows them"
         )
     for what, count in summary.missing.most_common():
-        _say(f"{count:,} requests are left out, because the log lacks the {what}")
+        _say(f"{count:,} requests are left out: {what}")
     for log in logs:
         if log.unreadable:
             _say(f"{log.unreadable:,} lines or events of {log.name} are left out: {log.problem}")
@@ -189,7 +201,7 @@ def _say(text: str) -> None:
 
 
 class _Log:
-    """A log file: its first line, its requests, and how far it is read."""
+    """A log file: the dialect of its server, its requests, and how far it is read."""
 
     def __init__(self, name: str, stream: BinaryIO, raw: BinaryIO, size: int) -> None:
         self.name = name
@@ -200,7 +212,7 @@ class _Log:
         )  # what is no audit event, and what is wrong with the first
         self._raw = raw
         self._lines = _lines_of(name, stream)
-        self.first = next(self._lines, b"")
+        self._first, self.dialect = _start_of_log(self._lines)
 
     @classmethod
     @contextmanager
@@ -219,7 +231,8 @@ class _Log:
     def requests(self) -> Iterator[Request]:
         from rewound.gateway.record.requests import Unreadable, requests_in
 
-        for line in chain([self.first] if self.first else (), self._lines):
+        first, self._first = self._first, []
+        for line in chain(first, self._lines):
             try:
                 yield from requests_in(line)
             except Unreadable as error:
@@ -227,25 +240,42 @@ class _Log:
                 self.problem = self.problem or str(error)
 
 
+def _start_of_log(lines: Iterator[bytes]) -> tuple[list[bytes], str]:
+    """The first lines up to one that is an audit event, and the dialect that it has; empty without one.
+
+    The first line of a file may be a part of one, after a rotation, or what a container wrote before.
+    """
+    from rewound.gateway.record.requests import LONGEST_LINE, dialect_in
+
+    first: list[bytes] = []
+    for line in islice(lines, _MOST_SEARCHED):
+        first.append(line)
+        if found := dialect_in(line):
+            return first, found
+        if sum(map(len, first)) > LONGEST_LINE:
+            break
+    return first, ""
+
+
 def _dialect(logs: list[_Log]) -> str:
-    from rewound.gateway.record.requests import GROUPS, dialect_in
+    from rewound.gateway.record.requests import GROUPS
 
     for log in logs:
-        if found := dialect_in(log.first):
-            return found
+        if log.dialect:
+            return log.dialect
     raise Failure(
-        f"{logs[0].name} is no audit log: its first line is no Event or EventList of {' or '.join(GROUPS)}; "
-        "logs in the legacy format have too little to import"
+        f"{logs[0].name} is no audit log: none of its first {_MOST_SEARCHED} lines is an Event or EventList of "
+        f"{' or '.join(GROUPS)}; logs in the legacy format have too little to import"
     )
 
 
 def _lines_of(name: str, stream: BinaryIO) -> Iterator[bytes]:
-    """Failure for a line without end, or damaged compression."""
-    from rewound.gateway.record.requests import Unreadable, lines_of
+    """Failure for damaged compression."""
+    from rewound.gateway.record.requests import lines_of
 
     try:
         yield from lines_of(stream)
-    except (Unreadable, EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise Failure(f"{name}: {error}") from error
 
 

@@ -53,7 +53,8 @@ MOST_HELD_BYTES: Final = 64 << 20
 REMEMBERED: Final = 100_000  # uids of deleted objects: a late line must not bring one back
 UNKNOWN_CONTENT: Final = "content unknown"
 ASSUMED_VERSION: Final = "version assumed"
-UNSHOWN: Final = "stored object, or the definition of its kind"
+UNSHOWN: Final = "the log shows neither the stored object nor the definition of its kind"
+UNKNOWN_COLLECTION: Final = "the log lacks the objects of a deletecollection"
 BEFORE_LOG: Final = "existed before the log"
 # Subresources that change no stored object, or none that they name.
 _WITHOUT_EFFECT: Final = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})
@@ -121,7 +122,7 @@ class AuditImport:
         try:
             found = list(self._effects(request))
         except _UNREADABLE:
-            self.summary.missing["content that cannot be read"] += 1
+            self.summary.missing["their content cannot be read"] += 1
             return
         if found:
             # Their contents are bytes by now; only what a response does not show is read when it is released.
@@ -164,7 +165,7 @@ class AuditImport:
         namespace = request.namespace if kind.namespaced else ""
         name = metadata.get("name") or request.name or _name_in(request.sent)
         if not name:
-            self.summary.missing["name of a created object"] += 1
+            self.summary.missing["the log lacks the name of the created object"] += 1
             return
         uid = metadata.get("uid") or request.uid
         check_names(namespace, name, uid, "")
@@ -230,14 +231,15 @@ class AuditImport:
         except BadRequest:
             selector = None
         if selector is None or selectors[1]:
-            self.summary.missing["objects of a deletecollection"] += 1
+            self.summary.missing[UNKNOWN_COLLECTION] += 1
             return []
-        found = []
-        for where, name in sorted(self._writer.names_of(kind.type_name)):
-            if namespace and where != namespace:
-                continue
-            if not selector or selector.matches(self._labels((kind.type_name, where, name))):
-                found.append((where, name))
+        known = sorted(self._writer.names_of(kind.type_name))
+        known = [(where, name) for where, name in known if not namespace or where == namespace]
+        if not selector:
+            return known
+        found = [one for one in known if selector.matches(self._labels((kind.type_name, *one)))]
+        if known and not found:
+            self.summary.missing[UNKNOWN_COLLECTION] += 1  # a log of level Metadata has no labels
         return found
 
     def _labels(self, key: Key) -> dict[str, str]:

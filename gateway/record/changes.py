@@ -29,12 +29,14 @@ MASKED_MANIFEST: Final = "***"
 # How reasons begin of events that had no version on the recorded server.
 FOUND_DELETED: Final = "found to be deleted"
 ADDED: Final = "added by the recorder"
+_LARGEST: Final = (1 << 63) - 1  # resourceVersions are signed: a larger one would leave no room for others
 _LONGEST: Final = 128  # letters of a uid or a version
 
 
 def number_of(version: str) -> int | None:
     """A version as a number; None for one that is no number, or too large for an offset."""
-    return int(version) if version.isdecimal() and len(version) < 20 else None
+    number = int(version) if version.isdecimal() and len(version) < 20 else None
+    return number if number is None or number <= _LARGEST else None
 
 
 class Author(NamedTuple):

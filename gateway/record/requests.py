@@ -31,6 +31,7 @@ _LONGEST_AGENT: Final = 100
 _LONGEST_MESSAGE: Final = 1000
 _MOST_ADDRESSES: Final = 3
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -99,6 +100,8 @@ class Unreadable(ValueError):
 
 def requests_in(line: bytes) -> Iterator[Request]:
     """The requests that a line has: none, one, or those of a batch. Then Unreadable, if it has others than these."""
+    if not line:
+        raise Unreadable(f"it has more than {LONGEST_LINE >> 20} MiB")
     try:
         given = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -137,13 +140,13 @@ def first_time(line: bytes) -> int:
 
 
 def lines_of(stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of a log. Unreadable for one that is longer than LONGEST_LINE."""
+    """The lines of a log; an empty one in place of each that is longer than LONGEST_LINE."""
     while line := stream.readline(LONGEST_LINE):
         if len(line) >= LONGEST_LINE and not line.endswith(b"\n"):
-            raise Unreadable(
-                f"a line has more than {LONGEST_LINE >> 20} MiB; is it an audit log in JSON lines?"
-            )
-        if line.strip():
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(LONGEST_LINE)
+            yield b""
+        elif line.strip():
             yield line
 
 
@@ -215,8 +218,11 @@ def _is_configuration(sent: Any) -> bool:
 
 
 def micros(time: Any) -> int:
-    """ValueError, TypeError for what is no time."""
-    return (datetime.fromisoformat(time) - _EPOCH) // _MICROSECOND
+    """ValueError, TypeError for what is no time; a time in a far century would spoil the order of all others."""
+    found = datetime.fromisoformat(time)
+    if not _EPOCH <= found < _LATEST:
+        raise ValueError(f"{time:.40} is not between 1970 and {_LATEST.year}")
+    return (found - _EPOCH) // _MICROSECOND
 
 
 def _text(value: Any) -> str:

@@ -79,7 +79,9 @@ def content_sent(kind: RecordedKind, before: Document | None, request: Request) 
     except (RequestError, PatchError) as error:
         raise Unresolved(f"the server accepted what cannot be done here ({str(error)[:200]})") from error
     except _NO_OBJECT as error:
-        raise Unresolved(f"what was sent is no object of the kind ({error!r:.200})") from error
+        raise Unresolved(
+            f"what was sent does not fit what is known of the object ({error!r:.200})"
+        ) from error
 
 
 def _outcome(kind: RecordedKind, before: Document | None, request: Request) -> Outcome:

@@ -364,3 +364,45 @@ def test_requests_of_aggregated_servers_are_no_objects(
     assert "2 requests are left out" in capsys.readouterr().err
     for plural, count in {"tokenrequests": 0, "otherrequests": 0, "widgets": 1, "gadgets": 1}.items():
         assert len(imported(tmp_path / "out", f"{plural}.login.example.com")) == count, plural
+
+
+def test_a_log_that_begins_within_a_line_and_has_a_line_without_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewound.gateway.record.requests.LONGEST_LINE", 4096)
+    events = [audit("update", second, responseObject=config_map(10 + second, "text")) for second in (1, 2)]
+    far = audit("update", 3, responseObject=config_map(13, "far"), stageTimestamp="9999-12-31T00:00:00Z")
+    first, second, third = (orjson.dumps(one) + b"\n" for one in (*events, far))
+    log = tmp_path / "audit.log"
+    log.write_bytes(first[100:] + first + b"x" * 10_000 + b"\n" + third + second)
+    assert main(["import", "audit", str(log), str(tmp_path / "out")]) == 0
+    assert [one.offset for one in imported(tmp_path / "out")] == [11, 12]
+    assert "3 lines or events of" in capsys.readouterr().err
+
+
+def test_a_log_without_changes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = write(tmp_path / "audit.log", audit("get", 1), audit("create", 2, "", code=201))
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 1
+    said = capsys.readouterr().err
+    assert "no request that changed an object" in said and "lacks the name" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_deletecollection_whose_objects_nobody_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = "/api/v1/namespaces/shop/configmaps?labelSelector=app%3Dweb"
+    log = write(tmp_path / "a.log", audit("create", 1, code=201), audit("deletecollection", 2, "", uri=uri))
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
+    assert "lacks the objects of a deletecollection" in capsys.readouterr().err
+
+
+def test_a_version_that_no_server_has_takes_no_room(tmp_path: Path) -> None:
+    log = write(
+        tmp_path / "audit.log",
+        audit("create", 1, "odd", code=201, responseObject=config_map(1 << 63, "odd", "odd")),
+        audit("create", 2, code=201, responseObject=config_map(20, "one")),
+        audit("update", 9, responseObject=config_map(21, "two")),
+    )
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
+    assert [one.offset for one in imported(tmp_path / "out") if one.name == "web"] == [20, 21]
