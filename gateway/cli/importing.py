@@ -74,6 +74,9 @@ def _run(what: str, arguments: Sequence[str]) -> int:
         raise Failure(f"{out} already exists; name a new folder or file, or remove it")
     existed = out.exists()
     if as_file:
+        from rewound.gateway.cli.journal.export import check_no_refused
+
+        check_no_refused(out)
         # A folder that nobody else has: that of the file's own name may belong to a running `rewound record`.
         out.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))

@@ -86,6 +86,10 @@ def _record(options: Options) -> int:
     as_file = out.name.endswith(FILES)
     if as_file and out.exists():
         raise Failure(f"{out} already exists; name another file")
+    if as_file:
+        from rewound.gateway.cli.journal.export import check_no_refused
+
+        check_no_refused(out)
     if not as_file and out.is_file():
         raise Failure(f"{out} is a file; name a folder, or a file that ends in {' or '.join(FILES)}")
     target = load_target(
@@ -233,13 +237,10 @@ def _print_authors(found: Statistics) -> None:
 def export(folder: Path, out: Path) -> None:
     """Make the file, and remove the folder, which has the same content; refused requests get a file beside it."""
     from rewound.gateway.cli.journal.commands import journal
-    from rewound.gateway.page.refused import FILE, refused_file
 
     code = journal(["export", "--data-dir", str(folder), str(out)])
     if code:
         raise Failure(f"the recording stays in {folder}; export it with `rewound journal export`")
-    if (folder / FILE).exists():
-        shutil.move(folder / FILE, refused_file(out))
     shutil.rmtree(folder)
 
 

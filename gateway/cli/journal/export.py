@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -46,17 +47,50 @@ def run(options: Options, output: Output) -> int:
     if options.target == "-":
         return _to_stdout(options)
     path = Path(options.target)
+    is_device = path.exists() and not path.is_file()
+    if not is_device and not options.force:
+        check_no_refused(path)
     with (
         _opened(options) as folder,
         exit_on_sigterm(),
         _written(path, force=options.force) as stream,
     ):
         header = _export(folder, stream, compressed=path.suffix == ".gz")
+        source = folder.path
+    refused = None if is_device else copy_refused(source, path)
     if options.output == "json":
-        output.json({"file": str(path), "bytes": path.stat().st_size, **summary(header)})
+        also = {} if refused is None else {"refused": str(refused)}
+        output.json({"file": str(path), "bytes": path.stat().st_size, **summary(header), **also})
     else:
         output.line(f"exported {header.events} events up to offset {header.head} to {path}")
+        if refused is not None:
+            output.line(f"the requests that were refused are in {refused}: keep it beside the file")
     return 0
+
+
+def check_no_refused(place: Path) -> None:
+    """Failure if refused requests of something else would be taken for those of a new file or folder."""
+    from rewound.gateway.page.refused import refused_file
+
+    if (left := refused_file(place)).exists():
+        raise Failure(f"{left} has the refused requests of another recording; move it away, or remove it")
+
+
+def copy_refused(source: Path, target: Path) -> Path | None:
+    """Where the refused requests of a folder or file are now, for another one; None if there are none."""
+    from rewound.gateway.page.refused import refused_file
+
+    old, new = refused_file(source), refused_file(target)
+    if not old.is_file():
+        new.unlink(missing_ok=True)
+        return None
+    if not (new.exists() and new.samefile(old)):
+        new.unlink(missing_ok=True)
+        # They name users: only the owner may read them, as the journal.
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as stream, old.open("rb") as lines:
+            shutil.copyfileobj(lines, stream, 1 << 20)
+    return new
 
 
 @contextmanager
@@ -76,10 +110,14 @@ def _opened(options: Options) -> Iterator[Folder]:
 
 
 def _to_stdout(options: Options) -> int:
+    from rewound.gateway.page.refused import refused_file
+
     if sys.stdout.isatty():
         raise Failure("an export is not for a terminal; name a file, or redirect the output with `> FILE`")
     with _opened(options) as folder:
         _export(folder, sys.stdout.buffer, compressed=False)
+        if (refused := refused_file(folder.path)).is_file():
+            print(f"the requests that were refused are not in it: copy {refused} too", file=sys.stderr)
     return 0
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rewound.gateway.cli.command import exit_on_sigterm
-from rewound.gateway.cli.journal.export import summary
+from rewound.gateway.cli.journal.export import check_no_refused, copy_refused, summary
 from rewound.gateway.cli.journal.printing import Output
 from rewound.gateway.cli.journal.query.flags import Options, Parser, add_folder, add_output
 from rewound.gateway.cli.journal.query.folder import JOURNAL, decompressed
@@ -33,12 +33,17 @@ def add_flags(parser: Parser) -> None:
 
 def run(options: Options, output: Output) -> int:
     target = options.data_dir / JOURNAL
+    if options.data_dir.is_dir() and not target.exists():
+        check_no_refused(options.data_dir)
     with exit_on_sigterm(), _read(options.file) as stream, Progress("import") as progress:
         header = restore(stream, target, progress)
+    refused = None if options.file == "-" else copy_refused(Path(options.file), options.data_dir)
     if options.output == "json":
         output.json({"folder": str(options.data_dir), **summary(header)})
     else:
         _print(output, options.data_dir, header)
+        if refused is not None:
+            output.line("the requests that were refused are there too")
     return 0
 
 

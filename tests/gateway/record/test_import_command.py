@@ -406,3 +406,29 @@ def test_a_version_that_no_server_has_takes_no_room(tmp_path: Path) -> None:
     )
     assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
     assert [one.offset for one in imported(tmp_path / "out") if one.name == "web"] == [20, 21]
+
+
+def test_refused_requests_go_with_exports_and_imports(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write(
+        tmp_path / "audit.log",
+        audit("create", 1, code=201, responseObject=config_map(10, "one")),
+        audit("delete", 2, responseStatus={"code": 403}),
+    )
+    first, second = tmp_path / "first.journal", tmp_path / "second.journal.gz"
+    assert main(["import", "audit", log, str(first)]) == 0
+    assert main(["import", str(first), "--data-dir", str(tmp_path / "data")]) == 0
+    assert main(["export", str(second), "--data-dir", str(tmp_path / "data")]) == 0
+    assert "second.journal.gz.refused.jsonl" in capsys.readouterr().out
+    for place in (first, tmp_path / "data", second):
+        assert [one["code"] for one in refused_in(place)] == [403], place
+    # Those of another file are not shown as those of a new one.
+    second.unlink()
+    for command in (
+        ["import", "audit", log, str(second)],
+        ["export", str(second), "--data-dir", str(tmp_path / "data")],
+    ):
+        assert main(command) == 1
+        assert "refused requests of another recording" in capsys.readouterr().err
+        assert not second.exists()
