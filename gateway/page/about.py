@@ -53,10 +53,8 @@ def _name(path: Path) -> str:
     if not path.is_dir():
         for ending in _ENDINGS:
             name = name.removesuffix(ending)
-    telling = (
-        one for one in (name, path.parent.name) if one not in _COMMON and not _TEMPORARY.fullmatch(one)
-    )
-    return next(telling, "")
+    found = next((one for one in (name, path.parent.name) if one not in _COMMON), "")
+    return "" if _TEMPORARY.fullmatch(found) else found
 
 
 def _recording(source: Path) -> dict[str, str]:

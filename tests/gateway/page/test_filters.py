@@ -130,8 +130,9 @@ def test_what_the_page_is_about(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     plain = About(folder, "https://127.0.0.1:6443", "cluster", None).document()
     assert plain["title"] == "shop"
-    made_up = About(tmp_path / "rewound-fixture-ab_3xy9z" / "data", "https://127.0.0.1:6443", "cluster", None)
-    assert made_up.document()["title"] == "127.0.0.1:6443"
+    for path in ("rewound-fixture-ab_3xy9z", "rewound-fixture-ab_3xy9z/data"):
+        made_up = About(tmp_path / path, "https://127.0.0.1:6443", "cluster", None)
+        assert made_up.document()["title"] == "127.0.0.1:6443"
     (folder / "recording.json").write_bytes(
         orjson.dumps({"server": "https://prod.example:6443", "exactFrom": 17})
     )
