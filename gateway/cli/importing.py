@@ -19,7 +19,6 @@ import shlex
 import shutil
 import sys
 import tempfile
-import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from rewound.gateway.record.writer import RecordingWriter
 
 _GZIP = b"\x1f\x8b"
+_TAIL = 1 << 20  # bytes at the end of a recording, which have its last change
 _MOST_SEARCHED = 100  # lines of a log, for its first event
 
 
@@ -134,16 +134,20 @@ def _import_kwok(options: Options, folder: Path) -> None:
         raise UsageError("import kwok: name one FILE and OUT; a recording of kwokctl is one file")
     [file] = options.files
     with ExitStack() as stack:
-        raw = sys.stdin.buffer if file == "-" else stack.enter_context(Path(file).open("rb"))
+        raw: BinaryIO = sys.stdin.buffer if file == "-" else stack.enter_context(Path(file).open("rb"))
         journal = stack.enter_context(_closed(Journal.open(folder / "journal", dialect="kubernetes")))
         writer = RecordingWriter(journal)
-        start = options.start if options.start is not None else _start_of(file)
-        importing = KwokImport(writer, NAMES["kubernetes"], start, with_secrets=options.with_secrets)
-        progress = stack.enter_context(Progress("import", 0 if file == "-" else Path(file).stat().st_size))
         try:
+            start = options.start
+            if start is None:
+                raw = raw if raw.seekable() else stack.enter_context(_copied(raw, folder))
+                start = _start_of(raw)
+            importing = KwokImport(writer, NAMES["kubernetes"], start, with_secrets=options.with_secrets)
+            size = os.fstat(raw.fileno()).st_size if raw.seekable() else 0
+            progress = stack.enter_context(Progress("import", size))
             for document in documents_in(_decompressed(raw)):
                 importing.take(document)
-                progress(raw.tell() if file != "-" else 0)
+                progress(raw.tell() if size else 0)
         except (NoRecording, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise Failure(f"{file} is no recording of kwokctl: {error}") from error
         importing.finish()
@@ -154,16 +158,31 @@ def _import_kwok(options: Options, folder: Path) -> None:
             _say(f"{count:,} documents are left out: {what}")
 
 
-def _start_of(file: str) -> int:
-    """When a recording began, in nanoseconds since 1970, if its last change is as old as its file."""
+@contextmanager
+def _copied(pipe: BinaryIO, folder: Path) -> Iterator[BinaryIO]:
+    """What a pipe has, as a file without a name: the start of a recording is only known by its end."""
+    with tempfile.TemporaryFile(dir=folder) as copy:
+        shutil.copyfileobj(pipe, copy, 1 << 20)
+        copy.flush()
+        copy.seek(0)
+        yield cast(BinaryIO, copy)
+
+
+def _start_of(raw: BinaryIO) -> int:
+    """When a recording began, in nanoseconds since 1970, if its last change is as old as its file.
+
+    The file is then where it was.
+    """
     from rewound.gateway.record.kwok_import import last_duration
 
-    if file == "-":
-        return time.time_ns()
-    with Path(file).open("rb") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, size - (1 << 20)))
-        return os.fstat(stream.fileno()).st_mtime_ns - last_duration(stream.read())
+    begin, tail = raw.tell(), b""
+    stream = _decompressed(raw)
+    if stream is raw:
+        raw.seek(max(begin, raw.seek(0, os.SEEK_END) - _TAIL))
+    while chunk := stream.read(_TAIL):
+        tail = (tail + chunk)[-_TAIL:]
+    raw.seek(begin)
+    return os.fstat(raw.fileno()).st_mtime_ns - last_duration(tail)
 
 
 def _moment(text: str) -> int:

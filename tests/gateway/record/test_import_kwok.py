@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+import time
 from pathlib import Path
 
 import orjson
@@ -137,3 +140,32 @@ def test_what_is_no_recording_leaves_nothing(
     assert main(["import", "kwok", str(tmp_path / "a.yaml"), str(tmp_path / "out")]) == 1
     assert "is no recording of kwokctl" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("through", ["file", "pipe", "stdin"])
+def test_the_last_change_is_as_old_as_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str, compressed: bool
+) -> None:
+    content = gzip.compress(RECORDING.encode()) if compressed else RECORDING.encode()
+    file, out, now = tmp_path / "a.yaml", tmp_path / "out", 1_800_000_000
+    file.write_bytes(content)
+    os.utime(file, (now, now))
+    before = time.time()
+    if through == "file":
+        assert main(["import", "kwok", str(file), str(out)]) == 0
+    else:
+        reading, writing = os.pipe()
+        os.write(writing, content)
+        os.close(writing)
+        with os.fdopen(reading) as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            name = "-" if through == "stdin" else f"/dev/fd/{reading}"
+            assert main(["import", "kwok", name, str(out)]) == 0
+    journal = Journal.open(out / "journal", readonly=True)
+    removed = events_of(journal, "deployments.apps")[-1].time / 1e6
+    journal.close()
+    assert sorted(one.name for one in out.iterdir()) == ["journal"]
+    # The removal was a second before the end; the start is moved by less than a second.
+    first, last = (now, now) if through == "file" else (before, time.time())
+    assert first - 2 <= removed <= last
