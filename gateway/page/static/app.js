@@ -55,7 +55,7 @@ const replay = new Replay(session, async () => {
 let state = parse(location.hash, Date.now() * 1000);
 let newest = null, oldest = null, now = 0, known = [];
 let loading = null, inFlight = false, following = null, playing = 0, stepping = Promise.resolve(), wholeUpto = "";
-let groups = [], trees = { items: [], token: "", query: null };
+let loadedRange = { from: 0, to: 0 }, groups = [], trees = { items: [], token: "", query: null };
 const flat = new Map();  // objects of kinds that are below others elsewhere: {items, token} by key
 
 // The address.
@@ -188,6 +188,7 @@ async function reload() {
     // Three responses at once: what only one of them has seen, none has shown.
     newest = [data, objects, list].map((one) => one.newest ?? null).reduce((one, other) => (one && other && BigInt(one.version) < BigInt(other.version) ? one : other));
     known = await fewEvents(data, signal);
+    loadedRange = loaded;
     trees = { items: objects.items, token: objects.metadata.continue ?? "", query: lives };
     showGroups(data);
     loadUnfolded(signal);
@@ -572,7 +573,8 @@ lanes.addEventListener("view", () => {
   showMoment();
   rememberSoon();
   reloadSoon();
-  reloadWhileMoving();
+  const near = spanOf(state.view) / 8;
+  if (state.view.from < loadedRange.from + near || state.view.to > loadedRange.to - near) reloadWhileMoving();
 });
 lanes.addEventListener("cursor", ({ detail }) => {
   find("timeline").focus({ preventScroll: true });
