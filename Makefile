@@ -16,7 +16,7 @@ help:
 	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
 	@echo "make cluster      three members of etcd and three nodes on this machine, and what to try with them"
 	@echo "make test         install, then run the tests"
-	@echo "make test-programs run the tests of packages, benchmarks and of clients that make clients has installed"
+	@echo "make test-programs run the tests of packages, benchmarks, the page, clients (make clients installs them), many processes and faults"
 	@echo "make browser-test install Chromium if it is missing, then test the web page in it and take its pictures"
 	@echo "make setup        create .venv with the command rewound, and everything for tests and checks"
 	@echo "make clients      install kubectl, kopf and clients in Go, JavaScript and Python into .clients, for tests/clients"
@@ -69,10 +69,12 @@ cluster: installed
 test: installed
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests $(PROGRAMS:%=--ignore=%)
 
-# What surrounds the server: packages, benchmarks, clients and examples in other languages.
-PROGRAMS := tests/benchmarks tests/clients tests/test_distribution.py
+# What surrounds the server, and what kills it: packages, benchmarks, clients and examples in other languages, the page in
+# a browser, the fixture and envtest with test runs of their own, several processes, faults.
+PROGRAMS := tests/benchmarks tests/browser tests/clients tests/gateway/cli/envtest tests/gateway/cli/fixture \
+	tests/gateway/workers tests/robustness tests/test_distribution.py
 test-programs: installed
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(PROGRAMS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) -m "not slow" $(PROGRAMS)
 
 # Every server of these tests has a journal that an etcd in memory orders.
 test-etcd: installed
