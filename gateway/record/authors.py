@@ -31,14 +31,14 @@ Document = dict[str, Any]
 Key = tuple[str, str, str]  # type, namespace, name; an empty name: of a whole collection, or not in the log
 
 NEAR: Final = 10.0  # seconds from the arrival of a request until its change is written, at most
-KEPT: Final = 30.0  # seconds for which a request waits for its change
-MOST_KEPT: Final = 50_000  # requests
+PENDING_SECONDS: Final = 30.0  # seconds for which a request waits for its change
+MOST_PENDING: Final = 50_000  # requests
 _CHANGES: Final = frozenset({"update", "patch"})
 _DELETES: Final = frozenset({"delete", "deletecollection"})
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
+class _PendingRequest:
     request: Request
     keys: tuple[Key, ...]
     arrived: float
@@ -63,8 +63,8 @@ class Statistics:
 class Authors:
     """`type_of` says what the journal calls a resource, by group and plural.
 
-    Requests of all types are kept: a kind may be found after the first requests for it. `is_recorded` says of which
-    types they should have found a change.
+    Requests of all types wait for their change: a kind may be found after the first requests for it.
+    `is_recorded` says of which types they should have found one.
     """
 
     type_of: Callable[[str, str], str]
@@ -74,8 +74,8 @@ class Authors:
     now: Callable[[], int]  # in microseconds since 1970, of the recorder
     namespace: str = ""  # the only one that is recorded
     statistics: Statistics = field(default_factory=Statistics)
-    _by_key: dict[Key, list[_Kept]] = field(default_factory=dict)
-    _order: deque[_Kept] = field(default_factory=deque)
+    _by_key: dict[Key, list[_PendingRequest]] = field(default_factory=dict)
+    _order: deque[_PendingRequest] = field(default_factory=deque)
     _position: int = 0  # the newest time in the log, by the clock of the server
     _lag: int = (
         1 << 62
@@ -98,15 +98,15 @@ class Authors:
         type_name = self.type_of(request.group, request.resource)
         self._note_user(request)
         self.statistics.requests += 1
-        kept = _kept(request, type_name, self.clock())
-        self._order.append(kept)
-        for key in kept.keys:
-            self._by_key.setdefault(key, []).append(kept)
+        pending = _pending(request, type_name, self.clock())
+        self._order.append(pending)
+        for key in pending.keys:
+            self._by_key.setdefault(key, []).append(pending)
         self._expire()
 
     def is_ready(self, change: Change) -> bool:
         """Whether the request of a change is here, or the log is past it by a second."""
-        if change.listed or any(change.version in kept.versions for kept in self._candidates(change)):
+        if change.listed or any(change.version in pending.versions for pending in self._candidates(change)):
             return True
         return self._position + self._lag > change.arrived + 1_000_000
 
@@ -148,7 +148,7 @@ class Authors:
 
     def _exact(
         self, change: Change, exists: bool, last_version: str, before: Callable[[], bytes]
-    ) -> _Kept | None:
+    ) -> _PendingRequest | None:
         candidates = [one for one in self._candidates(change) if change.version or one.uids]
         if change.removed or (exists and _is_marked(change.body) and not _is_marked(before())):
             return self._deleting(change, candidates, before)
@@ -167,7 +167,9 @@ class Authors:
             found = [one for one in found if last_version and one.request.sent_version == last_version]
         return found[0] if len(found) == 1 else None
 
-    def _deleting(self, change: Change, candidates: list[_Kept], before: Callable[[], bytes]) -> _Kept | None:
+    def _deleting(
+        self, change: Change, candidates: list[_PendingRequest], before: Callable[[], bytes]
+    ) -> _PendingRequest | None:
         """Who deleted an object, by its uid; who removed its last finalizer, if it was marked before."""
         named = [one for one in candidates if change.uid and change.uid in one.uids]
         if change.removed and change.body and not _is_marked(before()):
@@ -188,7 +190,7 @@ class Authors:
 
     def _likely(
         self, change: Change, exists: bool, before: Callable[[], bytes]
-    ) -> tuple[_Kept | None, bool, str]:
+    ) -> tuple[_PendingRequest | None, bool, str]:
         """By object, verb and the order of both streams: the request, whether it is a guess, and the manager."""
         now = self.clock()
         # A request that began after the change had arrived did not make it.
@@ -217,7 +219,7 @@ class Authors:
             return None, False, ""
         return self._best(found, writer)
 
-    def _best(self, found: list[_Kept], writer: Writer) -> tuple[_Kept, bool, str]:
+    def _best(self, found: list[_PendingRequest], writer: Writer) -> tuple[_PendingRequest, bool, str]:
         """The first in the log, of those with the manager that managedFields show, if they show one."""
         if writer.guessed or not writer.manager:
             return found[0], True, ""
@@ -227,47 +229,47 @@ class Authors:
         return same[0], len(self._users.get(writer.manager, ())) != 1, writer.manager
 
     def _note_user(self, request: Request) -> None:
-        """Of a manager that many have, two tell as much as all."""
-        known = self._users.setdefault(request.manager, set())
-        if len(known) < 2:
+        """Of a manager that many have, two tell as much as all. Of one that is not remembered, all is a guess."""
+        known = self._users.get(request.manager)
+        if known is None and len(self._users) < MOST_PENDING:
+            known = self._users[request.manager] = set()
+        if known is not None and len(known) < 2:
             known.add((request.user, request.journal_verb))
-        if len(self._users) > MOST_KEPT:
-            self._users.clear()  # names that clients make up: what follows is a guess
 
-    def _candidates(self, change: Change) -> Iterator[_Kept]:
+    def _candidates(self, change: Change) -> Iterator[_PendingRequest]:
         type_name, namespace, _ = change.key
         yield from self._by_key.get(change.key, ())
         yield from self._by_key.get((type_name, namespace, ""), ())
         if namespace:
             yield from self._by_key.get((type_name, "", ""), ())
 
-    # How long requests are kept.
+    # How long requests wait for their change.
 
     def _remember(self, version: str) -> None:
         self._written[version] = None
-        if len(self._written) > MOST_KEPT:
+        if len(self._written) > MOST_PENDING:
             del self._written[next(iter(self._written))]
 
     def _expire(self) -> None:
-        limit = self.clock() - KEPT
-        while self._order and (self._order[0].arrived < limit or len(self._order) > MOST_KEPT):
+        limit = self.clock() - PENDING_SECONDS
+        while self._order and (self._order[0].arrived < limit or len(self._order) > MOST_PENDING):
             self._drop(self._order.popleft())
 
-    def _drop(self, kept: _Kept) -> None:
-        for key in kept.keys:
+    def _drop(self, pending: _PendingRequest) -> None:
+        for key in pending.keys:
             found = self._by_key.get(key, [])
-            if kept in found:
-                found.remove(kept)
+            if pending in found:
+                found.remove(pending)
             if not found:
                 self._by_key.pop(key, None)
         # One that returned the version of another changed nothing.
-        if kept.uses or not self._written.keys().isdisjoint(kept.versions):
+        if pending.uses or not self._written.keys().isdisjoint(pending.versions):
             return
-        if kept.request.verb != "deletecollection" and self.is_recorded(kept.keys[0][0]):
+        if pending.request.verb != "deletecollection" and self.is_recorded(pending.keys[0][0]):
             self.statistics.unused += 1
 
 
-def _kept(request: Request, type_name: str, arrived: float) -> _Kept:
+def _pending(request: Request, type_name: str, arrived: float) -> _PendingRequest:
     names, uids, versions = {request.name}, {request.uid}, {request.returned_version}
     for document in _documents(request):
         metadata = document.get("metadata") if isinstance(document, dict) else None
@@ -280,7 +282,7 @@ def _kept(request: Request, type_name: str, arrived: float) -> _Kept:
     keys = tuple((type_name, namespace, name) for name in sorted(names))
     if request.verb in _DELETES and request.verb != "delete":
         versions = set()  # that of a list
-    return _Kept(request, keys, arrived, frozenset(versions - {""}), frozenset(uids - {""}))
+    return _PendingRequest(request, keys, arrived, frozenset(versions - {""}), frozenset(uids - {""}))
 
 
 def _documents(request: Request) -> Iterable[Any]:

@@ -29,9 +29,9 @@ from rewound.gateway.cli.journal.printing import (
     VERB_COLORS,
     Columns,
     Output,
+    change_words,
     identity,
     masked_version,
-    told,
     until_printed,
 )
 from rewound.gateway.cli.journal.query.flags import (
@@ -223,12 +223,12 @@ def _what(item: Document, *, every: bool) -> str:
     if item.get("deleted"):
         return f"{reason}: removed" if reason else "removed"
     if item.get("compacted"):
-        return told(compacted(), reason)
+        return change_words(compacted(), reason)
     changes = changes_of(item)
     created = any(one["path"] == "" for one in item["patch"])
     if created and not changes:
         (whole,) = item["patch"]
-        return told(summarize(None, unescaped(whole["value"]), secret=False), reason, created=True)
+        return change_words(summarize(None, unescaped(whole["value"]), secret=False), reason, created=True)
     if every and len(changes) > 1:
         return f"{reason}: {len(changes)} changes" if reason else f"{len(changes)} changes"
-    return told(summary_of([one for one in changes if one.path not in _FOLLOW], secret=False), reason)
+    return change_words(summary_of([one for one in changes if one.path not in _FOLLOW], secret=False), reason)

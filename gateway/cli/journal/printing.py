@@ -257,10 +257,10 @@ def effect(entry: Entry) -> str:
     if entry.event.removed:
         return f"{reason}: removed" if reason else "removed"
     created = not entry.event.previous
-    return told(entry.summary, reason, created=created)
+    return change_words(entry.summary, reason, created=created)
 
 
-def told(summary: Document, reason: str = "", *, created: bool = False) -> str:
+def change_words(summary: Document, reason: str = "", *, created: bool = False) -> str:
     """A summary in one line."""
     line = line_of(summary)
     if summary.get("compacted"):

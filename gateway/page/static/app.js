@@ -52,7 +52,7 @@ const replay = new Replay(session, async () => {
   await reload();
   showDetail();
 });
-let state = parse(location.hash, Date.now() * 1000);
+let state = null;  // see start()
 let newest = null, oldest = null, now = 0, known = [];
 let loading = null, inFlight = false, following = null, playing = 0, stepping = Promise.resolve(), wholeUpto = "";
 let loadedRange = { from: 0, to: 0 }, groups = [], trees = { items: [], token: "", query: null };

@@ -37,7 +37,7 @@ async def test_same_authors_as_the_server(
     # The virtual clock goes on while the thread of the server writes its log: nothing may be given up by time.
     monkeypatch.setattr(recorder_module, "LOG_SECONDS", float("inf"))
     monkeypatch.setattr(authors_module, "NEAR", float("inf"))
-    monkeypatch.setattr(authors_module, "KEPT", float("inf"))
+    monkeypatch.setattr(authors_module, "PENDING_SECONDS", float("inf"))
     blocking = {"audit_log_mode": "blocking"}
     async with audited(rules(f"level: {level}"), blocking) as server:
         assert server.api.store is not None

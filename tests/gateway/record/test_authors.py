@@ -11,6 +11,7 @@ import pytest
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.names import NAMES
 from rewound.gateway.cli.main import main
+from rewound.gateway.record import authors
 from rewound.gateway.record.authors import Authors
 from rewound.gateway.record.changes import change_of
 from rewound.gateway.record.kinds import RecordedKind, kind_of
@@ -108,6 +109,18 @@ def test_managers_decide_and_what_is_left_is_a_guess(joined: Joined) -> None:
         ("carol", "patch", True),  # two users have kubectl's manager
         ("recorded", "update", False),
     ]
+
+
+def test_user_of_a_manager_that_is_not_remembered_is_a_guess(
+    joined: Joined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authors, "MOST_PENDING", 1)
+    joined.change(10, "one", managedFields=managed("other", 1))
+    joined.request("alice", "patch", 2, "helm/v3")
+    joined.change(20, "two", managedFields=[*managed("other", 1), *managed("helm", 2)])
+    joined.request("bob", "patch", 3, "kubectl/v1")
+    joined.change(30, "three", managedFields=[*managed("kubectl", 3), *managed("helm", 2)])
+    assert joined.users()[1:] == [("alice", "patch", False), ("bob", "patch", True)]
 
 
 def test_who_removed_the_last_finalizer(joined: Joined) -> None:
