@@ -226,7 +226,11 @@ def _print_authors(found: Statistics) -> None:
     if found.guessed:
         text += f", {found.guessed:,} of them as a guess"
     print(f"{text}; {found.unknown:,} have no request in it", file=sys.stderr)
-    left = {"matched no event": found.unused, "were refused": found.refused}
+    left = {
+        "matched no event": found.unused,
+        "were refused": found.refused,
+        "that were refused are left out: there are too many": found.too_many,
+    }
     for what, count in left.items():
         if count:
             print(f"{count:,} requests of the audit log {what}", file=sys.stderr)

@@ -49,6 +49,9 @@ class AuditLog:
         while data := await trio.to_thread.run_sync(os.read, 0, CHUNK, abandon_on_cancel=True):
             for line in lines.take(data):
                 self._take(line)
+        for line in lines.take(b"\n"):  # the last one may have no end
+            self._take(line)
+        logger.warning("the audit log on stdin has ended; later changes have no user")
 
     async def _run_file(self, followed: _Followed) -> None:
         while True:
@@ -62,6 +65,9 @@ class AuditLog:
                 self._take(line)
             if followed.at_end:
                 return
+        logger.warning(
+            "the audit log is longer than what was read at the end; the last changes may lack their user"
+        )
 
 
 class _Lines:
@@ -78,6 +84,8 @@ class _Lines:
                 yield line
             self._skips = False
         if len(self._rest) > LONGEST_LINE:
+            if not self._skips:
+                logger.warning("a line of the audit log has more than %s bytes and is left out", LONGEST_LINE)
             self._rest, self._skips = b"", True
 
 

@@ -57,6 +57,7 @@ class Statistics:
     guessed: int = 0
     unknown: int = 0  # without those that the first lists showed
     unreadable: int = 0  # lines
+    too_many: int = 0  # refused requests that found no room in their file
 
 
 @dataclass(slots=True)
@@ -143,6 +144,7 @@ class Authors:
         while self._order:
             self._drop(self._order.popleft())
         self.refused.close()
+        self.statistics.too_many = self.refused.left_out
 
     # Which request it was.
 
@@ -229,7 +231,7 @@ class Authors:
         return same[0], len(self._users.get(writer.manager, ())) != 1, writer.manager
 
     def _note_user(self, request: Request) -> None:
-        """Of a manager that many have, two tell as much as all. Of one that is not remembered, all is a guess."""
+        """Of a manager that many have, two show that it is shared. Of one that is not remembered, all is a guess."""
         known = self._users.get(request.manager)
         if known is None and len(self._users) < MOST_PENDING:
             known = self._users[request.manager] = set()

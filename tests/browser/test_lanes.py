@@ -150,7 +150,7 @@ async def test_a_kind_that_does_not_exist_is_named(chromium: str) -> None:
 
 
 @pytest.mark.slow
-async def test_many_objects_are_loaded_when_their_kind_unfolds(chromium: str) -> None:
+async def test_a_kind_with_many_objects_begins_folded(chromium: str) -> None:
     async with journal_page(chromium) as (api, page):
         api.clock.advance(3600)
         for number in range(45):

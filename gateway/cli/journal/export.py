@@ -38,13 +38,15 @@ def add_flags(parser: Parser) -> None:
     parser.add_argument("target", metavar="FILE", help="- is stdout; .gz is compressed")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
     add_output(parser, "json")
-    add_source(parser, "has no effect here")
+    add_source(parser, "is refused: an export has all of them")
 
 
 def run(options: Options, output: Output) -> int:
     if options.namespace:
         raise UsageError("--namespace: an export has all namespaces; leave it out")
     if options.target == "-":
+        if options.output == "json" or options.force:
+            raise UsageError("-o json and --force: not with -, which writes the journal to stdout")
         return _to_stdout(options)
     path = Path(options.target)
     is_device = path.exists() and not path.is_file()

@@ -92,6 +92,8 @@ def _field(text: str) -> str:
 
 
 def run(options: Options, output: Output) -> int:
+    if options.diff is not None and options.uid:
+        raise UsageError("--uid: not with --diff, which compares what had the name at both moments")
     if options.diff is not None:
         for flag in ("limit", "reverse", "field", "no_status", "changes"):
             if getattr(options, flag):

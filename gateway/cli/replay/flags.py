@@ -54,7 +54,7 @@ def add_flags(parser: Parser) -> None:
     copy.add_argument(
         "--play",
         action="store_true",
-        help="apply the recorded writes of others to it meanwhile; --from, --to, --speed and --until imply it",
+        help="apply the recorded writes of others to it meanwhile; --from, --to, --speed, --until and --exit imply it",
     )
     copy.add_argument(
         "--without",
@@ -154,9 +154,6 @@ def plays(options: Options) -> bool:
     """Whether it is to play from the beginning on."""
     if options.at is not None and options.start is not None:
         raise UsageError("--at and --from: give one of them, where it begins")
-    asked = (
-        options.start is not None or options.to is not None or options.speed or options.until or options.exit
-    )
     if options.exit and options.paused and not options.writable:
         raise UsageError("--exit and --paused: it would never end")
     if not options.writable:
@@ -169,5 +166,14 @@ def plays(options: Options) -> bool:
             raise UsageError("--output: only with --writable or --exit, which end with a report")
         if options.exit_code and not (options.until and options.exit):
             raise UsageError("--exit-code: only with --writable, or with --until and --exit")
-    asked = asked or options.play
-    return bool(asked) and not (options.paused and not options.writable)
+    asked = asks_to_play(options)
+    for flag in ("paused", "without"):
+        if options.writable and getattr(options, flag) and not asked:
+            raise UsageError(f"--{flag}: it applies no recorded writes; add --play")
+    return asked and not (options.paused and not options.writable)
+
+
+def asks_to_play(options: Options) -> bool:
+    """Whether it is to play, at once or when a client says so."""
+    moments = options.start is not None or options.to is not None
+    return moments or bool(options.speed or options.until or options.exit or options.play)

@@ -33,7 +33,7 @@ from rewound.gateway.cli.journal.query.moments import Moment as Given
 from rewound.gateway.cli.journal.query.moments import exact, parse_moment, rfc3339
 from rewound.gateway.cli.killed import killed_by
 from rewound.gateway.cli.progress import INTERVAL, Progress
-from rewound.gateway.cli.replay.flags import DIFFERENT, plays
+from rewound.gateway.cli.replay.flags import DIFFERENT, asks_to_play, plays
 from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.pipeline.route import PAGE_PATH
 from rewound.gateway.replay.comparison import Comparison, Ignored, report
@@ -105,7 +105,7 @@ def _plan(options: Options, recording: Recording) -> Plan:
     playing = plays(options)
     span = span_of(recording, options)
     start = span.start
-    if start is None and playing:
+    if start is None and asks_to_play(options):
         with recording.read_all() as view:
             start = Moment(view.floor, 0)
     to = None if span.to is None else span.to.version

@@ -107,6 +107,10 @@ export class Session {
     return this.get("/debug/rewound/replay", { body: action });
   }
 
+  kindOf(type) {
+    return this.#known.get(type)?.kind;
+  }
+
   // The type of an object that another one names by apiVersion and kind; versions of a group are the same type.
   typeOf(apiVersion, kind) {
     const group = (text) => (text.includes("/") ? text.split("/")[0] : "");

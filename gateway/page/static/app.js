@@ -1,6 +1,6 @@
 // Connects the parts of the page: what it shows is one state, which is also in the URL.
 
-import { GROUP, Refused, Session } from "./api.js";
+import { Refused, Session } from "./api.js";
 import { ChangesPane } from "./changes.js";
 import { ComparePane } from "./compare.js";
 import { button, debounced, element, find, throttled } from "./dom.js";
@@ -116,7 +116,7 @@ async function begin() {
   find("user").textContent = session.user;
   showAbout(session.about, session.replays);
   showFilters();
-  await replay.begin();
+  await replay.begin().catch(fail);
   showPlaying();
   await firstView().catch(fail);
   Object.assign(lanes, { cursor: state.cursor, second: state.second, view: state.view });
@@ -750,4 +750,4 @@ function start() {
 
 start();
 
-export { GROUP, lanes, session };
+export { lanes, session };

@@ -45,8 +45,3 @@ export function debounced(work, milliseconds) {
     timer = setTimeout(work, milliseconds);
   };
 }
-
-// The field manager of an event, with a mark if a recording could only guess it.
-export function managerText(event) {
-  return event.guessed ? `${event.fieldManager} (guessed)` : event.fieldManager;
-}

@@ -3,6 +3,7 @@
 import { authorNumber, authorOf, byImportance, shortNames } from "./authors.js";
 import { visible } from "./diff.js";
 import { button, element, find } from "./dom.js";
+import { CHANGES } from "./lanes.js";
 import { duration, readable, spanOf } from "./scale.js";
 import { objectText } from "./summary.js";
 
@@ -77,7 +78,6 @@ export function fights(events) {
 }
 
 const TONES = [["good", "ready"], ["working", "in progress"], ["bad", "failing"], ["done", "finished"], ["neutral", "without phases"]];
-const CHANGES = ["created", "updated", "deleted"];
 const MOST_AUTHORS = 8;
 
 // What the colours mean; authors of the events that are drawn one by one.

@@ -19,7 +19,6 @@ export class Lanes extends EventTarget {
   cursor = null;         // {time, version}
   second = null;         // the other moment of a comparison: a time
   data = null;           // counts per kind and bucket
-  frames = 0;
   #canvas;
   #context;
   #scroller;
@@ -133,7 +132,6 @@ export class Lanes extends EventTarget {
     requestAnimationFrame(() => {
       this.#scheduled = false;
       this.#paint();
-      this.frames++;
       this.dispatchEvent(new Event("painted"));
     });
   }

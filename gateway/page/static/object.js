@@ -309,12 +309,12 @@ export class ObjectPane {
   // Links: owners above, dependents below, Events about it, and what else its author did.
 
   async _links(target) {
-    await this.#loadVersions(target).catch(() => null);  // who may not read the history still sees the rest
-    const at = this.#moment(), object = await this.#lastObject(target, at);
+    const problem = await this.#loadVersions(target).then(() => null, (error) => error);  // the other parts need no history
+    const at = this.#moment();
     const parts = [
-      ["Owners and dependents", () => this.#family(target, object)],
+      ["Owners and dependents", async () => this.#ownersAndDependents(target, await this.#lastObject(target, at))],
       ["Events about it", () => this.#about(target, at)],
-      ["What its author did around that time", () => this.#authored()],
+      ["What its author did around that time", () => (problem ? Promise.reject(problem) : this.#authored())],
     ];
     const sections = parts.map(async ([title, work]) => {
       const content = await work().catch((error) => element("p", { class: "problem", text: error.message }));
@@ -332,11 +332,11 @@ export class ObjectPane {
   // As it was then; if it was deleted, as it was last; null if nothing is known.
   async #lastObject(target, at) {
     const parameters = at ? new URLSearchParams({ at }) : null;
-    const found = await this.#session.objects(target.type, target.namespace, target.name, { parameters, metadata: true }).catch(() => null);
+    const found = await this.#session.objects(target.type, target.namespace, target.name, { parameters, metadata: true }).catch(orNothing);
     return found ?? (await this.#objectAt(target, this.#existing())).object;
   }
 
-  async #family(target, object) {
+  async #ownersAndDependents(target, object) {
     if (!object) return element("p", { class: "hint", text: "It is not in the journal any more, so nobody knows its owners." });
     const related = await this.#related(target, object.metadata.uid);
     let top = element("li", {}, element("strong", { text: objectText(target) }), this.#dependents(object.metadata.uid, related));
@@ -354,7 +354,7 @@ export class ObjectPane {
 
   async #lastMetadata(place) {
     const at = this.#moment(), parameters = at ? new URLSearchParams({ at }) : null;
-    const found = await this.#session.objects(place.type, place.namespace, place.name, { parameters, metadata: true }).catch(() => null);
+    const found = await this.#session.objects(place.type, place.namespace, place.name, { parameters, metadata: true }).catch(orNothing);
     return found?.metadata ?? null;
   }
 
@@ -384,7 +384,7 @@ export class ObjectPane {
 
   // Those of that moment, which may have expired since, and those of today, which may have come later.
   async #about(target, at) {
-    const kind = this.#session.types.get(target.type)?.kind;
+    const kind = this.#session.kindOf(target.type);
     const lists = await Promise.all([...new Set([at, ""])].map((moment) => {
       const parameters = new URLSearchParams({ fieldSelector: `involvedObject.name=${target.name}`, limit: "200" });
       if (moment) parameters.set("at", moment);

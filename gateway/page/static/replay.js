@@ -35,8 +35,8 @@ export class Replay {
       this.#show(await this.#session.replay());
       this.#lookLater();
       find("replay-now").hidden = false;
-    } catch {
-      // It is no replay, or its user may not see it.
+    } catch (error) {
+      if (![401, 403, 404].includes(error.status)) throw error;  // else it is no replay, or its user may not see it
     }
   }
 

@@ -27,7 +27,7 @@ function whatOf(event) {
   const summary = event.summary ?? {};
   if (event.change === "deleted") return { what: "deleted", more: 0 };
   if (event.change === "created") {
-    const text = summary.text ?? summary.created?.text ?? "";
+    const text = summary.text ?? "";
     return { what: text ? `created, ${visible(text)}` : "created", more: 0 };
   }
   if (summary.compacted) return { what: "changed, the version before is no longer in the journal", more: 0 };

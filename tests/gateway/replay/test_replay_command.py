@@ -15,7 +15,7 @@ import trio
 from rewound.actors.profile import Rules, choose_rules
 from rewound.gateway.cli.access.flags import Parser
 from rewound.gateway.cli.main import main
-from rewound.gateway.cli.replay.flags import add_flags, plays
+from rewound.gateway.cli.replay.flags import add_flags, asks_to_play, plays
 from rewound.gateway.cli.replay.serving import Console, given_settings, written_kubeconfig
 from rewound.gateway.replay.player import Moment
 from rewound.gateway.replay.replay import Plan
@@ -71,6 +71,8 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
         (["{data}", "--rule", "health"], 2, "--rule: the rule health needs a value; give health=rewound or"),
         (["{data}", "--until", "object."], 2, "--until: 'object.' is no expression"),
         (["{data}", "--exit", "--paused"], 2, "it would never end"),
+        (["{data}", "--writable", "--paused"], 2, "--paused: it applies no recorded writes; add --play"),
+        (["{data}", "--writable", "--without", "x"], 2, "--without: it applies no recorded writes; add"),
         (["{data}", "--secure-port", "0"], 2, "--secure-port: is off and so is --insecure-port"),
         (["{empty}"], 1, "there is no journal in"),
     ],
@@ -225,7 +227,7 @@ def test_command_runs_beside_the_copy(tmp_path: Path, capfd: pytest.CaptureFixtu
     port = str(reserve_port())
     arguments = [
         *("replay", str(tmp_path / "data"), "--writable", "--from", "1", "--speed", "max"),
-        *("--without", "robot", "--controllers", "none", "--settle", "500ms", "--timeout", "60s"),
+        *("--without", "robot", "--controllers", "none", "--settle", "3s", "--timeout", "60s"),
         *("--exit-code", "-o", "json", "--secure-port", "0", "--insecure-port", port),
         *("--token-auth-file", str(_tokens(tmp_path)), "--"),
     ]
@@ -288,6 +290,8 @@ def test_paused_copy_may_end_after_it_was_played() -> None:
     parser = Parser("rewound replay", "")
     add_flags(parser)
     assert plays(parser.parse_args(["data", "--writable", "--play", "--paused", "--exit"]))
+    waiting = parser.parse_args(["data", "--paused", "--speed", "2x"])
+    assert asks_to_play(waiting) and not plays(waiting)
 
 
 def test_sigterm_before_the_start_leaves_no_temporary_folder(
