@@ -128,6 +128,9 @@ class LazySchema:
     def prune(self, shown: Object) -> Object:
         return self.compiled.prune(shown)
 
+    def default_status(self, new: Object) -> Object:
+        return self.compiled.default_status(new)
+
 
 _SMALL: Final = 4096  # bytes of a definition: about a hundred nodes at most
 NO_FIELDS = Struct("")
@@ -409,14 +412,14 @@ class CustomStrategy:
 
     def prepare_status(self, new: Object, old: Object) -> None:
         """Only the status changes, and who manages it."""
-        status, entries = new.get("status"), new["metadata"].get("managedFields")
+        status = {"status": new["status"]} if "status" in new else {}
+        entries = new["metadata"].get("managedFields")
         new.clear()
         new.update({name: value for name, value in old.items() if name != "status"})
         new["metadata"] = {name: value for name, value in old["metadata"].items() if name != "managedFields"}
         if entries:
             new["metadata"]["managedFields"] = entries
-        if status is not None:
-            new["status"] = status
+        new.update(status)
 
     def validate_create(self, errors: FieldErrors, new: Object) -> None:
         self._schema.compiled.validate(errors, new, None)
@@ -654,7 +657,7 @@ class _Maker:
                 first.append(same := one)
             lazy = self._schemas[one["name"]]
             schemas[f"{group}/{one['name']}"] = VersionSchema(
-                lazy.upgrade, lazy.prune, same["name"], partial(_is_loaded, lazy)
+                lazy.upgrade, lazy.prune, lazy.default_status, same["name"], partial(_is_loaded, lazy)
             )
         return Versions(
             self._stored["metadata"]["name"],

@@ -81,6 +81,7 @@ class VersionSchema(NamedTuple):
 
     upgrade: Upgrade  # prunes and defaults an object that was stored under an earlier schema
     prune: Upgrade
+    default_status: Upgrade  # adds the default of the status to an object that has none
     same: str  # the first version with the same schema
     is_loaded: Callable[[], bool] = (
         _always  # whether the event loop can use both: else they take up to a second
@@ -141,7 +142,7 @@ class Versions:
     def in_stored_form(self, converted: Object, source: str) -> Object:
         """What is stored of an object that was converted to the storage version."""
         if source == self.storage or (self.webhook is None and self.same_schema(source, self.storage)):
-            return converted
+            return self._schema(self.storage).default_status(converted)
         return self.upgrade(converted, self.storage)
 
     def _schema(self, version: str) -> VersionSchema:

@@ -80,6 +80,19 @@ def default_of(node: Node, coerce: Coerce) -> Create | None:
     return partial(_parsed, size, written)
 
 
+def create_default(node: Node) -> Create | None:
+    """Creates the default of one node outside a document: what is added is counted for it alone. DefaultsTooLarge."""
+    create = default_of(node, _Compiler(defaults=True).of(node))
+    if create is None:
+        return None
+
+    def counted() -> Any:
+        _room.left = MOST_CREATED
+        return create()
+
+    return counted
+
+
 def _filled(default: Any, coerce: Coerce) -> Any:
     """A default with those inside it. One that is larger than allowed becomes a text that no document has room for."""
     before, _room.left = _room.left, MOST_CREATED

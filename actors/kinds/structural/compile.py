@@ -41,7 +41,9 @@ from rewound.actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_pos
 from rewound.actors.kinds.structural.coercion import (
     TYPE_META,
     Coerce,
+    Create,
     compile_coercion,
+    create_default,
     has_default_of,
     unknown_fields,
 )
@@ -434,6 +436,21 @@ class Compiled:
         found: Object = {"metadata": stored["metadata"]}
         found.update(coerce({name: one for name, one in stored.items() if name not in TYPE_META}, []))
         return found if self._embedded is None else self._embedded(found, "", [])
+
+    def default_status(self, new: Object) -> Object:
+        """An object that is to be stored, with the default of its status if it has none.
+
+        No create can set the status where that is a subresource. v1.25 stores such objects without one and adds the
+        default whenever it reads them; here, objects are stored in the form in which they are read.
+        """
+        if "status" in new or self._create_status is None:
+            return new
+        return {**new, "status": self._create_status()}
+
+    @lazy_property
+    def _create_status(self) -> Create | None:
+        status = self.root.properties.get("status")
+        return None if status is None else create_default(status)
 
     @lazy_property
     def conversion(self) -> Conversion:
