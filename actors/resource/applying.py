@@ -102,7 +102,7 @@ def _check_bounds(wanted: Object) -> None:
 
 def _decoded(view: FieldView, merged: Object, in_steps: bool) -> Object:
     metadata = {name: value for name, value in merged["metadata"].items() if name != "managedFields"}
-    wanted = view.schema.decode_object({**merged, "metadata": metadata}, in_steps=in_steps).object
+    wanted = view.schema.decode_merged({**merged, "metadata": metadata}, in_steps=in_steps).object
     null_empty_lists(view.schema, wanted)
     return view.store(wanted)
 

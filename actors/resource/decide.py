@@ -254,7 +254,9 @@ class Decider:
         decision, versions = decided.decision, self._versions
         if versions is not None and isinstance(decision, Store):
             stored = await attempt.convert(versions, decision.object, command.version, versions.storage)
-            decided = decided._replace(stored=versions.in_stored_form(stored, command.version))
+            applied = decided.verb == "apply"
+            stored = versions.in_stored_form(stored, command.version, applied=applied)
+            decided = decided._replace(stored=stored)
         return decided
 
     async def _create(self, attempt: Attempt, command: Create, verb: str = "create") -> Decided:

@@ -139,8 +139,13 @@ class Versions:
         assert self.webhook is None, f"only the webhook of {self.name} converts from {source} to {target}"
         return one if self.same_schema(source, target) else self.prune(one, target)
 
-    def in_stored_form(self, converted: Object, source: str) -> Object:
-        """What is stored of an object that was converted to the storage version."""
+    def in_stored_form(self, converted: Object, source: str, *, applied: bool = False) -> Object:
+        """What is stored of an object that was converted to the storage version.
+
+        `applied`: it may have nulls that validation allows and that nobody reads, where the schema gives no type.
+        """
+        if applied:
+            return self.upgrade(converted, self.storage)
         if source == self.storage or (self.webhook is None and self.same_schema(source, self.storage)):
             return self._schema(self.storage).default_status(converted)
         return self.upgrade(converted, self.storage)

@@ -97,6 +97,10 @@ class Schema:
             return Decoded(self._defaulted(found), problems)
         return self._decode(value, problems, defaults)
 
+    def decode_merged(self, merged: Object, *, in_steps: bool = False) -> Decoded:
+        """Decode an object into which an apply has merged its configuration."""
+        return self.decode_object(merged, in_steps=in_steps)
+
     def _decode(self, document: Any, problems: tuple[str, ...], defaults: bool) -> Decoded:
         self.check_type(document)
         decoder = ExactDecoder(defaults=defaults)

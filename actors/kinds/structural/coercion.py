@@ -52,12 +52,13 @@ class _Room(threading.local):
 _room: Final = _Room()
 
 
-def compile_coercion(root: Node, *, defaults: bool) -> Coerce:
+def compile_coercion(root: Node, *, defaults: bool, keep_nulls: bool = False) -> Coerce:
     """`root` without apiVersion, kind and metadata, which its document does not have any more.
 
-    With `defaults`, the function raises DefaultsTooLarge.
+    With `defaults`, the function raises DefaultsTooLarge. `keep_nulls`: a null that is not allowed and has no default
+    stays, for validation to refuse it.
     """
-    coerce = _Compiler(defaults).object(root, bool(root.preserve), is_root=True)
+    coerce = _Compiler(defaults, keep_nulls).object(root, bool(root.preserve), is_root=True)
     if not defaults:
         return coerce
 
@@ -198,8 +199,8 @@ def _call(steps: CompiledOnUse[Coerce], name: str, value: Any, dropped: Dropped)
 
 
 class _Compiler:
-    def __init__(self, defaults: bool) -> None:
-        self._defaults = defaults
+    def __init__(self, defaults: bool, keep_nulls: bool = False) -> None:
+        self._defaults, self._keep_nulls = defaults, keep_nulls
 
     def of(self, node: Node | None, *, preserve: bool = False) -> Coerce:
         """`preserve`: the list around it preserves unknown fields."""
@@ -222,7 +223,7 @@ class _Compiler:
             for name, inner in properties.items()
             if self._defaults and (create := default_of(inner, partial(_call, steps, name))) is not None
         }
-        nulls = {name: create_null(inner, creates.get(name)) for name, inner in properties.items()}
+        nulls = {name: self._null(inner, creates.get(name)) for name, inner in properties.items()}
         rest = self._rest(node, preserve)
         if rest is None:
             return _record(steps, nulls, tuple(creates.items()))
@@ -239,7 +240,15 @@ class _Compiler:
     def _null_rest(self, values: Node | None, coerce: Coerce) -> Create:
         if values is None:
             return _null
-        return create_null(values, default_of(values, coerce) if self._defaults else None)
+        return self._null(values, default_of(values, coerce) if self._defaults else None)
+
+    def _null(self, node: Node, create: Create | None) -> Create:
+        """What a null becomes: it stays, is replaced by the default, or makes the field absent."""
+        if node.nullable:
+            return _null
+        if create is not None:
+            return create
+        return _null if self._keep_nulls or node.default is not None else _absent
 
     def _list(self, node: Node, preserve: bool) -> Coerce:
         items = node.items
@@ -256,15 +265,6 @@ class _Compiler:
             return found
 
         return walk
-
-
-def create_null(node: Node, create: Create | None) -> Create:
-    """What a null becomes: it stays, is replaced by the default, or makes the field absent."""
-    if node.nullable:
-        return _null
-    if create is not None:
-        return create
-    return _null if node.default is not None else _absent
 
 
 def _null() -> Any:

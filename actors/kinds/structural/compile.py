@@ -206,6 +206,10 @@ class CustomSchema(Schema):
     def prune(self) -> Coerce:
         return compile_coercion(self._root, defaults=False)
 
+    @lazy_property
+    def keep_nulls(self) -> Coerce:
+        return compile_coercion(self._root, defaults=True, keep_nulls=True)
+
     def decode_json(self, raw: bytes, *, defaults: bool = True, in_steps: bool = False) -> Decoded:
         try:
             document, problems = parse_document(raw, in_steps=in_steps)
@@ -237,6 +241,11 @@ class CustomSchema(Schema):
         self.check_type(document)
         assert isinstance(document, dict)
         return self._decoded(document, problems, self.coerce if defaults else self.prune)
+
+    def decode_merged(self, merged: Object, *, in_steps: bool = False) -> Decoded:
+        """No null is dropped: an apply sets the value that it names, and validation refuses what the schema does."""
+        self.check_type(merged)
+        return self._decoded(merged, (), self.keep_nulls)
 
     def require_type(self, document: Any, raw: bytes = b"") -> None:
         """kind and apiVersion must be in what clients send, other than for built-in kinds."""

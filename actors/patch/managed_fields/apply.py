@@ -20,8 +20,9 @@ them owns.
     {"metadata": {"labels": {"a": "1"}}, "data": {}}     {"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {}}
 
 Merging: applied values win, nothing is removed. A null or empty map in a configuration owns the field without changing
-it, so a live map stays as it is; null removes a single value. The order of keyed lists is the applier's; entries that
-only the live list has stay behind the shared entry they stood behind:
+it, so a live map stays as it is; null replaces a single value, and then decoding drops it from built-in kinds, while
+the schema of a custom kind says whether it may stay. The order of keyed lists is the applier's; entries that only the
+live list has stay behind the shared entry they stood behind:
 
     live a b c x, applied c a b    ->  c x a b
     live a b,     applied c b      ->  a c b
@@ -333,6 +334,8 @@ def _merge_members(
 def _merge_part(shape: Shape, was: Any, wanted: Any) -> Any:
     """Of a part whose wanted value is not the one that it was."""
     if type(shape) is Open:
+        if wanted is None and isinstance(was, dict) and was:
+            return was
         shape = shape.of(wanted)
         was = was if type(shape) is Leaf or isinstance(was, dict) else MISSING
     if type(shape) is Leaf:
@@ -402,8 +405,8 @@ class _Pruning:
         for element, node in last.items():
             if own.get(element) == node and not self._given_up:
                 continue
-            part = parts.get(element)
-            if part is not None:
+            part = parts.get(element, MISSING)
+            if part is not MISSING:
                 left = self._part(shape, element, part, node)
                 if left is not part:
                     changes[element] = left

@@ -206,9 +206,9 @@ def _compare_part(shape: Shape, element: str, was: Any, now: Any, changed: Field
 
 
 def _compare_open(shape: Open, element: str, was: Any, now: Any, changed: Fields, removed: Fields) -> None:
-    """A part that changed between map and single value counts as replaced."""
-    resolved = shape.of(now)
-    if shape.of(was) is resolved:
+    """A part that changed between map and single value counts as replaced; beside a map, null is one without keys."""
+    resolved = shape.of(was if now is None else now)
+    if was is None or now is None or shape.of(was) is resolved:
         _compare_part(resolved, element, was, now, changed, removed)
     else:
         changed[element] = all_fields(resolved, now)
