@@ -16,6 +16,7 @@ from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.turns import chosen, in_turns
 from rewound.actors.workloads.cache import CachedType, controller_of, key_of
 from rewound.actors.workloads.recorder import Recorder
 
@@ -147,8 +148,8 @@ class Claims:
     ) -> list[Object]:
         """What belongs to `owner` then, from the cache: the caller decides about it without another `await`.
 
-        Only what `selector` and `accepts` match belongs to it. The error of a write that fails is raised, after all
-        others.
+        Where there are many it is what belonged to it a moment ago, because looking at them takes turns. Only what
+        `selector` and `accepts` match belongs to it. The error of a write that fails is raised, after all others.
         """
         uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
 
@@ -156,15 +157,13 @@ class Claims:
             return label_selector_matches(selector, one["metadata"].get("labels") or {}) and accepts(one)
 
         if not is_terminating(owner):
-            unmatched = [one for one in self._dependents.controlled_by(uid) if releases and not matches(one)]
-            orphans = [
-                one
-                for one in self._dependents.uncontrolled(namespace)
-                if matches(one) and not is_terminating(one)
-            ]
+            mine = self._dependents.controlled_by(uid) if releases else ()
+            unmatched = await in_turns(chosen(mine, lambda one: not matches(one)))
+            free = self._dependents.uncontrolled(namespace)
+            orphans = await in_turns(chosen(free, lambda one: matches(one) and not is_terminating(one)))
             if unmatched or orphans:
                 await self.exchange(owner, orphans, unmatched)
-        return [one for one in self._dependents.controlled_by(uid) if matches(one)]
+        return await in_turns(chosen(self._dependents.controlled_by(uid), matches))
 
     async def exchange(self, owner: Object, adopted: Sequence[Object], released: Sequence[Object]) -> None:
         """Adopt some objects and release others; the error of a write that fails is raised, after all others."""

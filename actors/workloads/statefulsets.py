@@ -1,8 +1,9 @@
 """StatefulSets: pods with stable names and claims, made and replaced in the order of their ordinals.
 
-`plan_of` decides in one step what a set needs now, from the set, its two revisions and its pods, and what its status
-is; the controller then writes it. A plan has three phases, which follow one another unless a write fails: create or
-repair replicas, delete the pods beyond `replicas` (the condemned), delete one pod of an old revision.
+`plan_of` decides what a set needs now, from the set, its two revisions and its pods at one moment, and what its status
+is; the controller then writes it. A plan has three phases of at most `BURST` steps, which follow one another unless a
+write fails: create or repair replicas, delete the pods beyond `replicas` (the condemned), delete one pod of an old
+revision.
 
 An ordered set (OrderedReady) does one thing at a time: it stops at the first pod that is not yet ready and available. A
 parallel set does not wait for other pods, except between the pods that an update replaces.
@@ -23,8 +24,10 @@ from rewound.actors.errors import AlreadyExists, RequestError
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
-from rewound.actors.workloads.cache import Key, key_of
-from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.runtime.turns import Steps, chosen, in_turns, parts_of
+from rewound.actors.runtime.turns import in_order as sorted_in_turns
+from rewound.actors.workloads.cache import Key, controller_of, key_of
+from rewound.actors.workloads.controller import Pace, Parts, WorkloadController
 from rewound.actors.workloads.pods import (
     Claims,
     available_in,
@@ -49,7 +52,7 @@ _MEMBER: Final = re.compile("(.*)-([0-9]+)")
 _LARGEST_ORDINAL: Final = 2**31 - 1
 _COUNTS: Final = ("replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas")
 _COMPARED: Final = (*_COUNTS, "currentRevision", "updateRevision")
-_LARGEST_BATCH: Final = 500  # pods that a parallel set creates at once
+BURST: Final = 500  # steps of one phase of a pass, as v1.25 has it for ReplicaSets
 
 
 def member_of(pod: Object) -> tuple[str, int]:
@@ -232,13 +235,13 @@ class Revisions:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do with the pod of one ordinal: give its claims owners, delete `deleted`, then create `created` or write
-    `repaired`."""
+    """What to do with the pod of one ordinal: give its claims owners, delete `deleted`, then create it (`creates`) or
+    write `repaired`."""
 
     ordinal: int
     claims: tuple[Object, ...] = ()
     deleted: Object | None = None
-    created: Object | None = None
+    creates: bool = False
     repaired: Object | None = None
     failed: bool = False  # `deleted` has failed
 
@@ -250,10 +253,15 @@ class Plan:
     condemned: list[Step] = field(default_factory=list)
     outdated: list[Step] = field(default_factory=list)
     due: float | None = None  # seconds until the next ready pod is available
+    is_partial: bool = False  # more is to be done than one pass does
 
 
 class _Planner:
-    """Makes a plan for one set; `pods` are those that belong to it."""
+    """Makes a plan for one set; `pods` are those that belong to it.
+
+    What it does and remembers depends on the pods that there are, never on the number of replicas, which users write:
+    ordinals without a pod are found between those with one.
+    """
 
     def __init__(
         self, member: Member, set_: Object, revisions: Revisions, pods: Sequence[Object], now: int
@@ -263,85 +271,145 @@ class _Planner:
         self._now = now
         self._ordered = set_["spec"].get("podManagementPolicy") != "Parallel"
         self._count = set_["spec"].get("replicas", 1)
-        by_ordinal = {member_of(pod)[1]: pod for pod in pods}
-        self._replicas = [by_ordinal.get(each) or self._missing(each) for each in range(self._count)]
-        # The highest ordinal first: it is deleted first.
-        self._condemned = [
-            by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each >= self._count
-        ]
+        self._pods = pods
+        self._replicas: dict[int, Object] = {}  # by ordinal, in order; those that are recreated are left out
+        self._condemned: list[Object] = []  # the highest ordinal first: it is deleted first
         self._plan = Plan({})
 
-    def plan(self) -> Plan:
-        plan = self._plan
-        unhealthy = [pod for pod in (*self._replicas, *reversed(self._condemned)) if not is_healthy(pod)]
-        first_unhealthy = unhealthy[0]["metadata"]["name"] if unhealthy else ""
+    def plan(self) -> Steps[Plan]:
+        yield from self._sort()
         if not is_terminating(self._set):
-            passed = self._plan_replicas() and self._plan_condemned(first_unhealthy)
+            passed = (yield from self._plan_replicas()) and (yield from self._plan_condemned())
             if passed and self._set["spec"]["updateStrategy"].get("type") != "OnDelete":
-                plan.outdated = self._outdated()
-        self._count_pods((*self._replicas, *self._condemned))
-        return plan
+                self._plan.outdated = yield from self._outdated()
+        yield from self._count_pods()
+        return self._plan
 
-    def _plan_replicas(self) -> bool:
-        """Whether nothing stops an ordered set."""
-        for ordinal, pod in enumerate(self._replicas):
-            step = self._replica_step(ordinal, pod)
-            if step is not None:
-                self._plan.replicas.append(step)
-            if self._ordered and not (is_healthy(pod) and self._is_available(pod)):
+    def _sort(self) -> Steps[None]:
+        by_ordinal: dict[int, Object] = {}
+        for part in parts_of(self._pods):
+            by_ordinal.update((member_of(pod)[1], pod) for pod in part)
+            yield
+        ordinals = yield from sorted_in_turns(by_ordinal, int)
+        for some in parts_of(ordinals):
+            for ordinal in some:
+                if ordinal < self._count:
+                    self._replicas[ordinal] = by_ordinal[ordinal]
+                else:
+                    self._condemned.append(by_ordinal[ordinal])
+            yield
+        self._condemned.reverse()
+
+    def _plan_replicas(self) -> Steps[bool]:
+        """Whether nothing stops an ordered set, and one pass can do everything."""
+        following = 0  # the ordinal after the last one
+        for part in parts_of(self._replicas.items()):
+            for ordinal, pod in part:
+                if not self._create_missing(following, ordinal):
+                    return False
+                following = ordinal + 1
+                self._add_step(self._replica_step(ordinal, pod))
+                if self._ordered and not (is_healthy(pod) and self._is_available(pod)):
+                    return False
+                if self._is_full(self._plan.replicas):
+                    return False
+            yield
+        return self._create_missing(following, self._count)
+
+    def _create_missing(self, first: int, end: int) -> bool:
+        """Plan the pods between two that there are; False if nothing else may follow in this pass."""
+        for ordinal in range(first, end):
+            if self._is_full(self._plan.replicas):
                 return False
+            if not self._member.waits_for_claims(self._set, self._missing(ordinal)):
+                self._add_step(Step(ordinal, creates=True))
+            if self._ordered:
+                return False
+        return True
+
+    def _add_step(self, step: Step | None) -> None:
+        if step is not None:
+            self._plan.replicas.append(step)
+
+    def _is_full(self, steps: Sequence[Step]) -> bool:
+        """Whether a pass has enough to do; another one follows."""
+        if len(steps) < BURST:
+            return False
+        self._plan.is_partial = True
         return True
 
     def _replica_step(self, ordinal: int, pod: Object) -> Step | None:
         if pod["status"].get("phase") == "Failed":
-            self._replicas[ordinal] = self._missing(ordinal)
-            return Step(ordinal, deleted=pod, created=self._new_pod(ordinal), failed=True)
+            del self._replicas[ordinal]
+            return Step(ordinal, deleted=pod, creates=True, failed=True)
         if not is_created(pod):
             if self._member.waits_for_claims(self._set, pod):
                 return None
-            return Step(ordinal, created=self._new_pod(ordinal))
+            return Step(ordinal, creates=True)
         if self._ordered and not (is_healthy(pod) and self._is_available(pod)):
             return None
         claims = self._member.claims_to_own(self._set, pod)
         repaired = self._member.repaired(self._set, pod)
         return Step(ordinal, claims, repaired=repaired or pod) if claims or repaired is not None else None
 
-    def _plan_condemned(self, first_unhealthy: str) -> bool:
-        for pod in self._condemned:
-            if claims := self._member.claims_to_own(self._set, pod):
-                self._plan.condemned.append(Step(member_of(pod)[1], claims))
-        for pod in self._condemned:
-            if is_terminating(pod):
-                if self._ordered:
-                    return False
-                continue
-            is_working = is_running_and_ready(pod) and self._is_available(pod)
-            if self._ordered and not is_working and pod["metadata"]["name"] != first_unhealthy:
-                return False
-            self._plan.condemned.append(Step(member_of(pod)[1], deleted=pod))
-            if self._ordered:
-                return False
+    def _plan_condemned(self) -> Steps[bool]:
+        steps = self._plan.condemned
+        for part in parts_of(self._condemned):
+            for pod in part:
+                if claims := self._member.claims_to_own(self._set, pod):
+                    steps.append(Step(member_of(pod)[1], claims))
+                    if self._is_full(steps):
+                        return False
+            yield
+        if self._ordered:
+            return (yield from self._plan_last())
+        for part in parts_of(self._condemned):
+            for pod in part:
+                if not is_terminating(pod):
+                    steps.append(Step(member_of(pod)[1], deleted=pod))
+                    if self._is_full(steps):
+                        return False
+            yield
         return True
 
-    def _outdated(self) -> list[Step]:
+    def _plan_last(self) -> Steps[bool]:
+        """Plan to delete the last pod of an ordered set that has too many, and whose replicas are all healthy."""
+        if not self._condemned:
+            return True
+        pod = self._condemned[0]
+        unhealthy = yield from chosen(self._condemned, lambda one: not is_healthy(one))
+        is_working = is_running_and_ready(pod) and self._is_available(pod)
+        # While a lower one of them is not healthy, only the first that is not may go.
+        if not is_terminating(pod) and (is_working or (unhealthy and pod is unhealthy[-1])):
+            self._plan.condemned.append(Step(member_of(pod)[1], deleted=pod))
+        return False
+
+    def _outdated(self) -> Steps[list[Step]]:
         """The pod with the highest ordinal that an update has to replace, unless a higher one is not healthy.
 
         With maxUnavailable, which needs a feature, as many as that allows.
         """
         rolling = self._set["spec"]["updateStrategy"].get("rollingUpdate") or {}
-        limit = rolling.get("maxUnavailable")
+        limit, partition = rolling.get("maxUnavailable"), rolling.get("partition", 0)
         room = 1
         if limit is not None:
-            room = self._share(limit) - sum(not is_healthy(pod) for pod in self._replicas)
+            unhealthy = yield from chosen(self._replicas.values(), lambda pod: not is_healthy(pod))
+            missing = self._count - len(self._replicas)
+            room = min(self._share(limit) - len(unhealthy) - missing, BURST)
         found: list[Step] = []
-        for ordinal in range(self._count - 1, rolling.get("partition", 0) - 1, -1):
-            pod = self._replicas[ordinal]
-            if len(found) >= room:
-                break
-            if self._is_old(pod):
-                found.append(Step(ordinal, deleted=pod))
-            elif limit is None and not is_healthy(pod):
-                break
+        expected = self._count - 1
+        for part in parts_of(reversed(self._replicas.items())):
+            for ordinal, pod in part:
+                if ordinal < partition or len(found) >= room:
+                    return found
+                if limit is None and ordinal != expected:
+                    return found  # a higher one is missing
+                expected -= 1
+                if self._is_old(pod):
+                    found.append(Step(ordinal, deleted=pod))
+                elif limit is None and not is_healthy(pod):
+                    return found
+            yield
         return found
 
     def _is_old(self, pod: Object) -> bool:
@@ -356,40 +424,16 @@ class _Planner:
         """Stands for a pod that there is not; to make each of them would take long for a large set."""
         return {"metadata": {"name": f"{self._set['metadata']['name']}-{ordinal}"}, "status": {}}
 
-    def _new_pod(self, ordinal: int) -> Object:
-        at = self._revisions
-        if self._keeps_current(ordinal):
-            return self._member.new_pod(at.current_set, ordinal, at.current)
-        return self._member.new_pod(at.update_set, ordinal, at.update)
-
-    def _keeps_current(self, ordinal: int) -> bool:
-        strategy = self._set["spec"]["updateStrategy"]
-        rolling = strategy.get("rollingUpdate")
-        if rolling is not None:
-            return bool(ordinal < rolling.get("partition", 0))
-        kept = self._set["status"].get("currentReplicas", 0) if strategy.get("type") == "RollingUpdate" else 0
-        return bool(ordinal < kept)
-
     def _is_available(self, pod: Object) -> bool:
         return available_in(pod, self._min_ready, self._now) == 0
 
-    def _count_pods(self, pods: Sequence[Object]) -> None:
+    def _count_pods(self) -> Steps[None]:
         counts = dict.fromkeys(_COUNTS, 0)
-        dues = []
-        for pod in pods:
-            if not is_created(pod):
-                continue
-            counts["replicas"] += 1
-            if is_running_and_ready(pod):
-                counts["readyReplicas"] += 1
-                due = available_in(pod, self._min_ready, self._now)
-                counts["availableReplicas"] += due == 0
-                if due:
-                    dues.append(due)
-            if not is_terminating(pod):
-                counts["currentReplicas"] += revision_of(pod) == self._revisions.current
-                counts["updatedReplicas"] += revision_of(pod) == self._revisions.update
-        self._plan.due = min(dues, default=None)
+        for part in parts_of((*self._replicas.values(), *self._condemned)):
+            for pod in part:
+                if is_created(pod):
+                    self._count_pod(counts, pod)
+            yield
         self._plan.status = {
             "observedGeneration": self._set["metadata"].get("generation", 0),
             **counts,
@@ -398,9 +442,40 @@ class _Planner:
             "collisionCount": self._revisions.collisions,
         }
 
+    def _count_pod(self, counts: dict[str, int], pod: Object) -> None:
+        counts["replicas"] += 1
+        if is_running_and_ready(pod):
+            counts["readyReplicas"] += 1
+            due = available_in(pod, self._min_ready, self._now)
+            counts["availableReplicas"] += due == 0
+            if due:
+                known = self._plan.due
+                self._plan.due = due if known is None else min(known, due)
+        if not is_terminating(pod):
+            counts["currentReplicas"] += revision_of(pod) == self._revisions.current
+            counts["updatedReplicas"] += revision_of(pod) == self._revisions.update
 
-def plan_of(member: Member, set_: Object, revisions: Revisions, pods: Sequence[Object], now: int) -> Plan:
+
+def plan_of(
+    member: Member, set_: Object, revisions: Revisions, pods: Sequence[Object], now: int
+) -> Steps[Plan]:
     return _Planner(member, set_, revisions, pods, now).plan()
+
+
+def new_pod(member: Member, set_: Object, revisions: Revisions, ordinal: int) -> Object:
+    """The pod of an ordinal, of the revision that it is to have."""
+    if _keeps_current(set_, ordinal):
+        return member.new_pod(revisions.current_set, ordinal, revisions.current)
+    return member.new_pod(revisions.update_set, ordinal, revisions.update)
+
+
+def _keeps_current(set_: Object, ordinal: int) -> bool:
+    strategy = set_["spec"]["updateStrategy"]
+    rolling = strategy.get("rollingUpdate")
+    if rolling is not None:
+        return bool(ordinal < rolling.get("partition", 0))
+    kept = set_["status"].get("currentReplicas", 0) if strategy.get("type") == "RollingUpdate" else 0
+    return bool(ordinal < kept)
 
 
 def completed(set_: Object, status: Object) -> Object:
@@ -431,6 +506,7 @@ class StatefulSets(WorkloadController):
         self._revisions = parts.cache.collection("controllerrevisions.apps")
         self._claims = parts.cache.collection("persistentvolumeclaims")
         self._claims.listen(self._claim_changed)
+        self._pace = Pace(self.queue)
         self._pod_claims = Claims(self.client, self._sets, self._pods)
         self._revision_claims = Claims(self.client, self._sets, self._revisions)
         self._member = Member(self._sets.definition, self._pods.definition, self.names, self._claims.get)
@@ -448,6 +524,9 @@ class StatefulSets(WorkloadController):
     async def reconcile(self, key: Key) -> None:
         set_ = self._sets.get(*key)
         if set_ is None:
+            self._pace.forget(key)
+            return
+        if self._pace.is_too_soon(key, len(self._pods.controlled_by(set_["metadata"]["uid"]))):
             return
         if is_terminating(set_):
             await self._count(set_)
@@ -459,12 +538,14 @@ class StatefulSets(WorkloadController):
         current = self._sets.get(*key)
         if current is None or current["metadata"]["resourceVersion"] != set_["metadata"]["resourceVersion"]:
             return  # and its key was added again
-        plan = plan_of(self._member, set_, revised, pods, self.now())
+        plan = await in_turns(plan_of(self._member, set_, revised, pods, self.now()))
         try:
             await self._carry_out(set_, plan, revised)
         finally:
             await self._forget_revisions(set_, revisions, revised, pods)
-        if plan.due is not None:
+        if plan.is_partial:
+            self.queue.add(key)
+        elif plan.due is not None:
             self.queue.add_after(key, plan.due)
 
     async def _count(self, set_: Object) -> None:
@@ -472,7 +553,8 @@ class StatefulSets(WorkloadController):
         status, uid = set_["status"], set_["metadata"]["uid"]
         current, update = status.get("currentRevision", ""), status.get("updateRevision", "")
         revised = Revisions(current, update, set_, set_, status.get("collisionCount", 0))
-        plan = plan_of(self._member, set_, revised, tuple(self._pods.controlled_by(uid)), self.now())
+        pods = tuple(self._pods.controlled_by(uid))
+        plan = await in_turns(plan_of(self._member, set_, revised, pods, self.now()))
         await self._write_status(set_, plan.status)
 
     def _is_member_of(self, set_: Object) -> Callable[[Object], bool]:
@@ -527,9 +609,12 @@ class StatefulSets(WorkloadController):
         self, set_: Object, revisions: list[Object], revised: Revisions, pods: Sequence[Object]
     ) -> None:
         """Delete the oldest revisions beyond revisionHistoryLimit that neither the set nor a pod uses."""
-        used = {revised.current, revised.update, *map(revision_of, pods)}
+        limit = set_["spec"].get("revisionHistoryLimit", 10)
+        if len(revisions) <= limit:
+            return
+        used = {revised.current, revised.update, *await in_turns(_revisions_of(pods))}
         unused = [one for one in revisions if one["metadata"]["name"] not in used]
-        surplus = len(unused) - set_["spec"].get("revisionHistoryLimit", 10)
+        surplus = len(unused) - limit
         for one in unused[: max(surplus, 0)]:
             await self.client.delete(self._revisions.definition, *key_of(one), DeleteOptions())
 
@@ -561,17 +646,31 @@ class StatefulSets(WorkloadController):
             if errors:
                 raise errors[0]
             done += len(batch)
-            size = min(2 * size, _LARGEST_BATCH) if parallel else 1
+            size = 2 * size if parallel else 1
 
     async def _take_step(self, set_: Object, step: Step, revised: Revisions) -> None:
+        if self._is_outdated(set_, step):
+            return
         if step.repaired is None:
             await self._own_claims(step.claims)
         if step.deleted is not None:
             await self._delete_pod(set_, step.deleted, failed=step.failed)
-        if step.created is not None:
-            await self._create_pod(set_, step.created, step.ordinal)
+        if step.creates:
+            await self._create_pod(set_, new_pod(self._member, set_, revised, step.ordinal), step.ordinal)
         if step.repaired is not None:
             await self._repair_pod(revised.update_set, step.repaired, step.claims, step.ordinal)
+
+    def _is_outdated(self, set_: Object, step: Step) -> bool:
+        """Whether the pod came or went since the plan was made, which takes a while where there are many."""
+        if step.deleted is not None:
+            current = self._pods.get(*key_of(step.deleted))
+            return current is None or current["metadata"]["uid"] != step.deleted["metadata"]["uid"]
+        if not step.creates:
+            return False
+        namespace, name = key_of(set_)
+        current = self._pods.get(namespace, f"{name}-{step.ordinal}")
+        owner = None if current is None else controller_of(current)
+        return owner is not None and owner["uid"] == set_["metadata"]["uid"]
 
     async def _delete_pod(self, set_: Object, pod: Object, *, failed: bool) -> None:
         namespace, name = key_of(pod)
@@ -654,6 +753,14 @@ class StatefulSets(WorkloadController):
 
     def _event(self, set_: Object, event_type: str, reason: str, message: str) -> None:
         self.recorder.event(self._sets.definition, set_, event_type, reason, message)
+
+
+def _revisions_of(pods: Sequence[Object]) -> Steps[set[str]]:
+    found: set[str] = set()
+    for part in parts_of(pods):
+        found.update(map(revision_of, part))
+        yield
+    return found
 
 
 class ClaimsMissing(RequestError):

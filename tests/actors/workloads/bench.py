@@ -199,7 +199,7 @@ class Bench:
         )
         self._nursery = nursery
 
-    async def start(self, more: Iterable[tuple[str, Build]]) -> None:
+    async def start(self, more: Iterable[tuple[str, Build]], *, rests: bool = True) -> None:
         await Bootstrap(
             KUBERNETES, self.catalog, self.journal, self.directory, self.write_contexts
         ).create_namespaces()
@@ -207,7 +207,8 @@ class Bench:
         loops = controllers(self.context)
         for name, run in (*((loop.name, loop.run) for loop in loops), *self.workloads.tasks):
             self._nursery.start_soon(self.supervisor.keep, name, run)
-        await self.rest()
+        if rests:
+            await self.rest()
 
     async def rest(self, seconds: float = 0) -> None:
         """Let some time pass, then wait until all tasks wait."""
@@ -287,8 +288,11 @@ async def open_bench(
     before: Before | None = None,
     features: frozenset[str] = frozenset(),
     workloads: WorkloadOptions | None = None,
+    rests: bool = True,
 ) -> AsyncIterator[Bench]:
     """With the controllers of these names, of an API server and of workloads; `more` are other ones.
+
+    `rests`: wait until all have done what there is to do for them at the start.
 
     `before` is called before each command reaches its actor, and awaited: one that never returns is a kill.
     """
@@ -300,7 +304,7 @@ async def open_bench(
             bench = Bench(journal, nursery, enabled, before, features, workloads)
             unknown = set(names).difference(CONTROLLERS, BY_NAME)
             assert not unknown, f"no such controllers: {unknown}"
-            await bench.start(added)
+            await bench.start(added, rests=rests)
             yield bench
             nursery.cancel_scope.cancel()
     finally:

@@ -1,0 +1,113 @@
+"""Whatever number a user writes into an object, controllers do bounded work for it, and others are served meanwhile."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from rewound.actors.messages import Object
+from rewound.actors.nodes.simulator import NAME, SimulatedNodes
+from rewound.actors.scheduler.scheduler import Scheduler
+from tests.actors.workloads.bench import Bench, open_bench, pod_template
+
+LARGEST = 2**31 - 1
+ENOUGH = 3000  # pods: several passes of every controller
+NOWHERE = {"nodeSelector": {"nowhere": "true"}}  # hostile pods leave room on the nodes
+CONTROLLERS = (
+    "deployment", "disruption", "endpoint", "endpointslice", "garbagecollector", "job", "nodelifecycle", "replicaset",
+    "replicationcontroller", "statefulset",
+)  # fmt: skip
+MORE = ((NAME, partial(SimulatedNodes, count=1)), (Scheduler.name, Scheduler))
+
+
+def workload(name: str, labels: dict[str, str], **spec: Any) -> Object:
+    template = pod_template(labels)
+    template["spec"] |= NOWHERE
+    selected = {"selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": name}, "spec": {**selected, **spec}}
+
+
+def hostile(kind: str) -> tuple[str, Object]:
+    labels = {"app": "hostile"}
+    new = partial(workload, "hostile", labels)
+    job = workload("hostile", labels, parallelism=LARGEST)
+    del job["spec"]["selector"]
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    controller = new(replicas=LARGEST)
+    controller["spec"]["selector"] = labels
+    surge = {"rollingUpdate": {"maxSurge": LARGEST, "maxUnavailable": LARGEST}}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    templates = [{"metadata": {"name": "data"}, "spec": claim}]
+    indexed = {"completionMode": "Indexed", "completions": LARGEST, "parallelism": 100_000}
+    return {
+        "ordered StatefulSet": ("statefulsets.apps", new(replicas=LARGEST)),
+        "parallel StatefulSet": (
+            "statefulsets.apps",
+            new(replicas=LARGEST, podManagementPolicy="Parallel"),
+        ),
+        "StatefulSet with claims": (
+            "statefulsets.apps",
+            new(replicas=LARGEST, podManagementPolicy="Parallel", volumeClaimTemplates=templates),
+        ),
+        "partition": (
+            "statefulsets.apps",
+            new(replicas=1, updateStrategy={"rollingUpdate": {"partition": LARGEST}}),
+        ),
+        "ReplicaSet": ("replicasets.apps", new(replicas=LARGEST)),
+        "ReplicationController": ("replicationcontrollers", controller),
+        "Deployment": ("deployments.apps", new(replicas=LARGEST, strategy=surge)),
+        "Job": ("jobs.batch", job),
+        "Indexed Job": ("jobs.batch", {**job, "spec": {**job["spec"], **indexed}}),
+    }[kind]
+
+
+async def until_ready(bench: Bench, namespace: str) -> None:
+    """Wait until the Deployment of the namespace has all its pods; the time limit of tests bounds it."""
+    while True:
+        found = bench.find("deployments.apps", "web", namespace)
+        if found is not None and found["status"].get("availableReplicas") == 3:
+            return
+        await trio.sleep(0.01)
+
+
+def pods_in(bench: Bench, namespace: str) -> int:
+    with bench.journal.read() as view:
+        return view.count(bench.journal.type_id("pods"), namespace)
+
+
+def neighbour(name: str) -> Object:
+    labels = {"app": "web"}
+    template = pod_template(labels)
+    spec = {"replicas": 3, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+KINDS = (
+    "ordered StatefulSet", "parallel StatefulSet", "StatefulSet with claims", "partition", "ReplicaSet",
+    "ReplicationController", "Deployment", "Job", "Indexed Job",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_neighbour_is_served_beside_hostile_object_and_after_a_restart(
+    tmp_path: Path, autojump_clock: MockClock, kind: str
+) -> None:
+    autojump_clock.rate = 1.0  # time passes too while controllers never rest
+    async with open_bench(tmp_path, *CONTROLLERS, pods_run=False, more=MORE, rests=False) as bench:
+        for name in ("hostile", "first", "second"):
+            await bench.create("namespaces", {"metadata": {"name": name}})
+        type_name, new = hostile(kind)
+        await bench.create(type_name, new, "hostile")
+        await bench.create("deployments.apps", neighbour("web"), "first")
+        await until_ready(bench, "first")
+        made = pods_in(bench, "hostile")
+        assert 1 <= made < ENOUGH
+    async with open_bench(tmp_path, *CONTROLLERS, pods_run=False, more=MORE, rests=False) as bench:
+        await bench.create("deployments.apps", neighbour("web"), "second")
+        await until_ready(bench, "second")
+        assert pods_in(bench, "hostile") < 2 * ENOUGH
