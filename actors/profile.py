@@ -182,6 +182,15 @@ class Rules:
         ("422", "it is refused with 422 at the field `patch`, unless it is an apply"),
         "document 1, field validation; v1.25 recorded",
     )
+    apply_unknown_fields: Literal["by-mode", "refused"] = _rule(
+        (
+            "by-mode",
+            "an apply with unknown fields follows `fieldValidation` as other writes do: they are dropped, by default "
+            "with a warning, and refused with 400 by Strict",
+        ),
+        ("refused", "it is refused with 400, which names the fields, whatever `fieldValidation` is"),
+        "document 1, field validation; v1.25 responds with 500",
+    )
     bare_dry_run: Literal["write", "refused"] = _rule(
         ("write", "`?dryRun` without a value is an ordinary write"),
         ("refused", "it is refused with 422"),

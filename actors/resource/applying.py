@@ -14,6 +14,7 @@ from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, Patch
 from rewound.actors.patch.errors import PatchTooLarge
 from rewound.actors.patch.managed_fields.apply import AmbiguousItems, Applier, apply, refresh_annotation
+from rewound.actors.patch.managed_fields.atomic_lists import check_atomic_lists
 from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
 from rewound.actors.patch.managed_fields.ownership import find_mismatch, no_conversion
 from rewound.actors.patch.transform import check_bounds
@@ -44,7 +45,7 @@ async def apply_object(
         raise Conflict(definition.resource, command.name, why)
     if definition.is_custom:
         _check_types(views(command.version, command.subresource), current, command)
-    wanted = await _applied(views, current, command, convert, in_thread)
+    wanted = await _applied(views, definition, current, command, convert, in_thread)
     metadata = wanted["metadata"]
     if current is None:
         metadata["name"] = command.name
@@ -71,12 +72,19 @@ def _check_types(view: FieldView, current: Current | None, command: Patch) -> No
 
 
 async def _applied(
-    views: FieldViews, current: Current | None, command: Patch, convert: ConvertByWebhook, in_thread: bool
+    views: FieldViews,
+    definition: Definition,
+    current: Current | None,
+    command: Patch,
+    convert: ConvertByWebhook,
+    in_thread: bool,
 ) -> Object:
     view = views(command.version, command.subresource)
     context = command.context
     applier = Applier(context.manager, seconds_text(context.time), command.force, command.annotation)
     try:
+        if not definition.is_custom:
+            check_atomic_lists(definition.fields, command.patch)
         applied = await apply(
             views, view, current.object if current else None, command.patch, applier, convert
         )

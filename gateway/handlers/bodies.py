@@ -23,6 +23,7 @@ from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.transform import read_patch
+from rewound.actors.profile import Rules
 from rewound.actors.resource.patching import SECRETS
 from rewound.actors.runtime.large_work import LARGE_BYTES, LargeWork
 from rewound.actors.runtime.value_count import MAX_STORED_VALUES, MAX_VALUES, check_values, is_large
@@ -71,8 +72,8 @@ class DecodedPatch(NamedTuple):
 
 
 class Bodies:
-    def __init__(self, names: Names, large_work: LargeWork, memory: MemoryBudget) -> None:
-        self._names = names
+    def __init__(self, names: Names, rules: Rules, large_work: LargeWork, memory: MemoryBudget) -> None:
+        self._names, self._rules = names, rules
         self._large_work = large_work
         self._memory = memory
 
@@ -256,6 +257,12 @@ class Bodies:
             decoded = definition.schema.decode_object(value, loaded.problems, in_steps=loaded.large)
         except NotDecodable as error:
             raise BadRequest(str(error)) from None
+        unknown = decoded.problems[len(loaded.problems) :]
+        if unknown and self._rules.apply_unknown_fields == "refused":
+            raise BadRequest(
+                f"the applied object cannot be merged: {', '.join(unknown)}; "
+                f"remove them, or correct their names: {definition.kind} of {definition.api_version} has no such fields"
+            )
         return loaded, decoded.problems
 
     def _load_applied(self, context: RequestContext, in_thread: bool) -> DecodedPatch:

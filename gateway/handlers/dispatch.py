@@ -58,7 +58,7 @@ class Dispatch:
         self._directory = directory
         self._reads = store.reads
         self._write_contexts = store.write_contexts
-        self._bodies = bodies = Bodies(store.names, directory.large_work, store.memory)
+        self._bodies = bodies = Bodies(store.names, store.rules, directory.large_work, store.memory)
         self._may_create = partial(may_create, access.authorizer)
         self._patches = PatchDecoder(store, bodies, self._may_create)
         self._watches = watches

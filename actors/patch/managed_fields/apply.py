@@ -226,7 +226,7 @@ def applied_fields(shape: Divided, config: Any) -> Fields:
         return _of_record(shape, config)
     parts = shape.parts(config)
     if type(shape) is not Dictionary:
-        _refuse_ambiguous(shape, config, parts)
+        refuse_ambiguous(shape, config, parts)
     inner = shape.part("")
     if type(inner) is Leaf:
         return dict.fromkeys(sorted(parts), WHOLE)
@@ -272,7 +272,7 @@ def _fields_of_part(shape: Divided | Open, element: str, part: Any) -> Fields | 
         raise
 
 
-def _refuse_ambiguous(shape: Items, config: Any, parts: dict[str, Any]) -> None:
+def refuse_ambiguous(shape: Items, config: Any, parts: dict[str, Any]) -> None:
     if len(parts) < len(config):
         twice = next(element for element, part in parts.items() if type(part) is Repeated)
         raise AmbiguousItems(f"duplicate entries for key {field_set.path_text((twice,))}")

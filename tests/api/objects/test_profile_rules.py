@@ -285,6 +285,29 @@ async def unknown_and_invalid(api: Api) -> str:
 
 
 @probe
+async def apply_unknown_fields(api: Api) -> str:
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "applied", "oddity": 1},
+        "data": {"k": "v"},
+        "dat": {},
+    }
+    path, statuses = api.path("configmaps", name="applied"), set()
+    for mode in ("Warn", "Ignore"):
+        response = await api.ask(
+            "PATCH", path, config, headers=APPLY, fieldManager="m", fieldValidation=mode, dryRun="All"
+        )
+        statuses.add(response.status)
+        named = response.text if response.status == 400 else " ".join(response.warnings)
+        assert ("dat" in named and "metadata.oddity" in named) == (response.status == 400 or mode == "Warn")
+    strict = await api.ask("PATCH", path, config, headers=APPLY, fieldManager="m", fieldValidation="Strict")
+    strict.expect(400)
+    (status,) = statuses
+    return choice("apply-unknown-fields", documents=status == 201)
+
+
+@probe
 async def strict_patch(api: Api) -> str:
     set_ = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
     await api.create("replicasets", {"metadata": {"name": "strict"}, "spec": set_})
