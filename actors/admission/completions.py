@@ -49,7 +49,7 @@ class ServiceAllocation(Plugin):
             return self._complete_in_thread(request)
         allocated = self._allocate(request)
         if not request.dry_run:
-            request.callbacks += (self._allocated.reserve(allocated.items),)
+            self._reserve(request, allocated)
         return allocated.service
 
     def _complete_in_thread(self, request: AdmissionRequest) -> Object:
@@ -63,8 +63,18 @@ class ServiceAllocation(Plugin):
     def _try_to_reserve(self, request: AdmissionRequest, allocated: Allocated) -> bool:
         if not all(map(self._allocated.is_free, allocated.items)):
             return False
-        request.callbacks += (self._allocated.reserve(allocated.items),)
+        self._reserve(request, allocated)
         return True
+
+    def _reserve(self, request: AdmissionRequest, allocated: Allocated) -> None:
+        release = self._allocated.reserve(allocated.items)
+
+        def complete(durable: bool) -> None:
+            release()
+            if durable:
+                allocated.stored()
+
+        request.callbacks += (complete,)
 
     def _allocate(self, request: AdmissionRequest) -> Allocated:
         assert request.object is not None

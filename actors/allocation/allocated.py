@@ -10,6 +10,7 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from rewound.actors.kinds.core.service import HEADLESS, node_ports
 from rewound.actors.kinds.validation import Address, parse_ip
@@ -69,12 +70,12 @@ class AllocatedItems:
         self.read_once()
         return not self._counts[item] and not self._reserved[item]
 
-    def reserve(self, items: Iterable[str]) -> Callable[[bool], None]:
+    def reserve(self, items: Iterable[str]) -> Callable[[], None]:
         """Reserve items for a write; the caller calls the returned function once the write is durable or failed."""
         reserved = tuple(items)
         self._reserved.update(reserved)
 
-        def release(_: bool) -> None:
+        def release() -> None:
             self._reserved.subtract(reserved)
 
         return release
@@ -126,7 +127,8 @@ class AddressPool:
 
     A pool knows its range and the order in which to try, not what is allocated (see `allocated`). It tries
     items in ascending order, so that an item just released is the last to be allocated again. The lower part of
-    a network comes last, as in Kubernetes, because it is meant for static ClusterIPs.
+    a network comes last, as in Kubernetes, because it is meant for static ClusterIPs. A write chooses with a cursor of
+    its own, which the pool goes on from if the write is stored: one that is refused leaves no gap.
 
         AddressPool("10.0.0.0/24")   10.0.0.17 to 10.0.0.254, then 10.0.0.2 to 10.0.0.16 (.1 is the API server's)
         PortPool(30000, 32767)
@@ -139,7 +141,9 @@ class AddressPool:
         broadcast = 1 if self._network.version == 4 else 0
         self._last = (size if broadcast else min(size, LARGEST_IPV6_RANGE)) - 1 - broadcast
         static = 0 if size <= MIN_STATIC else min(max(MIN_STATIC, size // 16), MAX_STATIC)
-        self._cursor = _Cursor(first=2, start=static + 1, last=self._last)
+        start = max(2, static + 1)
+        self._order = _Order(2, start, self._last)
+        self._next = start
 
     def check(self, text: str) -> str:
         """The canonical text of the address; raises NotInRange."""
@@ -151,8 +155,11 @@ class AddressPool:
             )
         return str(address)
 
-    def next(self, is_free: IsFree) -> str | None:
-        return self._cursor.next(lambda number: str(self._network[number]), is_free)
+    def cursor(self) -> Cursor:
+        return Cursor(self._order, self._next, lambda number: str(self._network[number]))
+
+    def continue_from(self, cursor: Cursor) -> None:
+        self._next = cursor.position
 
     def _offset(self, address: Address) -> int:
         return int(address) - int(self._network.network_address)
@@ -161,7 +168,8 @@ class AddressPool:
 class PortPool:
     def __init__(self, first: int, last: int) -> None:
         self._first, self._last = first, last
-        self._cursor = _Cursor(first=first, start=first, last=last)
+        self._order = _Order(first, first, last)
+        self._next = first
 
     def check(self, port: int) -> str:
         if not self._first <= port <= self._last:
@@ -171,28 +179,38 @@ class PortPool:
             )
         return str(port)
 
-    def next(self, is_free: IsFree) -> int | None:
-        found = self._cursor.next(str, is_free)
-        return None if found is None else int(found)
+    def cursor(self) -> Cursor:
+        return Cursor(self._order, self._next, str)
+
+    def continue_from(self, cursor: Cursor) -> None:
+        self._next = cursor.position
 
 
-class _Cursor:
-    """Tries numbers from the last allocated one on; those before `start` come last."""
+class _Order(NamedTuple):
+    """Numbers from the last allocated one on, and then from `start`; those before `start` come last."""
 
-    def __init__(self, *, first: int, start: int, last: int) -> None:
-        self._first, self._start, self._last = first, max(first, start), last
-        self._next = self._start
+    first: int
+    start: int
+    last: int
 
-    def next(self, text_of: Callable[[int], str], is_free: IsFree) -> str | None:
-        for number in self._order():
-            item = text_of(number)
+    def after(self, position: int) -> Iterator[int]:
+        here = max(position, self.start)
+        yield from range(here, self.last + 1)
+        yield from range(self.start, min(here, self.last + 1))
+        yield from range(self.first, min(self.start, self.last + 1))
+
+
+class Cursor:
+    """What one write chooses from a pool."""
+
+    def __init__(self, order: _Order, position: int, text_of: Callable[[int], str]) -> None:
+        self._order, self._text_of = order, text_of
+        self.position = position  # the number to try next
+
+    def next(self, is_free: IsFree) -> str | None:
+        for number in self._order.after(self.position):
+            item = self._text_of(number)
             if is_free(item):
-                self._next = number + 1
+                self.position = number + 1
                 return item
         return None
-
-    def _order(self) -> Iterator[int]:
-        here = max(self._next, self._start)
-        yield from range(here, self._last + 1)
-        yield from range(self._start, min(here, self._last + 1))
-        yield from range(self._first, min(self._start, self._last + 1))

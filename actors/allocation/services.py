@@ -1,15 +1,23 @@
 """Allocates ClusterIPs and node ports for a service, after its IP families have their defaults.
 
-The caller reserves `Allocated.items` until the write is durable. An update keeps what is allocated: clients that know
-only clusterIP, or that send a manifest without the allocated values again, must not lose any.
+The caller reserves `Allocated.items` until the write is durable, and calls `stored` then. An update keeps what is
+allocated: clients that know only clusterIP, or that send a manifest without the allocated values again, must not lose
+any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rewound.actors.allocation.allocated import AddressPool, AllocatedItems, NotInRange, PortPool, items_of
+from rewound.actors.allocation.allocated import (
+    AddressPool,
+    AllocatedItems,
+    Cursor,
+    NotInRange,
+    PortPool,
+    items_of,
+)
 from rewound.actors.allocation.ranges import ServiceRanges
 from rewound.actors.errors import Exhausted
 from rewound.actors.kinds.core.service import (
@@ -46,6 +54,7 @@ class ServicePools:
 class Allocated:
     service: Object
     items: list[str]  # addresses and ports that the service did not have before
+    stored: Callable[[], None]  # the next service gets what follows these items
 
 
 def allocate(
@@ -54,7 +63,7 @@ def allocate(
     """A copy of the service with its allocated values. Raises AllocationError or Exhausted."""
     allocation = _Allocation(allocated, pools, old)
     completed = allocation.completed(service, old)
-    return Allocated(completed, allocation.items())
+    return Allocated(completed, allocation.items(), allocation.stored)
 
 
 class _Allocation:
@@ -68,10 +77,15 @@ class _Allocation:
         self._own = items_of(old) if old else frozenset[str]()
         self._own_node_ports = frozenset(node_ports(old["spec"])) if old else frozenset[int]()
         self._addresses, self._ports = pools.addresses, pools.ports
+        self._cursors: dict[AddressPool | PortPool, Cursor] = {}
         self._new: dict[str, None] = {}  # in the order of allocation
 
     def items(self) -> list[str]:
         return list(self._new)
+
+    def stored(self) -> None:
+        for pool, cursor in self._cursors.items():
+            pool.continue_from(cursor)
 
     def completed(self, service: Object, old: Object | None) -> Object:
         spec, before = dict(service["spec"]), old["spec"] if old else None
@@ -104,10 +118,9 @@ class _Allocation:
     def _address(self, family: str, wanted: str, ips: list[str]) -> str:
         pool = self._addresses[family]
         if not wanted:
-            found = pool.next(self._is_free)
+            found = self._next(pool)
             if found is None:
                 raise Exhausted("failed to allocate a serviceIP: range is full")
-            self._new[found] = None
             return found
         if wanted in self._own:
             return wanted
@@ -163,10 +176,17 @@ class _Allocation:
             spec["healthCheckNodePort"] = self._next_port("HealthCheck NodePort")
 
     def _next_port(self, what: str) -> int:
-        found = self._ports.next(self._is_free)
+        found = self._next(self._ports)
         if found is None:
             raise Exhausted(f"failed to allocate a {what}: range is full")
-        self._new[str(found)] = None
+        return int(found)
+
+    def _next(self, pool: AddressPool | PortPool) -> str | None:
+        if pool not in self._cursors:
+            self._cursors[pool] = pool.cursor()
+        found = self._cursors[pool].next(self._is_free)
+        if found is not None:
+            self._new[found] = None
         return found
 
     def _take_node_port(self, number: int, field: str) -> None:

@@ -10,18 +10,19 @@ from rewound.actors.allocation.ranges import parse_networks, parse_ports
 
 def taken_from(pool: AddressPool | PortPool, count: int) -> list[str]:
     allocated: set[str] = set()
+    cursor = pool.cursor()
     for _ in range(count):
-        found = pool.next(lambda item: item not in allocated)
+        found = cursor.next(lambda item: item not in allocated)
         assert found is not None
         allocated.add(str(found))
     return list(allocated)
 
 
 def test_addresses_are_allocated_in_order_and_the_static_range_last() -> None:
-    pool = AddressPool("10.0.0.0/24")
+    cursor = AddressPool("10.0.0.0/24").cursor()
     allocated: set[str] = set()
     order: list[str] = []
-    while (found := pool.next(lambda item: item not in allocated)) is not None:
+    while (found := cursor.next(lambda item: item not in allocated)) is not None:
         allocated.add(found)
         order.append(found)
     assert order[:2] == ["10.0.0.17", "10.0.0.18"]
@@ -31,18 +32,27 @@ def test_addresses_are_allocated_in_order_and_the_static_range_last() -> None:
 
 def test_released_address_is_allocated_last() -> None:
     pool = AddressPool("10.0.0.0/24")
-    assert pool.next(lambda _: True) == "10.0.0.17"
-    assert pool.next(lambda _: True) == "10.0.0.18"
+    cursor = pool.cursor()
+    assert cursor.next(lambda _: True) == "10.0.0.17"
+    assert cursor.next(lambda _: True) == "10.0.0.18"
+    pool.continue_from(cursor)
+    assert pool.cursor().next(lambda _: True) == "10.0.0.19"
+
+
+def test_cursor_that_is_dropped_leaves_no_gap() -> None:
+    pools = (AddressPool("10.0.0.0/24"), PortPool(30000, 30002))
+    for pool in pools:
+        assert pool.cursor().next(lambda _: True) == pool.cursor().next(lambda _: True)
 
 
 def test_small_network_has_no_static_range() -> None:
     assert sorted(taken_from(AddressPool("10.0.0.0/29"), 5)) == [f"10.0.0.{n}" for n in range(2, 7)]
-    assert AddressPool("10.0.0.0/29").next(lambda _: False) is None
+    assert AddressPool("10.0.0.0/29").cursor().next(lambda _: False) is None
 
 
 def test_ipv6_addresses_are_allocated() -> None:
     pool = AddressPool("fd00::/108")
-    assert pool.family == "IPv6" and pool.next(lambda _: True) == "fd00::101"
+    assert pool.family == "IPv6" and pool.cursor().next(lambda _: True) == "fd00::101"
     assert pool.check("fd00::ffff") == "fd00::ffff"
     with pytest.raises(NotInRange):
         pool.check("fd00::1:0000")
@@ -61,10 +71,10 @@ def test_address_outside_the_network_is_refused() -> None:
 
 def test_ports_are_allocated_in_order() -> None:
     pool = PortPool(30000, 30002)
-    allocated = {"30001"}
-    assert pool.next(lambda item: item not in allocated) == 30000
-    assert pool.next(lambda item: item not in allocated) == 30002
-    assert pool.next(lambda _: False) is None
+    cursor, allocated = pool.cursor(), {"30001"}
+    assert cursor.next(lambda item: item not in allocated) == "30000"
+    assert cursor.next(lambda item: item not in allocated) == "30002"
+    assert cursor.next(lambda _: False) is None
     assert pool.check(30002) == "30002"
     with pytest.raises(NotInRange) as raised:
         pool.check(80)
