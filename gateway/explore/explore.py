@@ -22,7 +22,8 @@ import trio
 from rewound.gateway.cli.fixture.reporting import report, saved_lines
 from rewound.gateway.cli.fixture.running import Report
 from rewound.gateway.cli.fixture.templates import scratch_folder
-from rewound.gateway.explore.end_state import differences, end_state
+from rewound.gateway.explore.chosen import Chosen
+from rewound.gateway.explore.end_state import End, differences, end_state
 from rewound.gateway.explore.faults import (
     KINDS,
     Fault,
@@ -90,7 +91,7 @@ class Outcome:
     operations: int
     failure: Exception | None
     start: int  # the version before it
-    end: list[tuple[str, str]]  # the objects at its end
+    end: End | None  # unless it failed
 
 
 def explore(
@@ -156,7 +157,7 @@ class Explorer:
         self._same_end, self._most, self._may_raise = same_end, most, may_raise
         self._template = template
         self._folder = scratch_folder()
-        self._expected: list[tuple[str, str]] | None = None  # the end of the run without faults
+        self._expected: End | None = None  # the end of the run without faults
         self._failed: Outcome | None = None  # of the newest run that failed, whose folder is still there
         self.runs = self.operations = self.faults = 0
         self.newest_steps: list[str] = []
@@ -212,6 +213,7 @@ class Explorer:
         raise _FoundFailure
 
     def _compare(self, outcome: Outcome) -> None:
+        assert outcome.end is not None
         if self._expected is None:
             self._expected = outcome.end
         elif self._same_end is not False:
@@ -229,13 +231,14 @@ class Explorer:
     async def _run(self, folder: Path, faults: Sequence[Fault], clock: StillClock) -> Outcome:
         parties = [Party(name, function, is_test=test) for name, (function, test) in self._parties.items()]
         async with self._template.running(folder, self._seed, clock) as server:
-            checker = Checker(server.store, self._invariants)
+            chosen = Chosen()
+            checker = Checker(server.store, self._invariants, chosen.add)
             run = Run(server, parties, faults, checker, most=self._most, may_raise=self._may_raise)
             failure = await run.run()
         if isinstance(failure, Stuck):
             raise _Unexplorable(failure)
         normalize = self._same_end if callable(self._same_end) else None
-        end = [] if failure is not None else end_state(checker.state, normalize)
+        end = None if failure is not None else end_state(checker.state, chosen, normalize)
         return Outcome(faults, run.steps, run.count, failure, checker.start, end)
 
     def failure(self, outcome: Outcome, keep: Path | None) -> ExplorationFailed:

@@ -95,12 +95,12 @@ class State:
         """The objects of now are those of the start."""
         self._first = dict(self._objects)
 
-    def changed(self) -> Iterator[tuple[Key, Any]]:
-        """The objects that are not as at the start; None for those that are gone."""
+    def changed(self) -> Iterator[tuple[Key, Any, Any]]:
+        """The objects written since the start, as they were then and are now; None for those that are not there."""
         for key in sorted(self._objects.keys() | self._first.keys()):
-            found = self._objects.get(key)
-            if found is not self._first.get(key):
-                yield key, found
+            first, found = self._first.get(key), self._objects.get(key)
+            if found is not first:
+                yield key, first, found
 
 
 class Broken(AssertionError):
@@ -110,22 +110,30 @@ class Broken(AssertionError):
 class Checker:
     """Follows the journal of a server and checks every version."""
 
-    def __init__(self, store: Store, invariants: Sequence[Compiled]) -> None:
+    def __init__(
+        self, store: Store, invariants: Sequence[Compiled], follow: Callable[[Version], None]
+    ) -> None:
+        """`follow` is called with every version, also with those of the start."""
         self._store = store
         self._invariants = invariants
+        self._follow = follow
         self.state = State()
         self.head = 0
         for version in self._new_versions():
-            self.state.put(version)
+            self._put(version)
         self.state.begin()
         self.start = self.head
 
     def check_new(self) -> None:
         """Check all versions since the last call. Broken."""
         for version in self._new_versions():
-            self.state.put(version)
+            self._put(version)
             for one in self._invariants:
                 one.check(version, self.state)
+
+    def _put(self, version: Version) -> None:
+        self.state.put(version)
+        self._follow(version)
 
     def _new_versions(self) -> Iterator[Version]:
         if self._store.feed.head == self.head:

@@ -36,6 +36,7 @@ from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Store
 
 BEGIN: Final = 1_767_225_600_000_000  # microseconds: the first of January 2026
+_SEED: Final = "initial objects"  # no number: a run's objects must not get their uids again
 _NEVER: Final = 3600.0  # seconds of real time until the event loop looks again; whatever happens wakes it
 _OWN_FLAGS: Final = (
     "--secure-port=0",
@@ -185,7 +186,7 @@ class Template:
         clock = StillClock()
 
         async def start() -> None:
-            async with self.running(self.folder, 0, clock):
+            async with self.running(self.folder, _SEED, clock):
                 pass
 
         trio.run(start, clock=clock.deadlines)
@@ -194,7 +195,9 @@ class Template:
         shutil.copytree(self.folder, folder)
 
     @asynccontextmanager
-    async def running(self, folder: Path, seed: int, clock: StillClock) -> AsyncIterator[RepeatableServer]:
+    async def running(
+        self, folder: Path, seed: int | str, clock: StillClock
+    ) -> AsyncIterator[RepeatableServer]:
         """Serve a copy in this event loop, whose clock is `clock.deadlines`."""
         opened: list[Store] = []
         extensions = Extensions(

@@ -5,9 +5,10 @@ Nothing is buffered for them. A watch that lags has a limit, a version after whi
 one watch all hold: it is sent an event when the last of them has passed it.
 
 A hold has one version for all its watches: they see one older world, and `release(n)` moves it over the next n changes
-that are events of at least one of them. The lag in seconds has one version for all watches with the same lag; the lag
-in events has one for each watch. One task moves all lags of rules, in the order of commits and then in the order in
-which the watches began, so that the order does not depend on which task runs first.
+that are events of at least one of them, or that a list of that world lacks whose client has not watched yet. The lag
+in seconds has one version for all watches with the same lag; the lag in events has one for each watch. One task moves
+all lags of rules, in the order of commits and then in the order in which the watches began, so that the order does not
+depend on which task runs first.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from rewound.gateway.faults.rules import FaultRequest, Faults, LagWatch, Match
 from rewound.gateway.watch.changes import Changes, TooOld
 from rewound.gateway.watch.hub import Hub
 from rewound.gateway.watch.interest import Interest
+from rewound.gateway.watch.selection import Selection
 from rewound.gateway.watch.watch import Watch
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
-MAX_ENDED: Final = (
-    1000  # watches that have ended whose positions a hold remembers: clients choose their names
-)
+# Watches that have ended, and lists, whose versions a hold remembers: clients choose their names.
+MAX_ENDED: Final = 1000
 MOST_PENDING: Final = 1000  # events that are counted for a report
 _TOGETHER: Final = 1000  # microseconds: clocks of deadlines and of events differ by less
 _AT_ONCE: Final = 500  # commits that a lag passes before other tasks run
@@ -76,12 +77,32 @@ class EventLag:
             self.version = self.waiting.popleft()
 
 
+class Scope(Protocol):
+    """Whose changes a watch or a list is about."""
+
+    @property
+    def key(self) -> tuple[Any, ...]: ...
+    @property
+    def type_name(self) -> str: ...
+    @property
+    def selection(self) -> Selection: ...
+
+
 @dataclass(frozen=True, slots=True)
-class EndedWatch:
-    """How far a client got that will probably watch again."""
+class ListScope:
+    """Of a list."""
+
+    key: tuple[Any, ...]
+    type_name: str
+    selection: Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far a client got that will probably watch next, by a watch that has ended or by a list."""
 
     request: FaultRequest
-    interest: Interest
+    interest: Scope
     reached: int
 
 
@@ -124,7 +145,8 @@ class HeldWatches:
         """`now()` in microseconds."""
         self._hub, self._journal, self._older, self._now = hub, journal, older, now
         self._open: dict[FollowedWatch, None] = {}
-        self._ended: dict[tuple[Any, ...], EndedWatch] = {}
+        self._ended: dict[tuple[Any, ...], Seen] = {}
+        self._listed: dict[tuple[Any, ...], Seen] = {}  # by clients that have not watched since
         self._holds: dict[str, Hold] = {}
         self._names = 0
         self._lags: list[EventLag | TimeLag] = []  # of rules, which watches have
@@ -147,6 +169,7 @@ class HeldWatches:
 
     def add(self, followed: FollowedWatch) -> None:
         self._ended.pop(_key(followed.request, followed.interest), None)
+        self._forget_lists(followed.request, followed.interest)
         self._open[followed] = None
         followed.paces = [one for one in self._holds.values() if one.has(followed.request)]
         if followed.lag is not None:
@@ -157,11 +180,21 @@ class HeldWatches:
         self._open.pop(followed, None)
         reached = followed.reached
         if reached is not None and any(isinstance(one, Hold) for one in followed.paces):
-            if len(self._ended) >= MAX_ENDED:
-                del self._ended[next(iter(self._ended))]
-            ended = EndedWatch(followed.request, followed.interest, reached)
-            self._ended[_key(ended.request, ended.interest)] = ended
+            _remember(self._ended, Seen(followed.request, followed.interest, reached))
         self._forget_lags()
+
+    def listed(self, request: FaultRequest, scope: ListScope, version: int) -> None:
+        """A client got a list of this version, which may lack changes that a hold keeps from it."""
+        self._forget_lists(request, scope)
+        _remember(self._listed, Seen(request, scope, version))
+
+    def _forget_lists(self, request: FaultRequest, scope: Scope) -> None:
+        """The client goes on from there."""
+        where = (scope.type_name, scope.selection.namespace)
+        for key, one in list(self._listed.items()):
+            its = (one.interest.type_name, one.interest.selection.namespace)
+            if its == where and _client(one.request) == _client(request):
+                del self._listed[key]
 
     # Holds.
 
@@ -203,9 +236,10 @@ class HeldWatches:
                 followed.apply()
         if not self._holds:
             self._ended.clear()
+            self._listed.clear()
 
     async def pending(self, hold: Hold, count: int = MOST_PENDING) -> list[int]:
-        """The versions of the next changes, at most so many, that watches of a hold wait for."""
+        """The versions of the next changes, at most so many, that watches and lists of a hold do not have."""
         wanted = {
             (interest.key, max(reached, hold.version)): interest for interest, reached in self._waiting(hold)
         }
@@ -223,6 +257,12 @@ class HeldWatches:
             if hold.has(ended.request):
                 yield ended.request, ended.reached, False
 
+    def lists_of(self, hold: Hold) -> Iterator[tuple[FaultRequest, int]]:
+        """Who has listed and not watched since, and the version of the list."""
+        for one in self._listed.values():
+            if hold.has(one.request):
+                yield one.request, one.reached
+
     def list_version(self, request: FaultRequest, type_name: str) -> tuple[str, int] | None:
         """The hold of a client that lists, and the oldest version that the client may be sent: it never goes back."""
         holds = [one for one in self._holds.values() if one.has(request)]
@@ -230,29 +270,29 @@ class HeldWatches:
             return None
         oldest = min(holds, key=lambda one: one.version)
         version = oldest.version
-        known: list[FollowedWatch | EndedWatch] = [*self._open, *self._ended.values()]
+        known: list[FollowedWatch | Seen] = [*self._open, *self._ended.values()]
         for one in known:
             if one.interest.type_name == type_name and _client(one.request) == _client(request):
                 version = max(version, one.reached or 0)
         return oldest.name, version
 
-    def _waiting(self, hold: Hold) -> Iterator[tuple[Interest, int]]:
+    def _waiting(self, hold: Hold) -> Iterator[tuple[Scope, int]]:
         for followed in self._open:
             if hold in followed.paces:
                 yield followed.interest, followed.reached or 0
-        for ended in self._ended.values():
-            if hold.has(ended.request):
-                yield ended.interest, ended.reached
+        for seen in (*self._ended.values(), *self._listed.values()):
+            if hold.has(seen.request):
+                yield seen.interest, seen.reached
 
     def _apply(self, pace: Pace) -> None:
         for followed in list(self._open):
             if pace in followed.paces:
                 followed.apply()
 
-    async def _events_after(self, interest: Interest, after: int, count: int) -> list[int]:
+    async def _events_after(self, interest: Scope, after: int, count: int) -> list[int]:
         """The versions of the next events of an interest; reads in steps."""
         found: list[int] = []
-        changes = Changes(self._journal, interest.type_id, _FROM_THE_JOURNAL)
+        changes = Changes(self._journal, self._journal.type_id(interest.type_name), _FROM_THE_JOURNAL)
         while after < (newest := self._hub.newest()) and len(found) < count:
             try:
                 events, after = changes.after(after, newest)
@@ -360,5 +400,11 @@ def _client(request: FaultRequest) -> tuple[str, str]:
     return request.user, request.user_agent
 
 
-def _key(request: FaultRequest, interest: Interest) -> tuple[Any, ...]:
+def _key(request: FaultRequest, interest: Scope) -> tuple[Any, ...]:
     return (*_client(request), interest.key)
+
+
+def _remember(known: dict[tuple[Any, ...], Seen], seen: Seen) -> None:
+    if len(known) >= MAX_ENDED:
+        del known[next(iter(known))]
+    known[_key(seen.request, seen.interest)] = seen

@@ -15,8 +15,9 @@ import trio
 from rewound.actors import errors as cause
 from rewound.actors.errors import Resource
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.selectors import criteria, matcher
 from rewound.actors.store.reads import CURRENT, TOKEN_TOO_OLD, VERSION_TOO_OLD, Token, parse_token
-from rewound.gateway.faults.held_watches import HeldWatches
+from rewound.gateway.faults.held_watches import HeldWatches, ListScope
 from rewound.gateway.faults.older_versions import OlderVersions, may_be_stale, names_version
 from rewound.gateway.faults.rules import (
     NAMES,
@@ -35,6 +36,7 @@ from rewound.gateway.faults.rules import (
     WriteConflict,
 )
 from rewound.gateway.handlers.dispatch import Dispatch
+from rewound.gateway.handlers.selectors import parse_selectors
 from rewound.gateway.message import EndReason, Finished, ReplyLost, Response
 from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
@@ -43,6 +45,7 @@ from rewound.gateway.pipeline.parameters import Parameters
 from rewound.gateway.rewind.past_reads import PastReads
 from rewound.gateway.watch.framing import Framing
 from rewound.gateway.watch.member import Pipe
+from rewound.gateway.watch.selection import Selection
 from rewound.gateway.watch.watch import Watch
 
 logger = logging.getLogger(__name__)
@@ -119,14 +122,32 @@ class FaultInjection:
             if found is not None and definition.is_stored:
                 if not definition.is_loaded:
                     await trio.to_thread.run_sync(definition.load)
-                hold, oldest = found
-                asked = int(context.parameters.first("resourceVersion") or "0")
-                version = self._older.bounded(max(oldest, asked))
-                if version is not None:
-                    response = await self._reads.read_older(context, definition, version)
-                    response.headers = [*response.headers, (HEADER, hold.encode())]
-                    return response
+                return await self._list_held(context, dispatch, definition, *found)
         return await dispatch(context)
+
+    async def _list_held(
+        self, context: RequestContext, dispatch: Dispatch, definition: Definition, hold: str, oldest: int
+    ) -> Response:
+        asked = max(oldest, int(context.parameters.first("resourceVersion") or "0"))
+        version = self._older.bounded(asked)
+        if version is None:
+            response = await dispatch(context)
+        else:
+            response = await self._reads.read_older(context, definition, version)
+            response.headers = [*response.headers, (HEADER, hold.encode())]
+        scope = await self._scope(context, definition)
+        self._held.listed(fault_request(context), scope, asked if version is None else version)
+        return response
+
+    @staticmethod
+    async def _scope(context: RequestContext, definition: Definition) -> ListScope:
+        """Of a list, as a watch with the same parameters has it."""
+        labels, fields = await parse_selectors(context, definition)
+        namespace = context.route.namespace if definition.namespaced and context.route.namespace else None
+        name = fields.exact("metadata.name") if fields else None
+        selection = Selection(namespace, name, matcher(labels, fields), criteria(labels, fields))
+        key = (definition, namespace, str(labels or ""), str(fields or ""))
+        return ListScope(key, definition.type_name, selection)
 
     async def _apply(self, context: RequestContext, dispatch: Dispatch, decision: Decision) -> Response:
         match decision.rule.fault:

@@ -29,7 +29,7 @@ from rewound.gateway.faults.parsing import (
     parse_faults,
     read_faults,
 )
-from rewound.gateway.faults.rules import Faults
+from rewound.gateway.faults.rules import FaultRequest, Faults
 from rewound.gateway.message import Response
 from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.pipeline import render
@@ -201,17 +201,23 @@ class FaultSwitch:
             "version": str(hold.version),
             "pending": len(pending),
             "watches": [
-                {
-                    "user": request.user,
-                    "userAgent": request.user_agent,
-                    "resource": f"{request.resource}.{request.group}" if request.group else request.resource,
-                    "namespace": request.namespace,
-                    "version": None if reached is None else str(reached),
-                    "open": is_open,
-                }
+                {**_who(request), "version": None if reached is None else str(reached), "open": is_open}
                 for request, reached, is_open in self._held.watches_of(hold)
             ],
+            "lists": [
+                {**_who(request), "version": str(version)} for request, version in self._held.lists_of(hold)
+            ],
         }
+
+
+def _who(request: FaultRequest) -> dict[str, str]:
+    resource = f"{request.resource}.{request.group}" if request.group else request.resource
+    return {
+        "user": request.user,
+        "userAgent": request.user_agent,
+        "resource": resource,
+        "namespace": request.namespace,
+    }
 
 
 def _mapping(context: RequestContext, subject: str, known: tuple[str, ...]) -> dict[str, Any]:

@@ -187,6 +187,40 @@ async def test_lists_are_fresh_unless_they_may_be_old() -> None:
             assert await listed(resourceVersion=0) == ["1", "-"]
 
 
+async def test_pending_counts_what_a_list_of_the_held_world_lacks() -> None:
+    async with injecting() as api:
+        await created(api)
+        name = await hold(api)
+        await write(api, "1", "2")
+        assert (await state(api, name))["pending"] == 0  # nobody has asked for anything
+        found = (await api.ask("GET", PATH, headers=OPERATOR, resourceVersion=0)).expect(200)
+        held = await state(api, name)
+        version = found["metadata"]["resourceVersion"]
+        assert held["pending"] == 2 and [one["version"] for one in held["lists"]] == [version]
+        assert await release(api, name, 1) == 1 and (await state(api, name))["pending"] == 1
+        # The list that follows has one more, and a watch that goes on from it is counted instead of it.
+        found = (await api.ask("GET", PATH, headers=OPERATOR, resourceVersion=0)).expect(200)
+        assert [one["data"]["text"] for one in found["items"]] == ["1"]
+        version = found["metadata"]["resourceVersion"]
+        async with watching(api, PATH, resourceVersion=version, headers=OPERATOR) as watch:
+            held = await state(api, name)
+            assert held["pending"] == 1 and held["lists"] == []
+            assert await release(api, name) == 1
+            assert texts(await watch.take(1)) == ["2"]
+
+
+async def test_pending_of_a_list_counts_what_its_selectors_select() -> None:
+    async with injecting() as api:
+        name = await hold(api)
+        for query in ({"labelSelector": "a=b"}, {"labelSelector": "a=b", "fieldSelector": "metadata.name=x"}):
+            (await api.ask("GET", PATH, headers=OPERATOR, resourceVersion=0, **query)).expect(200)
+            assert len((await state(api, name))["lists"]) == 1
+        await api.create("configmaps", labelled("x", a="b"))
+        await api.create("configmaps", labelled("y", a="b"))
+        await api.create("configmaps", labelled("z", a="c"))
+        assert (await state(api, name))["pending"] == 1
+
+
 async def test_watch_from_a_newer_version_gets_only_what_it_has_not_seen() -> None:
     async with injecting() as api:
         await created(api)
