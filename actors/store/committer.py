@@ -11,6 +11,10 @@ Fast commits run in the thread of the event loop; if the disk is slow, they run 
 never wait for it (`DiskSpeed`). Rejected: a worker thread for every commit, because of the switches between threads
 (docs/decisions/0002-committer.md). What a worker thread has committed is visible to reads a moment before the feed
 has it: batches of which nobody may see that (`commits_on_loop`) stay in the thread of the event loop.
+
+A batch goes to the followers of the feed before the replies, so that a client's next request finds rules and caches
+that know of its write; to watchers it goes one pass of the event loop later, in which the replies are sent. trio runs
+the tasks of a pass in any order: waking the writers first would let them be first only every other time.
 """
 
 from __future__ import annotations
@@ -156,9 +160,13 @@ class _Job:
 
 
 class Committer:
-    def __init__(self, journal: Journal, feed: Feed, disk: DiskSpeed | None = None) -> None:
+    def __init__(
+        self, journal: Journal, feed: Feed, disk: DiskSpeed | None = None, *, reply_passes: int = 1
+    ) -> None:
+        """`reply_passes`: of the event loop, from a callback to the reply that a client is sent."""
         self._journal = journal
         self._feed = feed
+        self._reply_passes = reply_passes
         self._next = journal.head + 1
         # Event times never decrease, even if the clock was set back between two starts.
         self._last_time = journal.time
@@ -257,6 +265,7 @@ class Committer:
                             await self._write_next()
                         result = outcome.capture(job.work)
                     _complete(job.reply, result)
+                    await self._deliver()
         except trio.Cancelled:
             self._cancelled = True
             self._completed.unpark_all()
@@ -351,8 +360,15 @@ class Committer:
         if error is not None:
             self._fail_pending(error)
         self._completed.unpark_all()
-        if not self._disk.slow:
-            await trio.lowlevel.checkpoint()
+        await self._deliver()
+
+    async def _deliver(self) -> None:
+        """Let clients get the newest batch, once those who wrote it have had a pass of the event loop to reply in."""
+        try:
+            for _ in range(self._reply_passes):
+                await trio.lowlevel.checkpoint()
+        finally:
+            self._feed.deliver()
 
     def _commit(self, proposals: Sequence[Proposal]) -> int:
         events = self._order(list(proposals))
@@ -415,7 +431,7 @@ class Committer:
             self.last_failure = str(error)
         elif events:
             self._count(events)
-            self._feed.publish(events)
+            self._feed.record(events)
         _call_back(callbacks, error)
 
     def _count(self, events: list[Event]) -> None:

@@ -8,6 +8,9 @@ A follower that raises does not affect the others. The feed remembers the last o
 first passes it all later events from the journal: with the next batch, or after a pause (`run`). A follower that
 handled a part of a batch before it raised gets those events again, and has to handle them idempotently.
 
+Clients get a batch later than the followers: `deliver` wakes what sends events to watchers, once those who wrote them
+have their replies. Whoever has nobody to reply to publishes both at once (`publish`).
+
 Most followers need the events of one or two types: which ones a batch concerns is looked up by its types, so that the
 others cost nothing. Batches are passed whole, so followers still look at the type of each event.
 """
@@ -55,6 +58,8 @@ class Feed:
         self._followers: list[_Subscription] = []
         self._concerned: dict[int, tuple[_Subscription, ...]] = {}  # by the only type of a batch
         self._any_failed = False
+        self._deliveries: list[Callable[[], None]] = []
+        self._undelivered = False  # one of them failed
         self._published = trio.lowlevel.ParkingLot()
         self._failed = trio.lowlevel.ParkingLot()
 
@@ -67,11 +72,32 @@ class Feed:
         self._followers.remove(next(one for one in self._followers if one.notify == follower))
         self._concerned.clear()
 
+    def on_delivery(self, deliver: Callable[[], None]) -> None:
+        """Call `deliver` when clients may get what was recorded."""
+        self._deliveries.append(deliver)
+
     def behind(self) -> int:
         """How many followers have failed to handle events, and not yet got them again."""
         return sum(one.failed for one in self._followers) if self._any_failed else 0
 
     def publish(self, events: Sequence[Event]) -> None:
+        """Pass a batch to the followers, and at once to clients."""
+        self.record(events)
+        self.deliver()
+
+    def deliver(self) -> None:
+        """Let clients get what was recorded: watchers are sent events from now on. Repeated after an error (`run`)."""
+        self._undelivered = False
+        for deliver in self._deliveries:
+            try:
+                deliver()
+            except Exception:
+                logger.exception("a delivery of the feed failed at offset %d: %r", self.head, deliver)
+                self._undelivered = True
+                self._failed.unpark_all()
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Pass a batch to the followers; `deliver` has to follow."""
         self.head = events[-1].offset
         types = {event.type_id for event in events}
         if self._any_failed:
@@ -82,7 +108,7 @@ class Feed:
         self._published.unpark_all()
 
     def _publish_again(self, types: set[int], events: Sequence[Event]) -> None:
-        """Like `publish`, but followers that failed get what they missed, of which these events are the last."""
+        """Like `record`, but followers that failed get what they missed, of which these events are the last."""
         for subscription in tuple(self._followers):
             if subscription.failed:
                 self._catch_up(subscription)
@@ -109,12 +135,13 @@ class Feed:
     async def run(self) -> None:
         """Run for ever: bring failed followers up to date, even if no batch is published."""
         while True:
-            if not any(subscription.failed for subscription in self._followers):
+            if not self._undelivered and not any(one.failed for one in self._followers):
                 await self._failed.park()
             await trio.sleep(RETRY_PAUSE)
             for subscription in tuple(self._followers):
                 if subscription.failed:
                     self._catch_up(subscription)
+            self.deliver()
 
     def _notify(self, subscription: _Subscription, events: Sequence[Event]) -> bool:
         try:

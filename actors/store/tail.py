@@ -3,7 +3,8 @@
 A notice says that there is something new; the events themselves come from LMDB, which both processes map. So nothing is
 lost when a notice is, or when the writer dies between a commit and its notice.
 
-    tail.catch_up()     before each request, and with each notice
+    tail.catch_up()     before each request
+    tail.record()       with each notice; the caller delivers when this process has sent the replies that came before it
 
 `committed` is the newest offset that any process can have seen: the writer stores it right before the commit. A process
 that calls `catch_up` before it looks at anything therefore knows of every write that any client knows of, from a reply
@@ -36,11 +37,17 @@ class Tail:
 
     def catch_up(self) -> None:
         """Publish every event that is committed. Compacted if retention has removed some of them."""
+        if self.is_behind:
+            self.record()
+            self._feed.deliver()
+
+    def record(self) -> None:
+        """Pass every event that is committed to the followers, and none to clients yet. Compacted."""
         if not self.is_behind:
             return
         with self._journal.read() as view:
             while events := view.newer_events(self._feed.head, AT_ONCE, BYTES_AT_ONCE):
-                self._feed.publish(events)
+                self._feed.record(events)
 
 
 class OwnCommits:

@@ -56,6 +56,9 @@ class GroupHub(Protocol):
     def newest(self) -> int:
         """Return the offset of the newest commit."""
 
+    def deliverable(self) -> int:
+        """Return the offset of the newest commit that watchers may get."""
+
     def floor(self) -> int:
         """Return the offset at which the watch history begins."""
 
@@ -258,7 +261,7 @@ class Group:
 
     async def step(self) -> None:
         """Send the next changes to all sweeping members; the group is idle when there are no more."""
-        reached = self._hub.newest()
+        reached = max(self.head, self._hub.deliverable())
         if self.sweeping or len(self.lagging) > 1:
             events, reached = self._changes.after(self.head, reached)
             if self._converts():

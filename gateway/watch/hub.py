@@ -59,11 +59,18 @@ class Hub:
         self._memory = memory or MemoryBudget(NO_LIMIT)
         self._awaited: dict[Member, int] = {}
         self._wakeups = Wakeups(nursery)
+        self._deliverable = feed.head
+        self._affected: dict[Sweeper, None] = {}  # by commits that are not delivered yet
         feed.follow(self._committed)
+        feed.on_delivery(self._deliver)
 
     def newest(self) -> int:
         """The offset up to which the hub has recorded every commit."""
         return self._head
+
+    def deliverable(self) -> int:
+        """The offset up to which watchers may get events: those who wrote them have been sent their replies."""
+        return self._deliverable
 
     def watchers(self) -> int:
         return len(self._members)
@@ -209,9 +216,9 @@ class Hub:
                 del self._counters[sweeper.interest.type_name]
 
     def _committed(self, events: Sequence[Event]) -> None:
-        """Record a batch and wake its groups; after an error, the feed repeats the whole batch.
+        """Record a batch and find its groups; after an error, the feed repeats the whole batch.
 
-        Groups that the turn was too short to try are woken too, and try the changes in their own tasks.
+        Groups that the turn was too short to try are found too, and try the changes in their own tasks.
         """
         before = self._head
         affected: dict[Sweeper, None] = {}
@@ -224,8 +231,17 @@ class Hub:
             self._collect(events, affected)
         for sweeper in affected:
             sweeper.mark_dirty(before)
-        self._wakeups.wake(affected)
+        if self._affected:
+            self._affected.update(affected)
+        else:
+            self._affected = affected
         self._head = events[-1].offset
+
+    def _deliver(self) -> None:
+        """Wake the groups of what was recorded, and the watches that wait for it; after an error, again."""
+        self._deliverable = self._head
+        self._wakeups.wake(self._affected)
+        self._affected = {}
         if self._awaited:
             self._wake_awaiting()
 

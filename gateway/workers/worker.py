@@ -15,6 +15,7 @@ import trio
 
 from rewound.actors.errors import OutcomeUnclear, WriterUnavailable
 from rewound.actors.runtime.clock import WallClock
+from rewound.actors.store.feed import Feed
 from rewound.actors.store.tail import Tail
 from rewound.gateway.composition.api_server import ApiServer
 from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
@@ -160,9 +161,11 @@ async def _open_store(
             )
             journal.environment.report_damage = connection.report_damage
             tail = Tail(journal, store.feed, page.newest)
-            catch_up = _ending_with_history(tail, nursery)
+            catch_up = _ending_with_history(tail.catch_up, nursery)
             catch_up()
-            connection.committed = catch_up
+            deliveries = _Deliveries(store.feed)
+            nursery.start_soon(deliveries.run)
+            connection.committed = deliveries.after(_ending_with_history(tail.record, nursery))
             try:
                 share = page.accept_share(role.index, role.workers)
                 extensions = Extensions(
@@ -180,20 +183,40 @@ async def _open_store(
         journal.close()
 
 
-def _ending_with_history(tail: Tail, nursery: trio.Nursery) -> Callable[[], None]:
+class _Deliveries:
+    """Lets watchers get commits one pass after their notice: the replies that came with it are sent by then."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._noticed = trio.lowlevel.ParkingLot()
+
+    def after(self, record: Callable[[], None]) -> Callable[[], None]:
+        def committed() -> None:
+            record()
+            self._noticed.unpark_all()
+
+        return committed
+
+    async def run(self) -> None:
+        while True:
+            await self._noticed.park()
+            self._feed.deliver()
+
+
+def _ending_with_history(catch_up: Callable[[], None], nursery: trio.Nursery) -> Callable[[], None]:
     """Catch up; a worker that is so far behind that events are gone ends, and the parent starts another one."""
 
     async def end(error: Compacted) -> None:
         raise error
 
-    def catch_up() -> None:
+    def catch_up_or_end() -> None:
         try:
-            tail.catch_up()
+            catch_up()
         except Compacted as error:
             nursery.start_soon(end, error)
             raise
 
-    return catch_up
+    return catch_up_or_end
 
 
 def _before_requests(tail: Tail, catch_up: Callable[[], None]) -> CatchUp:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
 from functools import partial
 
 import trio
@@ -42,7 +41,6 @@ from rewound.gateway.workers.quotas import (
 from rewound.gateway.workers.roles import Ready, Role
 from rewound.gateway.workers.shared import SharedOfWriter
 from rewound.gateway.workers.shared_page import SharedPage
-from rewound.journal.records import Event
 
 COMMITTED, DAMAGED, LEAVING, HELLO, WRITE = "committed", "damaged", "leaving", "hello", "write"
 # How long workers may take to get their last replies when this process stops: as long as requests may take.
@@ -57,10 +55,10 @@ class WriterProcess:
         self._channels: set[Channel] = set()
         self._accepting = trio.CancelScope()
         self._gone = trio.lowlevel.ParkingLot()
-        store.feed.follow(self._committed)
+        store.feed.on_delivery(self._committed)
 
-    def _committed(self, _: Sequence[Event]) -> None:
-        """Wake the workers: their watchers wait for events."""
+    def _committed(self) -> None:
+        """Wake the workers: their watchers wait for events. After the replies to those who wrote them."""
         for channel in self._channels:
             channel.notify_once(COMMITTED)
 

@@ -46,7 +46,9 @@ class Node:
         etcd, keys = member.etcd, member.keys
         self.member = member
         self._feed = feed
-        self._local = Committer(journal, feed)
+        self._local = Committer(
+            journal, feed, reply_passes=2
+        )  # the task of the write to etcd, then the reply
         self._epoch = Epoch(etcd, keys, member.node)
         self.committer = EtcdCommitter(etcd, keys, self._epoch, journal, feed, self._local, claims)
         self.follower = Follower(
