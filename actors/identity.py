@@ -6,6 +6,7 @@ that all requests with one credential share one object.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 ANONYMOUS = "system:anonymous"
@@ -22,6 +23,18 @@ class User:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @classmethod
+    def from_fields(
+        cls,
+        name: str | None,
+        uid: str | None,
+        groups: Iterable[str] | None,
+        extra: Mapping[str, Iterable[str] | None] | None,
+    ) -> User:
+        """The user that an object describes. Go clients write a nil slice as null, also as a value of `extra`."""
+        pairs = tuple((key, tuple(values or ())) for key, values in (extra or {}).items())
+        return cls(name or "", uid or "", tuple(groups or ()), pairs)
 
     def with_authenticated_group(self) -> User:
         """The same user with the group system:authenticated, unless the user is anonymous."""

@@ -74,7 +74,7 @@ class Reviews:
 
     async def _token(self, spec: Object) -> Object:
         token = spec["token"]
-        wanted = tuple(spec.get("audiences", ()))
+        wanted = tuple(spec.get("audiences") or ())
         try:
             who, audiences = await self._authenticated(token.encode(), wanted)
         except Unauthorized as error:
@@ -136,8 +136,7 @@ class Reviews:
 
 
 def _subject(spec: Object) -> User:
-    extra = tuple((key, tuple(values)) for key, values in spec.get("extra", {}).items())
-    return User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups", ())), extra)
+    return User.from_fields(spec.get("user"), spec.get("uid"), spec.get("groups"), spec.get("extra"))
 
 
 def _user_info(user: User) -> Object:

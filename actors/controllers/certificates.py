@@ -173,8 +173,7 @@ def _rights(facts: RequestFacts, spec: Object) -> tuple[_Right, ...]:
 
 
 def _requester(spec: Object) -> User:
-    extra = tuple((key, tuple(values)) for key, values in (spec.get("extra") or {}).items())
-    return User(spec.get("username", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()), extra)
+    return User.from_fields(spec.get("username"), spec.get("uid"), spec.get("groups"), spec.get("extra"))
 
 
 def _with_condition(status: Object, kind: str, reason: str, message: str) -> Object:

@@ -161,10 +161,17 @@ def _nested(number: int, struct: Struct) -> FieldWriter:
 
 
 def _map_entries(number: int, type_: Type) -> FieldWriter:
-    """A map is a repeated message of key and value, in the order of its keys."""
+    """A map is a repeated message of key and value, in the order of its keys.
+
+    A null is a nil slice or a zero time of Go: the empty message.
+    """
     write_value = _wrapped_list(2, type_) if isinstance(type_, ListOf) else _field_writer(2, type_)
-    write_key = _field_writer(1, STRING)
-    entry = _delimited_writer(number, lambda item: write_key(item[0]) + write_value(item[1]))
+    write_key, nothing = _field_writer(1, STRING), delimited(2, b"")
+
+    def content(item: tuple[str, Any]) -> bytes:
+        return write_key(item[0]) + (nothing if item[1] is None else write_value(item[1]))
+
+    entry = _delimited_writer(number, content)
     return lambda value: b"".join([entry(item) for item in sorted(value.items())])
 
 

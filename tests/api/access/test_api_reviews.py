@@ -51,6 +51,33 @@ async def test_subject_access_review() -> None:
             (await api.ask("POST", path, {"spec": spec}, token=ALICE)).expect(403)
 
 
+@cases(
+    ("sent", "shown"),
+    [
+        ({"extra": {"k": None}}, {"extra": {"k": None}}),
+        ({"extra": {"k": None, "l": ["x"]}}, {"extra": {"k": None, "l": ["x"]}}),
+        ({"extra": {"k": [None]}, "groups": [None]}, {"extra": {"k": [""]}, "groups": [""]}),
+        ({"extra": None, "groups": None, "uid": None, "nonResourceAttributes": None}, {}),
+    ],
+)
+@cases("representation", ["application/json", "application/vnd.cluster.protobuf"])
+async def test_nil_slices_of_go_clients_are_empty(
+    sent: dict[str, Any], shown: dict[str, Any], representation: str
+) -> None:
+    async with shared() as api:
+        spec = {"resourceAttributes": PODS, "user": "x"}
+        for path in (
+            f"{AUTHORIZATION}/subjectaccessreviews",
+            f"{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews",
+        ):
+            accept = {"accept": representation}
+            made = await api.ask("POST", path, {"spec": {**spec, **sent}}, headers=accept)
+            assert made.status == 201, made.text
+            if representation == "application/json":
+                assert made.document["spec"] == {**spec, **shown}
+                assert made.document["status"] == {"allowed": False}
+
+
 async def test_self_subject_rules_review() -> None:
     async with served() as api:
         path = f"{AUTHORIZATION}/selfsubjectrulesreviews"

@@ -8,6 +8,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.names import CLUSTER, KUBERNETES
 from rewound.gateway.wire.protobuf import ProtobufEncoder, read_object
 from tests.actors.kinds.registries import registry_of
+from tests.actors.object_store import Document
 from tests.cases import cases
 from tests.gateway.describe.specimens import key, specimens
 
@@ -30,6 +31,22 @@ def test_kind_survives_encoding_and_decoding(definition: Definition) -> None:
     read = schema.decode_object(body.object)
     assert read.problems == ()
     assert without_types(read.object) == without_types(made)
+
+
+@cases(
+    ("kind", "part", "sent", "read"),
+    [
+        ("SubjectAccessReview", "spec", {"extra": {"a": None, "b": ["x"]}}, {"extra": {"a": [], "b": ["x"]}}),
+        ("PodDisruptionBudget", "status", {"disruptedPods": {"a": None}}, {"disruptedPods": {"a": None}}),
+    ],
+)
+def test_null_in_a_map_is_an_empty_message(kind: str, part: str, sent: Document, read: Document) -> None:
+    definition = next(one for one in REGISTRY.current.definitions if one.kind == kind)
+    document = {"kind": kind, "apiVersion": definition.api_version, "metadata": {}, part: sent}
+    raw = ENCODER.from_json(orjson.dumps(document))
+    assert raw is not None
+    found = read_object(definition.fields, raw, definition.schema.check_type).object[part]
+    assert {name: found[name] for name in read} == read
 
 
 def without_types(value: object) -> object:
