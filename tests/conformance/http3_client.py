@@ -70,6 +70,7 @@ class Http3Client:
         self._changed = trio.Event()
         self._waiting = trio.CancelScope()
         self._ended = False
+        self.closed_with: int | None = None  # the code that the server closed the connection with
         self._reading = trio.Event()
         self._reading.set()
 
@@ -147,7 +148,7 @@ class Http3Client:
         if isinstance(event, ProtocolNegotiated):
             self._http3 = H3Connection(self.quic)
         elif isinstance(event, ConnectionTerminated):
-            self._ended = True
+            self._ended, self.closed_with = True, event.error_code
         elif isinstance(event, StreamReset) and event.stream_id in self._streams:
             self._streams[event.stream_id].failed = True
         for one in self._http3.handle_event(event) if self._http3 is not None else ():

@@ -52,6 +52,7 @@ class HttpCodec:
 
     __slots__ = (
         "_accepted",
+        "_ends",
         "_http1",
         "_patient",
         "_pipe",
@@ -80,6 +81,7 @@ class HttpCodec:
         self._server = server
         self._send = send
         self._accepted = accepted
+        self._ends = http1 and head.fault is not None  # what follows a refused head may be a part of it
         self._http1 = http1
         self._response = response  # what the names of messages begin with
         self._queued: tuple[Response, int | None, bytes] | None = None
@@ -174,8 +176,9 @@ class HttpCodec:
         fields = [one for one in all_fields(response, self.exchange) if one[0] != _DATE]
         if length is not None:
             fields.append((b"content-length", b"%d" % length))
-        if self._http1 and self._accepted is not None and self._server.draining:
-            fields.append((b"connection", b"close"))  # Hypercorn ends it without a word
+        # Hypercorn ends a connection without a word when it stops.
+        if self._ends or (self._http1 and self._accepted is not None and self._server.draining):
+            fields.append((b"connection", b"close"))
         with self._deadline(0) as scope:
             await self._send(
                 {"type": f"{self._response}.start", "status": response.status, "headers": fields}

@@ -37,6 +37,9 @@ _METHODS: Final = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "O
 _LENGTH: Final = re.compile(rb"[0-9]{1,19}")
 _PATH_SAFE: Final = "/:@!$&'()*+,;=-._~"
 _ANY_KEY: Final = b"A" * 22 + b"=="  # the server has checked the real one, or needs none
+_VERSIONS: Final = frozenset(("1.0", "1.1", "2", "2.0", "3"))
+# RFC 9113, section 8.2.2, and RFC 9114, section 4.2. Servers set Connection and Upgrade of a WebSocket themselves.
+_CONNECTION_SPECIFIC: Final = frozenset((b"proxy-connection", b"keep-alive", b"transfer-encoding"))
 _NOT_ALLOWED: Final = "the server does not allow this method on the requested resource"
 
 
@@ -82,7 +85,8 @@ def read_head(scope: Scope, limits: Limits, peer: Peer) -> Head:
     """Read a scope of type http, or of type websocket, which is a GET that asks for an upgrade."""
     is_websocket = scope["type"] == "websocket"
     fields = [(bytes(name).lower(), bytes(value).strip()) for name, value in scope["headers"]]
-    headers, repeated = _join(fields, cookies=scope.get("http_version", "1.1")[0] in "23")
+    version = str(scope.get("http_version", "1.1"))
+    headers, repeated = _join(fields, cookies=version[:1] in ("2", "3"))
     if is_websocket:  # HTTP/2 and HTTP/3 ask with CONNECT instead
         headers.setdefault(b"connection", b"Upgrade")
         headers.setdefault(b"upgrade", b"websocket")
@@ -97,6 +101,7 @@ def read_head(scope: Scope, limits: Limits, peer: Peer) -> Head:
     head.fault = (
         _size_fault(fields, len(path) + len(query), limits)
         or _target_fault(request, path + query)
+        or _framing_fault(version, headers)
         or _field_fault(head, repeated, limits)
     )
     return head
@@ -152,6 +157,18 @@ def _target_fault(request: Request, target: bytes) -> Fault | None:
     if request.method not in _METHODS:
         return Fault(405, _NOT_ALLOWED)
     return escape_fault(request.path) if "%" in request.path else None
+
+
+def _framing_fault(version: str, headers: dict[bytes, bytes]) -> Fault | None:
+    """What another server may frame in another way: not every ASGI server refuses it."""
+    if version not in _VERSIONS:
+        return Fault(505, "HTTP Version not supported: speak HTTP/1.1, HTTP/2 or HTTP/3")
+    if version[0] != "1":
+        found = sorted(_CONNECTION_SPECIFIC & headers.keys())
+        return Fault(400, f"HTTP/{version[0]} has no field {found[0].decode()}") if found else None
+    if b"transfer-encoding" in headers and b"content-length" in headers:
+        return Fault(400, "the request has both Content-Length and Transfer-Encoding")
+    return None
 
 
 def _field_fault(head: Head, repeated: dict[bytes, list[bytes]], limits: Limits) -> Fault | None:

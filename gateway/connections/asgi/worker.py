@@ -24,8 +24,11 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, ConnectionState
 
 from rewound.actors.certificates.pools import TrustPools
+from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.asgi.requests import AsgiRequests
 from rewound.gateway.connections.asgi.scopes import CONNECTION, AcceptedConnection
+from rewound.gateway.connections.asgi.strict_syntax import HTTP2_PREFACE, StrictSyntax
+from rewound.gateway.connections.http1.connection import HTTP1, closing_bytes
 from rewound.gateway.connections.limits import KIB, Limits
 from rewound.gateway.connections.listen import Listener
 from rewound.gateway.connections.responder import Handle, Refuse, log
@@ -40,7 +43,6 @@ from rewound.gateway.settings.server import Address
 # Bytes of a message that are encrypted at once.
 _SLICE: Final = 256 * KIB
 _PING_SECONDS: Final = 30.0
-_HTTP2_PREFACE: Final = b"PRI * HTTP/2.0"
 _BROKEN: Final = (OSError, trio.ClosedResourceError, trio.BrokenResourceError)
 
 
@@ -117,6 +119,7 @@ class HypercornServer:
             log.debug("Hypercorn failed on a connection, which is closed", exc_info=True)
             transport.abort()
         finally:
+            stream.forget_syntax()
             self._server.state.partial_heads.hold(transport, 0)
 
 
@@ -145,12 +148,14 @@ class _Stream:
         self._accepted = accepted
         self._head = 0  # bytes since the last request
         self._http2 = transport.protocol == "h2"
+        self._first = not self._http2  # nothing has been received: it may be HTTP/2
+        self._syntax = None if self._http2 else StrictSyntax(accepted.peer, server.limits)
         self.ended = trio.Event()  # nothing more is read
         self.socket = transport.socket
 
     async def receive_some(self, max_bytes: int) -> bytes:
         try:
-            data = await self._receive()
+            data = await self._receive_first() if self._first else await self._receive()
         except trio.ClosedResourceError:
             self.ended.set()
             raise
@@ -159,10 +164,47 @@ class _Stream:
             raise trio.BrokenResourceError from error
         if not data:
             self.ended.set()
-        self._http2 = self._http2 or data.startswith(_HTTP2_PREFACE)
+        elif self._syntax is not None and (fault := self._syntax.fault(data)) is not None:
+            try:
+                if not self._syntax.in_body:  # of a request that is being handled
+                    await self._refuse(fault)
+            finally:
+                self.ended.set()
+            return b""
         if not self._http2:  # frames of an idle connection are no part of a head
             self._bound_head(len(data))
         return data
+
+    async def _receive_first(self) -> bytes:
+        """As many bytes as show whether the client speaks HTTP/2 without TLS; later ones cannot change that."""
+        data = await self._receive()
+        while data and len(data) < len(HTTP2_PREFACE) and HTTP2_PREFACE.startswith(data):
+            self._bound_head(len(data))
+            more = await self._receive()
+            if not more:
+                return b""
+            data += more
+        self._first = False
+        if data.startswith(HTTP2_PREFACE):
+            self._http2 = True
+            self.forget_syntax()
+        return data
+
+    async def _refuse(self, fault: Fault) -> None:
+        """Send the last response of the connection, unless the one before it is not complete soon."""
+        server, transport = self._server, self._transport
+        if self._accepted.running:
+            with trio.move_on_after(server.limits.linger_seconds):
+                await self._accepted.wait_idle()
+        if self._accepted.running or transport.closed:
+            return
+        transport.deadline = inf
+        response = server.responder.refusal(fault.status, fault.message)
+        try:
+            await transport.send(closing_bytes(server.heads(HTTP1), response))
+            await transport.linger()
+        except OSError as error:
+            raise trio.BrokenResourceError from error
 
     async def _receive(self) -> bytes:
         """An interruption ends an idle connection, and one whose peer is too slow; no request in progress."""
@@ -187,8 +229,16 @@ class _Stream:
                 transport.deadline = trio.current_time() + server.limits.head_seconds
         server.partial_heads.hold(transport, self._head)
 
+    def forget_syntax(self) -> None:
+        """What follows is not HTTP/1.1, or nothing follows."""
+        syntax, self._syntax = self._syntax, None
+        if syntax is not None:
+            syntax.release()
+
     async def send_all(self, data: bytes) -> None:
         self._head, self._transport.deadline = 0, inf
+        if self._syntax is not None and self._syntax.switches(data):
+            self.forget_syntax()
         try:
             for at in range(0, len(data), _SLICE):
                 await self._transport.send(data[at : at + _SLICE])

@@ -1,5 +1,7 @@
 """Requests that two parsers could frame differently are refused, and nothing after them is read."""
 
+import pytest
+
 from rewound.gateway.message import Request, Response
 from tests.cases import cases
 from tests.gateway.connections.http_server import served
@@ -13,8 +15,14 @@ SHAPES = {
     "a signed length": b"Content-Length: +4\r\n\r\nabcd",
     "a length that overflows": b"Content-Length: 99999999999999999999\r\n\r\n",
     "a space before the colon": b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    "a tab after the name": b"Transfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n",
     "a folded header": b"X: a\r\n Transfer-Encoding: chunked\r\n\r\n",
+    "a header folded with a tab": b"X: a\r\n\tTransfer-Encoding: chunked\r\n\r\n",
+    "a folded first header": b" Transfer-Encoding: chunked\r\n\r\n",
     "bare line feeds": b"X: a\nContent-Length: 4\n\nabcd",
+    "one bare line feed": b"X: a\nContent-Length: 4\r\n\r\nabcd",
+    "a head that ends with bare line feeds": b"X: a\r\nContent-Length: 4\n\nabcd",
+    "bare line feeds in chunks": b"Transfer-Encoding: chunked\r\n\r\n3\nabc\n0\n\n",
     "a bare carriage return": b"X: a\rContent-Length: 4\r\n\r\nabcd",
     "a zero byte": b"X: a\x00b\r\n\r\n",
     "chunked and then another": b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
@@ -33,6 +41,7 @@ class Counter:
         return Response(200, b"")
 
 
+@pytest.mark.usefixtures("protocols")
 @cases("shape", SHAPES.values(), ids=SHAPES.keys())
 async def test_ambiguous_framing_is_refused(shape: bytes) -> None:
     handle = Counter()
@@ -46,6 +55,7 @@ async def test_ambiguous_framing_is_refused(shape: bytes) -> None:
     assert handle.paths == []
 
 
+@pytest.mark.usefixtures("protocols")
 @cases("coding", [b"gzip, chunked", b"xchunked", b"chunked, gzip", b"identity"])
 async def test_unsupported_transfer_coding_is_refused(coding: bytes) -> None:
     handle = Counter()
@@ -57,6 +67,7 @@ async def test_unsupported_transfer_coding_is_refused(coding: bytes) -> None:
     assert handle.paths == []
 
 
+@pytest.mark.usefixtures("protocols")
 async def test_chunked_body_over_http_1_0_is_refused() -> None:
     handle = Counter()
     async with served(handle) as host, host.connect() as client:

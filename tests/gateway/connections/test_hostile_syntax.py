@@ -1,5 +1,7 @@
 """Bytes that are not HTTP/1.1 get an error response, and no other client is affected."""
 
+import pytest
+
 from tests.cases import cases
 from tests.gateway.connections.http_server import served
 
@@ -10,6 +12,12 @@ MALFORMED = {
     "version 0.9": (b"GET / HTTP/0.9\r\nHost: t\r\n\r\n", 505),
     "version 2.0": (b"GET / HTTP/2.0\r\nHost: t\r\n\r\n", 505),
     "version 1.2": (b"GET / HTTP/1.2\r\nHost: t\r\n\r\n", 400),
+    "version 3.0": (b"GET / HTTP/3.0\r\nHost: t\r\n\r\n", 400),
+    "version 9.9": (b"GET / HTTP/9.9\r\nHost: t\r\n\r\n", 400),
+    "a bare line feed after the version": (b"GET / HTTP/1.1\nHost: t\r\n\r\n", 400),
+    "a bare line feed after a header": (b"GET / HTTP/1.1\r\nHost: t\n\r\n", 400),
+    "bare line feeds alone": (b"GET / HTTP/1.1\nHost: t\n\n", 400),
+    "a folded host": (b"GET / HTTP/1.1\r\nHost:\r\n t\r\n\r\n", 400),
     "no host": (b"GET / HTTP/1.1\r\n\r\n", 400),
     "a fragment": (b"GET /a#b HTTP/1.1\r\nHost: t\r\n\r\n", 400),
     "a space in the target": (b"GET /a b HTTP/1.1\r\nHost: t\r\n\r\n", 400),
@@ -26,6 +34,7 @@ MALFORMED = {
 }
 
 
+@pytest.mark.usefixtures("protocols")
 @cases(("sent", "status"), MALFORMED.values(), ids=MALFORMED.keys())
 async def test_malformed_request_is_refused_and_the_connection_closed(sent: bytes, status: int) -> None:
     async with served() as host, host.connect() as other:

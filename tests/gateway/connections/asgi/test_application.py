@@ -167,6 +167,7 @@ def test_every_flag_is_a_variable(tmp_path: Path) -> None:
 async def test_requests_are_checked_as_on_every_connection(tmp_path: Path) -> None:
     async with running(tmp_path) as application:
         long = (b"x", b"y" * (1 << 20))
+        both = (b"content-length", b"4"), (b"transfer-encoding", b"chunked")
         many = [(b"x-%d" % number, b"") for number in range(1001)]
         for scope, bodies, status in (
             (scope_of("/version", method="BREW"), (), 405),
@@ -176,6 +177,11 @@ async def test_requests_are_checked_as_on_every_connection(tmp_path: Path) -> No
             (scope_of("/version", *many), (), 431),
             (scope_of("/version", (b"host", b"other")), (), 400),
             (scope_of("/version", (b"expect", b"more")), (), 417),
+            (scope_of("/version", http_version="0.9"), (), 505),
+            (scope_of("/version", http_version="9.9"), (), 505),
+            (scope_of("/version", *both), (), 400),
+            (scope_of("/version", both[1], http_version="2"), (), 400),
+            (scope_of("/version", both[1], http_version="3"), (), 400),
             (scope_of(MAPS, SIGNED_IN, (b"content-length", b"9999999"), method="POST"), (), 413),
             (
                 scope_of(MAPS, SIGNED_IN, (b"transfer-encoding", b"chunked"), method="POST"),
@@ -190,6 +196,18 @@ async def test_requests_are_checked_as_on_every_connection(tmp_path: Path) -> No
             assert orjson.loads(found.body)["code"] == status
             names = [name for name, _ in found.sent[0]["headers"]]
             assert {b"audit-id", b"cache-control", b"content-type", b"content-length"} <= set(names)
+
+
+async def test_connection_ends_after_a_refused_head_of_http_1(tmp_path: Path) -> None:
+    async with running(tmp_path) as application:
+        both = (b"content-length", b"4"), (b"transfer-encoding", b"chunked")
+        for scope, ends in (
+            (scope_of("/version", *both), True),
+            (scope_of("/version", both[1], http_version="3"), False),
+            (scope_of("/version", SIGNED_IN), False),
+        ):
+            found = await ask(application, scope)
+            assert ((b"connection", b"close") in found.sent[0]["headers"]) is ends
 
 
 async def test_body_arrives_in_parts(tmp_path: Path) -> None:

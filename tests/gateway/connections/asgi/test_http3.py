@@ -10,11 +10,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import orjson
 import pytest
 import trio
+from aioquic.h3.connection import ErrorCode
 
 from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.settings import settings as settings_module
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Settings
+from tests.cases import cases
 from tests.conformance.http3_client import Http3Client, connected
 from tests.conformance.through import Answer
 from tests.gateway.api import ADMIN, Api, config_map, served
@@ -140,3 +142,21 @@ def test_flag_needs_the_transport_a_certificate_and_aioquic(monkeypatch: pytest.
     monkeypatch.setattr(settings_module, "find_spec", lambda _: None)
     with pytest.raises(SettingsError, match=r"pip install 'rewound\[http3\]'"):
         Settings(quic_bind="127.0.0.1:1", transport="asgi")
+
+
+@cases(
+    "field",
+    [
+        (b"transfer-encoding", b"chunked"),
+        (b"connection", b"close"),
+        (b"upgrade", b"websocket"),
+        (b"te", b"gzip"),
+        (b"Upper", b"a"),
+    ],
+)
+async def test_malformed_request_ends_its_connection_with_the_reason(field: tuple[bytes, bytes]) -> None:
+    async with opened() as (_, client):
+        with pytest.raises(EOFError):
+            async with client.request(b"POST", MAPS, [*SIGNED_IN, field], b"{}"):
+                pass
+        assert client.closed_with == ErrorCode.H3_MESSAGE_ERROR

@@ -1,0 +1,65 @@
+"""Refuses bytes of HTTP/1.1 that Hypercorn's parser accepts and a proxy in front may frame in another way.
+
+h11 takes a bare line feed for a line break, unfolds folded headers, serves HTTP/0.9 to 9.9, and goes on after
+Content-Length beside Transfer-Encoding: where two parsers disagree, one client's bytes become another's request. So our
+own parser, whose llhttp is strict, reads every connection first. What it refuses never reaches Hypercorn, and the
+connection ends. Hypercorn and the application limit sizes: they can respond in the middle of a body.
+
+Rejected: a check of the scope. It shows neither line breaks nor folds, and no application can end its connection.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from rewound.gateway.connections.arriving import Fault
+from rewound.gateway.connections.http1.parser import Parser
+from rewound.gateway.connections.limits import Limits
+from rewound.gateway.message import Peer
+
+HTTP2_PREFACE: Final = b"PRI * HTTP/2.0"
+_SWITCHING: Final = b"HTTP/1.1 101"
+_TOO_EARLY: Final = Fault(400, "the request asks for an upgrade: nothing may follow before its response")
+
+
+class StrictSyntax:
+    """Of one connection."""
+
+    def __init__(self, peer: Peer, limits: Limits) -> None:
+        self._parser = Parser(peer, _unlimited(limits))
+        self._asks_upgrade = False  # the last request, which has no response yet
+        self.in_body = False  # the last bytes are of the body of a request whose head was passed on
+
+    def fault(self, data: bytes) -> Fault | None:
+        """Why these bytes, and the connection with them, are refused."""
+        parser = self._parser
+        if parser.upgrading:
+            return _TOO_EARLY
+        before = parser.incomplete
+        parser.parse(data)
+        self.in_body = before is not None and parser.incomplete is before
+        if parser.incomplete is not None:
+            parser.begin()
+            parser.take_body()
+        if parser.ready:
+            self._asks_upgrade = b"upgrade" in parser.ready[-1].headers
+            parser.ready.clear()
+        return _TOO_EARLY if parser.after_upgrade else parser.fault
+
+    def switches(self, sent: bytes) -> bool:
+        """Whether these bytes, which are sent, begin another protocol."""
+        asked, self._asks_upgrade = self._asks_upgrade, False
+        self._parser.decline_upgrade()
+        return asked and sent.startswith(_SWITCHING)
+
+    def release(self) -> None:
+        self._parser.release()
+
+
+@lru_cache(maxsize=4)  # a server has one
+def _unlimited(limits: Limits) -> Limits:
+    most = sys.maxsize
+    return replace(limits, body=most, head=most, headers=most, target=most)
