@@ -37,15 +37,16 @@ class Rule:
     documents: Choice
     v1_25: Choice
     source: str  # where each of the two is written or can be seen
+    opt_in: bool = False  # `--rule` alone selects what v1.25 does: it harms those who do not expect it
 
     @property
     def words(self) -> tuple[str, str]:
         return self.documents.word, self.v1_25.word
 
 
-def _rule(documents: tuple[str, str], v1_25: tuple[str, str], source: str) -> Any:
+def _rule(documents: tuple[str, str], v1_25: tuple[str, str], source: str, *, opt_in: bool = False) -> Any:
     """A field of `Rules`, with the choice of the documents as its default."""
-    sides = {"documents": Choice(*documents), "v1_25": Choice(*v1_25), "source": source}
+    sides = {"documents": Choice(*documents), "v1_25": Choice(*v1_25), "source": source, "opt_in": opt_in}
     return field(default=documents[0], metadata=sides)
 
 
@@ -196,6 +197,24 @@ class Rules:
         ("refused", "it is refused with 422"),
         "document 1, query parameters; v1.25 recorded",
     )
+    delete_dry_run: Literal["query-or-body", "body"] = _rule(
+        ("query-or-body", "a DELETE with `?dryRun=All` deletes nothing, whatever its body says"),
+        (
+            "body",
+            "it deletes if it has a body without `dryRun`: a body hides the query; "
+            "only with `--rule`, also in the profile `v1.25`",
+        ),
+        "document 1, dry run; v1.25 recorded",
+        opt_in=True,
+    )
+    dry_run_node_ports: Literal["checked", "unchecked"] = _rule(
+        (
+            "checked",
+            "a dry run of a Service with a node port outside the range is refused with 422, as the write is",
+        ),
+        ("unchecked", "the dry run is accepted, and the write is refused"),
+        "document 1, dry run; v1.25 recorded",
+    )
     custom_columns: Literal["created-at", "age"] = _rule(
         ("created-at", "a Table of a custom kind without printer columns has Name and Created At"),
         ("age", "it has Name and Age"),
@@ -237,7 +256,9 @@ _BY_NAME: Final = {one.name: one for one in TABLE}
 DOCUMENTED: Final = Rules()
 _OF_PROFILE: Final = {
     DOCUMENTS: DOCUMENTED,
-    V1_25: Rules(**{one.name.replace("-", "_"): one.v1_25.word for one in TABLE}),  # type: ignore[arg-type]
+    V1_25: Rules(
+        **{one.name.replace("-", "_"): one.v1_25.word for one in TABLE if not one.opt_in}  # type: ignore[arg-type]
+    ),
 }
 # The only place where a dialect decides about rules.
 _OF_DIALECT: Final = {"cluster": DOCUMENTS, "kubernetes": V1_25}

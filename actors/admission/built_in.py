@@ -104,7 +104,7 @@ def plugins(context: PluginContext) -> tuple[Plugin, ...]:
         *webhook_plugins(context),
         AlwaysDeny(),
         # Completions by the server itself; no flag disables these.
-        ServiceAllocation(AllocatedItems(journal, feed), context.ranges),
+        ServiceAllocation(AllocatedItems(journal, feed), context.ranges, context.rules),
         SigningRequests(names),
         RoleEscalation(names, context.rbac, authorizer),
         CertificateLibrary(names),

@@ -20,6 +20,7 @@ from rewound.actors.kinds.certificates import CONDITION, SPEC
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, WriteContext
 from rewound.actors.names import Names
+from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.background_import import imported
 
 SERVICES = Resource("", "services")
@@ -40,8 +41,9 @@ class ServiceAllocation(Plugin):
     thread_safe = True
     completes = (rule(CREATE, UPDATE, of=(SERVICES,)),)
 
-    def __init__(self, allocated: AllocatedItems, ranges: ServiceRanges) -> None:
+    def __init__(self, allocated: AllocatedItems, ranges: ServiceRanges, rules: Rules = DOCUMENTED) -> None:
         self._allocated = allocated
+        self._checks_dry_runs = rules.dry_run_node_ports == "checked"
         self._pools = ServicePools(ranges)
 
     def complete(self, request: AdmissionRequest) -> Object | None:
@@ -78,8 +80,9 @@ class ServiceAllocation(Plugin):
 
     def _allocate(self, request: AdmissionRequest) -> Allocated:
         assert request.object is not None
+        any_port = request.dry_run and not self._checks_dry_runs
         try:
-            return allocate(self._allocated, self._pools, request.object, request.old)
+            return allocate(self._allocated, self._pools, request.object, request.old, any_port=any_port)
         except AllocationError as error:
             raise Invalid("", "Service", request.name, [one.cause() for one in error.errors]) from None
 

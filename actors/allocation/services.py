@@ -58,10 +58,18 @@ class Allocated:
 
 
 def allocate(
-    allocated: AllocatedItems, pools: ServicePools, service: Object, old: Object | None
+    allocated: AllocatedItems,
+    pools: ServicePools,
+    service: Object,
+    old: Object | None,
+    *,
+    any_port: bool = False,
 ) -> Allocated:
-    """A copy of the service with its allocated values. Raises AllocationError or Exhausted."""
-    allocation = _Allocation(allocated, pools, old)
+    """A copy of the service with its allocated values. Raises AllocationError or Exhausted.
+
+    With `any_port`, node ports outside the range are accepted and not allocated.
+    """
+    allocation = _Allocation(allocated, pools, old, any_port=any_port)
     completed = allocation.completed(service, old)
     return Allocated(completed, allocation.items(), allocation.stored)
 
@@ -72,8 +80,11 @@ class _Allocation:
     The service keeps what it has, for the same use: its health check port is no free node port, nor the reverse.
     """
 
-    def __init__(self, allocated: AllocatedItems, pools: ServicePools, old: Object | None) -> None:
+    def __init__(
+        self, allocated: AllocatedItems, pools: ServicePools, old: Object | None, *, any_port: bool
+    ) -> None:
         self._allocated = allocated
+        self._any_port = any_port
         self._own = items_of(old) if old else frozenset[str]()
         self._own_node_ports = frozenset(node_ports(old["spec"])) if old else frozenset[int]()
         self._addresses, self._ports = pools.addresses, pools.ports
@@ -197,6 +208,8 @@ class _Allocation:
         try:
             checked = self._ports.check(number)
         except NotInRange as error:
+            if self._any_port:
+                return
             raise AllocationError([invalid(field, number, str(error))]) from None
         if not self._is_free(checked):
             raise AllocationError([invalid(field, number, PORT_TAKEN)])

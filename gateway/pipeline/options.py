@@ -234,7 +234,7 @@ def delete_options(
     many: bool = False,
     rules: Rules = DOCUMENTED,
 ) -> DeleteOptions:
-    """Options come from the body or, without one, from the query; `dryRun` counts in either.
+    """Options come from the body or, without one, from the query; `dryRun` counts in either, unless a rule says else.
 
     As in Kubernetes, a body hides the query. But ignoring `?dryRun=All` because of a body would really delete what the
     client wanted to try. For deletecollection (`many`), a resourceVersion in the query belongs to the list.
@@ -244,7 +244,8 @@ def delete_options(
         sent = replace(sent, version=None) if many else sent
     else:
         sent = _parameters_in_body(body)
-        sent = replace(sent, dry_run=(*sent.dry_run, *query.get("dryRun", ())))
+        if rules.delete_dry_run == "query-or-body":
+            sent = replace(sent, dry_run=(*sent.dry_run, *query.get("dryRun", ())))
     _raise_invalid(names, "DeleteOptions", collect(_validate_delete, sent, rules))
     policy = sent.policy or ""
     if sent.orphan is not None:

@@ -26,7 +26,7 @@ from rewound.actors.store.document import decode
 from rewound.actors.store.reads import Reads
 from rewound.gateway.outgoing.connections import is_global
 from rewound.gateway.pipeline.errors import BackendUnavailable
-from rewound.gateway.proxy.upstream import NOT_ALLOWED, Target
+from rewound.gateway.proxy.upstream import NO_ADDRESS, NOT_ALLOWED, Target
 from rewound.gateway.settings.settings import ProxySettings
 
 _SCHEMES = ("http", "https", "")
@@ -84,15 +84,17 @@ class Locations:
             return False
 
     def kubelet(self, pod: Object, path: str, query: str, *, verified: bool = True) -> Target | None:
-        """The agent of the node on which a pod is; None if it is on none. BackendUnavailable."""
+        """The agent of the node on which a pod is; None if it is on none. NotFound, BackendUnavailable."""
         node = (pod.get("spec") or {}).get("nodeName")
         if not node:
             return None
         try:
             stored = self._read("nodes", "", node)
         except NotFound as error:
-            name = pod["metadata"]["name"]
-            raise BackendUnavailable(f"pod {name} is on node {node}, which does not exist: {error}") from None
+            error.message = (
+                f"pod {pod['metadata']['name']} is on node {node}, which does not exist: {error.message}"
+            )
+            raise
         return self._kubelet(node, stored, path, query, verified=verified)
 
     def _kubelet(self, name: str, node: Object, path: str, query: str, *, verified: bool = True) -> Target:
@@ -123,7 +125,9 @@ class Locations:
         port = requested.port or _first_port(pod)
         addresses = _addresses_of(pod)
         host = addresses[0] if addresses else ""
-        if not host or not (self._local_allowed or is_global(host)):
+        if not host:
+            raise BadRequest(NO_ADDRESS)
+        if not (self._local_allowed or is_global(host)):
             raise BadRequest(NOT_ALLOWED)
         return host, port
 

@@ -28,7 +28,12 @@ from rewound.gateway.outgoing.streams import ByteStream
 
 DIAL_SECONDS: Final = 30.0
 HANDSHAKE_SECONDS: Final = 10.0
-NOT_ALLOWED: Final = "address not allowed"
+# Both begin as v1.25's message, which clients know.
+NO_ADDRESS: Final = "address not allowed: the pod has no address yet"
+NOT_ALLOWED: Final = (
+    "address not allowed: it is loopback, link-local, multicast or unspecified; the server forwards to such "
+    "addresses only with --allow-local-proxy-targets"
+)
 # More than any server should send; our own requests may have half of it.
 MAX_HEAD: Final = 256 * 1024
 MAX_FIELDS: Final = 8192

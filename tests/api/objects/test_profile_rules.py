@@ -348,6 +348,37 @@ async def bare_dry_run(api: Api) -> str:
 
 
 @probe
+async def delete_dry_run(api: Api) -> str:
+    await api.create("configmaps", {"metadata": {"name": "tried"}})
+    path = api.path("configmaps", name="tried")
+    for body in ({}, {"kind": "DeleteOptions", "apiVersion": "v1"}, {"dryRun": []}):
+        (await api.ask("DELETE", path, body, dryRun="All")).expect(200)
+        if (await api.ask("GET", path)).status == 404:
+            return "body"
+    (await api.ask("DELETE", path)).expect(200)
+    return "query-or-body"
+
+
+@probe
+async def dry_run_node_ports(api: Api) -> str:
+    found = set()
+    for more in (
+        {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]},
+        {
+            "type": "LoadBalancer",
+            "externalTrafficPolicy": "Local",
+            "healthCheckNodePort": 99,
+            "ports": [{"port": 1}],
+        },
+    ):
+        body = {"metadata": {"name": "s"}, "spec": more}
+        found.add((await api.ask("POST", api.path("services"), body, dryRun="All")).status)
+        (await api.ask("POST", api.path("services"), body)).expect(422)
+    (status,) = found
+    return {201: "unchecked", 422: "checked"}[status]
+
+
+@probe
 async def custom_columns(api: Api) -> str:
     await register(api)
     accept = {"accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
@@ -469,6 +500,11 @@ async def test_claims_in_use_are_protected_in_every_profile(profile: str) -> Non
         assert "deletionTimestamp" in (await api.get("persistentvolumeclaims", "data"))["metadata"]
         await api.delete("pods", "user", gracePeriodSeconds=0)
         await removed(api, "data")
+
+
+async def test_body_of_a_delete_hides_the_query_by_choice() -> None:
+    async with served(rule="delete-dry-run=body") as api:
+        assert await delete_dry_run(api) == "body"
 
 
 async def test_one_rule_set_by_name_leaves_the_others() -> None:

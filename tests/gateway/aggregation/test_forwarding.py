@@ -12,6 +12,7 @@ import trio
 from rewound.actors.access.authentication.authenticate import Authenticated
 from rewound.actors.identity import User
 from rewound.gateway.composition.extensions import Extensions
+from rewound.gateway.proxy.upstream import NOT_ALLOWED
 from rewound.gateway.settings.settings import ProxySettings
 from tests.api.access.test_proxy_authentication import proxy_settings
 from tests.gateway.account_tokens import eventually
@@ -310,7 +311,7 @@ async def test_loopback_is_refused_without_the_flag() -> None:
         await make_service(api)
         await api.create("apiservices", api_service(backend.port))
         found = await condition(api, lambda one: one["reason"] == "FailedDiscoveryCheck")
-        assert found["message"].endswith("address not allowed")
+        assert found["message"].endswith(NOT_ALLOWED)
         unavailable = await api.ask("GET", THINGS)
         assert (unavailable.status, unavailable.text) == (503, "service unavailable\n")
         assert not backend.calls

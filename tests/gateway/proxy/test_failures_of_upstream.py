@@ -90,7 +90,7 @@ async def test_connection_that_is_refused() -> None:
 
 async def test_address_that_is_not_allowed() -> None:
     for host in (LOOPBACK, "::1", "localhost"):
-        with pytest.raises(BadRequest, match=r"^address not allowed$"):
+        with pytest.raises(BadRequest, match=r"^address not allowed: .*--allow-local-proxy-targets$"):
             await connect(Connections(max_idle=0), Target(host=host, port=1, path="/"))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rewound.gateway.proxy.upstream import NOT_ALLOWED
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import ProxySettings
 from tests.gateway.api import Api
@@ -136,11 +137,12 @@ async def test_what_is_missing_is_said() -> None:
         assert (await api.ask("GET", f"{POD}/log")).status == 204
         assert await message(api, "exec", 400, "POST") == "pod p does not have a host assigned"
         assert await message(api, "portforward", 400) == "pod p does not have a host assigned"
-        assert await message(api, "proxy/", 400) == "address not allowed"
+        assert await message(api, "proxy/", 400) == "address not allowed: the pod has no address yet"
         await api.delete("pods", "p")
         await make_pod(api, node="n", ip="")
         missing = 'pod p is on node n, which does not exist: nodes "n" not found'
-        assert await message(api, "log", 503) == await message(api, "exec", 503) == missing
+        for asked in ("log", "exec?command=x", "attach", "portforward?ports=80"):
+            assert await message(api, asked, 404) == missing
         await make_node(api, address="")
         assert await message(api, "log", 503) == (
             "node n reports no address of its agent in status.addresses: "
@@ -152,9 +154,9 @@ async def test_kubelets_on_local_addresses_are_refused_by_default() -> None:
     async with serving(kubelet, certificate="server") as backend, proxying(proxy=ProxySettings()) as api:
         await make_node(api, backend.port)
         await make_pod(api, node="n")
-        assert await message(api, "log", 400) == "address not allowed"
+        assert await message(api, "log", 400) == NOT_ALLOWED
         node = (await api.ask("GET", "/api/v1/nodes/n/proxy/healthz")).expect(400)
-        assert node["message"] == "address not allowed"
+        assert node["message"] == NOT_ALLOWED
         assert backend.calls == []
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from rewound.gateway.proxy.upstream import NOT_ALLOWED
 from rewound.gateway.settings.settings import ProxySettings
 from tests.gateway.api import Api
 from tests.gateway.proxy.backends import (
@@ -275,7 +276,9 @@ async def test_local_addresses_are_refused_by_default() -> None:
             merge = {"content-type": "application/merge-patch+json"}
             await api.ask("PATCH", f"{POD}/status", status, headers=merge)
             refused = (await api.ask("GET", path)).expect(400)
-            assert (refused["reason"], refused["message"]) == ("BadRequest", "address not allowed")
+            assert (refused["reason"], refused["message"]) == ("BadRequest", NOT_ALLOWED)
+            assert NOT_ALLOWED.startswith("address not allowed: ")
+            assert "--allow-local-proxy-targets" in NOT_ALLOWED
         assert backend.calls == []
 
 
