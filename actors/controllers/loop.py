@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 # Enough for one commit to carry many writes, few enough to leave room in the mailboxes for clients.
 MAX_CONCURRENT_RECONCILES = 32
+# More, for namespaces of which none is being reconciled: a namespace with many keys may take all others for long.
+FOR_OTHER_NAMESPACES = 8
 
 K = TypeVar("K", bound=Hashable)
 
@@ -95,11 +97,11 @@ class Loop(Generic[K]):
             self._feed.unfollow(self._controller.observe)
 
     async def _reconcile_keys(self) -> None:
-        slots = trio.Semaphore(self._max_concurrent)
+        slots = trio.Semaphore(self._max_concurrent + FOR_OTHER_NAMESPACES)
         async with trio.open_nursery() as nursery:
             while True:
                 await slots.acquire()
-                key = await self._controller.queue.take()
+                key = await self._controller.queue.take(self._max_concurrent)
                 nursery.start_soon(self._reconcile, key, slots)
 
     async def _reconcile(self, key: K, slots: trio.Semaphore) -> None:

@@ -4,6 +4,10 @@ The feed's callback adds keys, the loop takes them. A key that is added while it
 more afterwards, so the queue misses no change and never hands out a key twice at a time. A failed key becomes ready
 after a pause that doubles with every failure up to a limit; `add` makes it ready at once.
 
+Namespaces take turns: the next key is the first one of the namespace that has waited longest, and namespaces of which
+no key is being reconciled come first. Within a namespace keys keep their order. So however many keys one namespace has,
+and however long each takes, another one waits for a single key at most (`Loop` keeps some tasks for it).
+
 The number of objects that need work bounds the queue, because it holds a key once. A limit would have to drop keys, and
 the object of a dropped key would not be reconciled until the next start.
 """
@@ -24,6 +28,11 @@ _FEW_OUTDATED: Final = 64  # entries of the schedule; more than these and those 
 K = TypeVar("K", bound=Hashable)
 
 
+def namespace_of(key: Hashable) -> Hashable:
+    """The part before the name of keys that end with namespace and name; all other keys count as one namespace."""
+    return key[-2] if isinstance(key, tuple) and len(key) > 1 else ""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkQueueStatistics:
     ready: int
@@ -36,9 +45,13 @@ class WorkQueueStatistics:
 class WorkQueue(Generic[K]):
     def __init__(self, first_pause: float = FIRST_PAUSE, longest_pause: float = LONGEST_PAUSE) -> None:
         self._first_pause, self._longest_pause = first_pause, longest_pause
-        # In order of arrival. A plain dict would skip over all removed entries to find its first key.
-        self._ready: OrderedDict[K, None] = OrderedDict()
+        # Of each namespace in order of arrival, by whether keys of it are being reconciled (`_active_in`). A plain dict
+        # would skip over all removed entries to find its first key.
+        self._idle: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
+        self._busy: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
+        self._ready = 0
         self._active: dict[K, bool] = {}  # True: added again meanwhile
+        self._active_in: dict[Hashable, int] = {}
         self._due: dict[K, float] = {}
         # May contain outdated entries, which differ from `_due`. The number avoids a comparison of keys.
         self._schedule: list[tuple[float, int, K]] = []
@@ -52,13 +65,17 @@ class WorkQueue(Generic[K]):
             self._active[key] = True
             return
         self._due.pop(key, None)
-        self._ready[key] = None
+        namespace = namespace_of(key)
+        keys = self._of_namespace(namespace).setdefault(namespace, OrderedDict())
+        if key not in keys:
+            keys[key] = None
+            self._ready += 1
         self._changed.unpark_all()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Make the key ready after this time, unless it is ready or due sooner."""
         due = trio.current_time() + seconds
-        if key in self._ready or self._due.get(key, due + 1) <= due:
+        if self._is_ready(key) or self._due.get(key, due + 1) <= due:
             return
         self._due[key] = due
         self._scheduled += 1
@@ -68,11 +85,14 @@ class WorkQueue(Generic[K]):
             heapq.heapify(self._schedule)
         self._changed.unpark_all()
 
-    async def take(self) -> K:
-        """The next ready key; it stays active until `done` or `retry`."""
+    async def take(self, shared: int | None = None) -> K:
+        """The next ready key; it stays active until `done` or `retry`.
+
+        While `shared` keys are active, wait for one of a namespace that has none among them.
+        """
         while True:
             self._make_due_keys_ready()
-            if self._ready:
+            if self._idle or (self._busy and (shared is None or len(self._active) < shared)):
                 return self._next()
             with trio.move_on_at(self._schedule[0][0] if self._schedule else float("inf")):
                 await self._changed.park()
@@ -100,18 +120,37 @@ class WorkQueue(Generic[K]):
 
     def statistics(self) -> WorkQueueStatistics:
         return WorkQueueStatistics(
-            len(self._ready), len(self._active), len(self._due), self._taken, self._failures
+            self._ready, len(self._active), len(self._due), self._taken, self._failures
         )
 
+    def _of_namespace(self, namespace: Hashable) -> OrderedDict[Hashable, OrderedDict[K, None]]:
+        return self._busy if namespace in self._active_in else self._idle
+
+    def _is_ready(self, key: K) -> bool:
+        namespace = namespace_of(key)
+        return key in self._of_namespace(namespace).get(namespace, ())
+
     def _next(self) -> K:
-        key, _ = self._ready.popitem(last=False)
+        namespace, keys = (self._idle or self._busy).popitem(last=False)
+        key, _ = keys.popitem(last=False)
+        if keys:
+            self._busy[namespace] = keys  # behind the other namespaces
         self._active[key] = False
+        self._active_in[namespace] = self._active_in.get(namespace, 0) + 1
+        self._ready -= 1
         self._taken += 1
         return key
 
     def _release(self, key: K) -> bool:
         """End the key's active state; returns whether it is ready again, because it was added meanwhile."""
         again = self._active.pop(key)
+        namespace = namespace_of(key)
+        self._active_in[namespace] -= 1
+        if not self._active_in[namespace]:
+            del self._active_in[namespace]
+            if keys := self._busy.pop(namespace, None):
+                self._idle[namespace] = keys
+        self._changed.unpark_all()
         if again:
             self.add(key)
         return again

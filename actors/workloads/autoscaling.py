@@ -19,6 +19,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.scale import selector_text
 from rewound.actors.kinds.values.quantity import quantity_text
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import chosen, in_turns
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, key_of
@@ -285,12 +286,11 @@ class HorizontalPodAutoscalers(WorkloadController):
                     return definition
         raise _NoScale(f"no matches for kind {quoted(kind)} in group {quoted(group)}")
 
-    def pods(self, namespace: str, selector: LabelSelector) -> list[Object]:
-        return [
-            pod
-            for pod in self._pods.in_namespace(namespace)
-            if selector.matches(pod["metadata"].get("labels", {}))
-        ]
+    async def pods(self, namespace: str, selector: LabelSelector) -> list[Object]:
+        def is_selected(pod: Object) -> bool:
+            return selector.matches(pod["metadata"].get("labels", {}))
+
+        return await in_turns(chosen(self._pods.in_namespace(namespace), is_selected))
 
     @property
     def definition(self) -> Definition:
@@ -478,7 +478,7 @@ class _Look:
         controller, resource, target = self._controller, source["name"], source["target"]
         try:
             metrics = await controller.metrics.resource(self._namespace, selector, resource, container)
-            pods = controller.pods(self._namespace, selector)
+            pods = await controller.pods(self._namespace, selector)
             if "averageValue" in target:
                 found = average_count(
                     pods,
@@ -514,7 +514,7 @@ class _Look:
             except NoReplicaCount as error:
                 raise NoReplicaCount(f"unable to get metric {name}: {error}") from None
             found = average_count(
-                controller.pods(self._namespace, selector),
+                await controller.pods(self._namespace, selector),
                 metrics,
                 resource="",
                 target=milli_value(source["target"]["averageValue"]),
@@ -550,7 +550,7 @@ class _Look:
             status = {"type": "Object", "object": part}
             return _Metric(found.replicas, f"external metric {name}({_go_text(metric)})", status)
         try:
-            found = self._for_all(scale, selector, value, target)
+            found = await self._for_all(scale, selector, value, target)
         except NoReplicaCount as error:
             text = f"failed to get object metric value: {error}"
             raise _Failed("FailedGetObjectMetric", str(error), text) from None
@@ -576,7 +576,7 @@ class _Look:
             found = (
                 self._per_pod(scale, value, target)
                 if average
-                else self._for_all(scale, selector, value, target)
+                else await self._for_all(scale, selector, value, target)
             )
         except NoReplicaCount as error:
             raise _Failed(reason, str(error), f"{outer}: {inner}: {error}") from None
@@ -590,9 +590,9 @@ class _Look:
             value, target=milli_value(target["averageValue"]), replicas=scale.current, rules=rules
         )
 
-    def _for_all(self, scale: _Scale, selector: LabelSelector, value: int, target: Object) -> Count:
+    async def _for_all(self, scale: _Scale, selector: LabelSelector, value: int, target: Object) -> Count:
         return value_count(
-            self._controller.pods(self._namespace, selector),
+            await self._controller.pods(self._namespace, selector),
             value,
             target=milli_value(target["value"]),
             replicas=scale.replicas,

@@ -11,9 +11,8 @@ A pod whose condition DisruptionTarget announced its end, and that still is ther
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
-
-import trio
 
 from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.golang.quoting import quoted
@@ -22,9 +21,10 @@ from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.policy import BUDGET_STATUS
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import Steps, chosen, in_turns, parts_of
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, controller_of, key_of
-from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.controller import Pace, Parts, WorkloadController
 from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
 
 SECOND: Final = 1_000_000
@@ -32,7 +32,7 @@ PATIENCE: Final = 120 * SECOND  # for a pod to be deleted after it was evicted, 
 POD: Final = (
     "pod/"  # before the name of a pod in a key: its condition is looked at; no budget has such a name
 )
-MANY, INTERVAL = 200, 0.1  # pods in a namespace, and seconds between two looks at so many
+INTERVAL: Final = 0.1  # seconds between two looks at the pods of a namespace with many
 ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
 
 
@@ -55,7 +55,7 @@ class Disruption(WorkloadController):
             ("apps", "ReplicaSet"): self._sets,
             ("apps", "StatefulSet"): self.cache.collection("statefulsets.apps"),
         }
-        self._looked: dict[Key, float] = {}  # when, by trio's clock; of budgets among many pods
+        self._pace = Pace(self.queue, INTERVAL)
         self._pods.listen(self._pod_changed)
 
     async def catch_up(self) -> None:
@@ -104,32 +104,21 @@ class Disruption(WorkloadController):
             return
         budget = self._budgets.get(*key)
         if budget is None:
-            self._looked.pop(key, None)
-        elif not self._is_too_soon(key):
+            self._pace.forget(key)
+        elif not self._pace.is_too_soon(key, len(self._pods.in_namespace(key[0]))):
             try:
                 await self._update(key, budget)
             except NotFound:
                 return  # it was deleted meanwhile
 
-    def _is_too_soon(self, key: Key) -> bool:
-        """Among many pods a budget is brought up to date ten times a second: it looks at all of them."""
-        if len(self._pods.in_namespace(key[0])) < MANY:
-            return False
-        now = trio.current_time()
-        left = self._looked.get(key, -INTERVAL) + INTERVAL - now
-        if left > 0:
-            self.queue.add_after(key, left)
-            return True
-        self._looked[key] = now
-        return False
-
     async def _update(self, key: Key, budget: Object) -> None:
         namespace = key[0]
-        pods = [pod for pod in self._pods.in_namespace(namespace) if _selects(budget, pod)]
+        selected = partial(_selects, budget)
+        pods = await in_turns(chosen(self._pods.in_namespace(namespace), selected))
         if not pods:
             self._report(self._budgets.definition, budget, "Normal", "NoPods", "No matching pods found")
         try:
-            expected, desired = self._expected(budget, pods)
+            expected, desired = await in_turns(self._expected(budget, pods))
         except NoScale as why:
             text = f"Failed to calculate the number of expected pods: {why}"
             reason = "CalculateExpectedPodCountFailed"
@@ -137,12 +126,13 @@ class Disruption(WorkloadController):
             await self._write(budget, self._failed_status(budget, str(why)))
             return
         now = self.now()
-        disrupted = self._disrupted(budget, pods, now)
-        healthy = sum(
-            is_ready(pod)
-            for pod in pods
-            if not is_terminating(pod) and pod["metadata"]["name"] not in disrupted
-        )
+        disrupted = await in_turns(self._disrupted(budget, pods, now))
+
+        def is_healthy(pod: Object) -> bool:
+            gone = is_terminating(pod) or pod["metadata"]["name"] in disrupted
+            return not gone and is_ready(pod)
+
+        healthy = len(await in_turns(chosen(pods, is_healthy)))
         await self._write(budget, self._status(budget, healthy, desired, expected, disrupted))
         if disrupted:
             left = min(map(micros_of, disrupted.values())) + PATIENCE - now
@@ -196,13 +186,13 @@ class Disruption(WorkloadController):
         if status != budget["status"]:
             await self.client.replace(self._budgets.definition, {**budget, "status": status}, "status")
 
-    def _disrupted(self, budget: Object, pods: Sequence[Object], now: int) -> dict[str, str]:
+    def _disrupted(self, budget: Object, pods: Sequence[Object], now: int) -> Steps[dict[str, str]]:
         """The evicted pods that are to be deleted yet."""
         evicted = budget["status"].get("disruptedPods") or {}
         found: dict[str, str] = {}
-        for pod in pods:
+        for pod in (yield from chosen(pods, lambda one: one["metadata"]["name"] in evicted)):
             namespace, name = key_of(pod)
-            if name not in evicted or is_terminating(pod):
+            if is_terminating(pod):
                 continue
             if micros_of(evicted[name]) + PATIENCE >= now:
                 found[name] = evicted[name]
@@ -212,26 +202,32 @@ class Disruption(WorkloadController):
                 self._report(self._pods.definition, pod, "Warning", "NotDeleted", text)
         return dict(sorted(found.items()))
 
-    def _expected(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
+    def _expected(self, budget: Object, pods: Sequence[Object]) -> Steps[tuple[int, int]]:
         """How many pods there are to be, and how many of them healthy. NoScale."""
         spec = budget["spec"]
         if "maxUnavailable" in spec:
-            expected = self._scale(pods)
+            expected = yield from self._scale(pods)
             return expected, max(0, expected - _number(spec["maxUnavailable"], expected))
         available = spec.get("minAvailable", 0)
         if isinstance(available, int):
             return len(pods), available
-        expected = self._scale(pods)
+        expected = yield from self._scale(pods)
         return expected, _number(available, expected)
 
-    def _scale(self, pods: Sequence[Object]) -> int:
+    def _scale(self, pods: Sequence[Object]) -> Steps[int]:
         """The pods that the controllers of these pods are to have, which counts none for a pod without one."""
         references: dict[str, tuple[Object, Object]] = {}
-        for pod in pods:
-            reference = controller_of(pod)
-            if reference is not None:
-                references.setdefault(reference["uid"], (reference, pod))
-        scales = dict(self._scale_of(reference, pod) for reference, pod in references.values())
+        for part in parts_of(pods):
+            for pod in part:
+                reference = controller_of(pod)
+                if reference is not None:
+                    references.setdefault(reference["uid"], (reference, pod))
+            yield
+        scales: dict[str, int] = {}
+        for reference, pod in references.values():
+            uid, replicas = self._scale_of(reference, pod)
+            scales[uid] = replicas
+            yield
         return sum(scales.values())
 
     def _scale_of(self, reference: Object, pod: Object) -> tuple[str, int]:

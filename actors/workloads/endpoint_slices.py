@@ -9,6 +9,7 @@ has room for all the rest, then new slices. A slice that would be deleted is use
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import md5
@@ -19,6 +20,7 @@ from rewound.actors.errors import Conflict, NotFound, RequestError, Resource
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.turns import Steps, in_turns
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import is_ready, is_terminating, node_of
@@ -155,7 +157,7 @@ class Plan:
 
     def decide(
         self, pods: Iterable[Object], slices: Sequence[Object], node: Callable[[str], Object | None]
-    ) -> Writes:
+    ) -> Steps[Writes]:
         existing: dict[Ports, list[Object]] = {}
         writes = Writes()
         for one in slices:
@@ -163,9 +165,10 @@ class Plan:
                 existing.setdefault(comparable(one["ports"]), []).append(one)
             else:
                 writes.delete.append(one)
-        wanted, ports = self._wanted(pods, node)
+            yield
+        wanted, ports = yield from self._wanted(pods, node)
         for key, endpoints in wanted.items():
-            self._fill(writes, existing.pop(key, []), endpoints, ports[key])
+            yield from self._fill(writes, existing.pop(key, []), endpoints, ports[key])
         for unwanted in existing.values():
             writes.delete.extend(unwanted)
         self._keep_placeholder(writes, len(slices))
@@ -175,13 +178,14 @@ class Plan:
 
     def _wanted(
         self, pods: Iterable[Object], node: Callable[[str], Object | None]
-    ) -> tuple[dict[Ports, dict[Identity, Object]], dict[Ports, list[Object]]]:
+    ) -> Steps[tuple[dict[Ports, dict[Identity, Object]], dict[Ports, list[Object]]]]:
         """The endpoints by their ports, and these ports as slices have them."""
         wanted: dict[Ports, dict[Identity, Object]] = {}
         written: dict[Ports, list[Object]] = {}
         by_ports: dict[Ports, dict[Identity, Object]] = {}  # as the Service has them
         ports, publishes = ServicePorts(self._service), publishes_unready(self._service)
-        for pod in pods:
+        for pod in tuple(pods):
+            yield
             if not may_serve(pod, terminating=True):
                 continue
             offered = ports.of(pod)
@@ -219,7 +223,7 @@ class Plan:
 
     def _fill(
         self, writes: Writes, slices: list[Object], wanted: dict[Identity, Object], ports: list[Object]
-    ) -> None:
+    ) -> Steps[None]:
         updated: list[Object] = []
         untouched: list[Object] = []
         for one in slices:
@@ -230,10 +234,12 @@ class Plan:
                 updated.append(_changed(one, endpoints=kept, labels=self.labels()))
             else:
                 untouched.append(one)
-        rest = list(wanted.values())
+            yield
+        rest = deque(wanted.values())
         for one in sorted(updated, key=lambda one: -len(one["endpoints"])):
             self._top_up(one, rest)
         while rest:
+            yield
             roomy = self._with_room(untouched, len(rest))
             if roomy is None:
                 filled = self.new_slice(ports)
@@ -245,10 +251,10 @@ class Plan:
             self._top_up(filled, rest)
         writes.update.extend(updated)
 
-    def _top_up(self, one: Object, rest: list[Object]) -> None:
-        room = self._limit - len(one["endpoints"])
-        one["endpoints"].extend(rest[:room])
-        del rest[:room]
+    def _top_up(self, one: Object, rest: deque[Object]) -> None:
+        endpoints: list[Object] = one["endpoints"]
+        while rest and len(endpoints) < self._limit:
+            endpoints.append(rest.popleft())
 
     def _with_room(self, slices: Iterable[Object], count: int) -> Object | None:
         """The one that is fullest with so many more."""
@@ -443,12 +449,15 @@ class EndpointSlices(WorkloadController):
         if not service["spec"].get("selector"):
             self._forget(key)
             return
-        pods = pods_of(self._pods, service)
+        pods = await in_turns(pods_of(self._pods, service))
         self._sizes[key] = len(pods)
         slices = [one for one in self._by_service.get(key) if not is_terminating(one)]
-        writes, missing = self._decide(service, pods, slices)
-        self._wait_for(key, frozenset(missing.values()))  # before the writes: a node may appear meanwhile
-        self._add_times(writes, self._times.since_last(service, pods))
+        writes, missing = await in_turns(self._decide(service, pods, slices))
+        nodes = frozenset(missing.values())
+        self._wait_for(key, nodes)  # before the writes: a node may appear meanwhile
+        if any(self._nodes.get("", name) is not None for name in nodes):
+            self.queue.add(key)  # one has appeared while this was decided
+        self._add_times(writes, await in_turns(self._times.since_last(service, pods)))
         refused: RequestError | None = None
         try:
             await self._writer.write(writes, creates=not is_terminating(service))
@@ -478,7 +487,7 @@ class EndpointSlices(WorkloadController):
 
     def _decide(
         self, service: Object, pods: list[Object], slices: list[Object]
-    ) -> tuple[Writes, dict[str, str]]:
+    ) -> Steps[tuple[Writes, dict[str, str]]]:
         """What to write for all address types, and the pods whose nodes do not exist."""
         families = families_of(service)
         every = Writes(delete=[one for one in slices if one["addressType"] not in families])
@@ -486,7 +495,7 @@ class EndpointSlices(WorkloadController):
         for family in families:
             plan = Plan(self._keys, service, family)
             same = [one for one in slices if one["addressType"] == family]
-            writes = plan.decide(pods, same, partial(self._nodes.get, ""))
+            writes = yield from plan.decide(pods, same, partial(self._nodes.get, ""))
             missing |= plan.missing_nodes
             self._hint(service, family, writes)
             reuse_deleted(writes, lambda one: is_owned(one, service, "Service"))

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.turns import Steps, in_order, in_turns
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import is_ready
@@ -41,14 +42,15 @@ TRUNCATED: Final = "truncated"
 _Address = tuple[Object, bool]  # and whether it is ready
 
 
-def subsets_of(service: Object, pods: Iterable[Object]) -> list[Object]:
+def subsets_of(service: Object, pods: Iterable[Object]) -> Steps[list[Object]]:
     """The addresses of the pods by the ports that they offer, in canonical form, however many there are."""
     unready = publishes_unready(service)
     portless = is_headless(service) and not service["spec"].get("ports")
     ports = ServicePorts(service)
     addresses: list[_Address] = []
     offered: dict[tuple[tuple[str, Any], ...], list[int]] = {}  # by port: positions in `addresses`
-    for pod in pods:
+    for pod in tuple(pods):
+        yield
         ip = first_address(service, pod) if may_serve(pod, terminating=unready) else ""
         if not ip:
             continue
@@ -59,7 +61,10 @@ def subsets_of(service: Object, pods: Iterable[Object]) -> list[Object]:
     together: dict[tuple[int, ...], list[Object]] = {}  # by positions: the ports that exactly these offer
     for port, positions in offered.items():
         together.setdefault(tuple(positions), []).append(dict(port))
-    subsets = [_subset([addresses[one] for one in where], shared) for where, shared in together.items()]
+        yield
+    subsets: list[Object] = []
+    for where, shared in together.items():
+        subsets.append((yield from _subset([addresses[one] for one in where], shared)))
     return subsets if len(subsets) < 2 else sorted(subsets, key=_subset_hash)
 
 
@@ -70,14 +75,18 @@ def _address(service: Object, pod: Object, ip: str) -> Object:
     return found
 
 
-def _subset(addresses: list[_Address], ports: list[Object]) -> Object:
-    ordered = sorted(addresses, key=lambda one: (one[0]["ip"], one[0]["targetRef"]["uid"]))
+def _subset(addresses: list[_Address], ports: list[Object]) -> Steps[Object]:
+    ordered = yield from in_order(addresses, lambda one: (one[0]["ip"], one[0]["targetRef"]["uid"]))
     ready = [address for address, is_up in ordered if is_up]
     not_ready = [address for address, is_up in ordered if not is_up]
     real = [_written_port(port) for port in ports if port]
-    real.sort(key=lambda port: md5(f"(v1.EndpointPort){_port_text(port)}".encode()).digest())
+    real = yield from in_order(real, _port_hash)
     found = {"addresses": ready, "notReadyAddresses": not_ready, "ports": real}
     return {name: value for name, value in found.items() if value}
+
+
+def _port_hash(port: Object) -> bytes:
+    return md5(f"(v1.EndpointPort){_port_text(port)}".encode()).digest()
 
 
 def _written_port(port: Object) -> Object:
@@ -213,10 +222,10 @@ class Endpoints(WorkloadController):
             self._times.forget(key)
             self._sizes.pop(key, None)
             return
-        pods = pods_of(self._pods, service)
+        pods = await in_turns(pods_of(self._pods, service))
         self._sizes[key] = len(pods)
-        trigger = self._times.since_last(service, pods)
-        wanted = self._wanted(service, stored, *truncate(subsets_of(service, pods)))
+        trigger = await in_turns(self._times.since_last(service, pods))
+        wanted = self._wanted(service, stored, *truncate(await in_turns(subsets_of(service, pods))))
         if stored is None or not self._is_same(stored, wanted):
             await self._write(stored, self._with_time(wanted, trigger))
 

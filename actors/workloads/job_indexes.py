@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import Steps, in_order, parts_of
 from rewound.actors.workloads.pods import deletion_order
 
 LONGEST_PREFIX: Final = 58  # of a generated name, before its five random characters
@@ -48,8 +49,14 @@ class Indexes:
     def __str__(self) -> str:
         return ",".join(_written(first, last) for first, last in self._intervals)
 
-    def with_more(self, indexes: Iterable[int]) -> Indexes:
-        return Indexes(_merged(sorted((*self._intervals, *((one, one) for one in indexes)))))
+    def with_more(self, indexes: Iterable[int]) -> Steps[Indexes]:
+        more = ((one, one) for one in indexes)
+        intervals = yield from in_order((*self._intervals, *more), tuple)
+        merged: list[tuple[int, int]] = []
+        for part in parts_of(intervals):
+            _add_merged(merged, part)
+            yield
+        return Indexes(merged)
 
     def missing(self, completions: int, count: int) -> list[int]:
         """The first `count` indexes below `completions` that are not in it."""
@@ -65,12 +72,16 @@ class Indexes:
 
 def _merged(intervals: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     merged: list[tuple[int, int]] = []
+    _add_merged(merged, intervals)
+    return merged
+
+
+def _add_merged(merged: list[tuple[int, int]], intervals: Iterable[tuple[int, int]]) -> None:
     for first, last in intervals:
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = merged[-1][0], max(merged[-1][1], last)
         else:
             merged.append((first, last))
-    return merged
 
 
 def _written(first: int, last: int) -> str:
@@ -87,21 +98,25 @@ def index_of(pod: Object, annotation: str) -> int | None:
 
 def not_needed(
     pods: Iterable[Object], annotation: str, completions: int
-) -> tuple[list[Object], list[Object]]:
+) -> Steps[tuple[list[Object], list[Object]]]:
     """The pods without a valid index, and all but one of those that share one; and the pods that remain."""
     removed: list[Object] = []
     by_index: dict[int, list[Object]] = {}
-    for pod in pods:
-        index = index_of(pod, annotation)
-        if index is None or index >= completions:
-            removed.append(pod)
-        else:
-            by_index.setdefault(index, []).append(pod)
+    for part in parts_of(pods):
+        for pod in part:
+            index = index_of(pod, annotation)
+            if index is None or index >= completions:
+                removed.append(pod)
+            else:
+                by_index.setdefault(index, []).append(pod)
+        yield
     remaining = []
-    for same in by_index.values():
-        *others, kept = sorted(same, key=deletion_order)
-        removed += others
-        remaining.append(kept)
+    for some in parts_of(by_index.values()):
+        for same in some:
+            *others, kept = sorted(same, key=deletion_order)
+            removed += others
+            remaining.append(kept)
+        yield
     return removed, remaining
 
 

@@ -28,9 +28,10 @@ from rewound.actors.errors import NotFound, RequestError
 from rewound.actors.kinds.batch import JOB_STATUS
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import Steps, chosen, in_order, in_turns, parts_of
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, controller_of, key_of
-from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.controller import Pace, Parts, WorkloadController
 from rewound.actors.workloads.job_indexes import Indexes, index_of, name_prefix, not_needed
 from rewound.actors.workloads.pods import (
     Claims,
@@ -49,8 +50,9 @@ BURST: Final = 500  # pods that one pass creates or deletes at most
 MOST_UNCOUNTED: Final = 500  # uids in a status, which would be 20 kB
 FIRST_BACKOFF, LONGEST_BACKOFF = 10.0, 360.0  # seconds
 SOON: Final = 1.0  # seconds
-MANY, INTERVAL = 200, 0.1  # pods, and seconds between two passes over so many
+INTERVAL: Final = 0.1  # seconds between two passes over many pods
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
+_LOOK_EVERY: Final = 64  # pods
 POD: Final = (
     "pod/"  # before the name of a pod in a key: its finalizer is to be removed; no job has such a name
 )
@@ -72,7 +74,6 @@ class Backoff:
     failures: int = 0  # passes that found a new failure since the last success
     started: float = -SOON  # when pods were created last
     until: float = 0.0
-    looked: float = -SOON  # when all of its pods were looked at, if they are many
 
     def failed(self, now: float) -> None:
         if now - self.started < SOON and self.failures:
@@ -148,6 +149,7 @@ class Jobs(WorkloadController):
         self._pods = self.dependents("pods", self._jobs)
         self._claims = Claims(self.client, self._jobs, self._pods, (self._tracking,))
         self._writer = PodWriter(self.client, self.recorder, self._jobs.definition, self._pods.definition)
+        self._pace = Pace(self.queue, INTERVAL)
         self._backoffs: dict[str, Backoff] = {}  # by the uid of the job
         self._jobs.listen(self._job_changed)
         self._pods.listen(self._pod_changed)
@@ -200,59 +202,56 @@ class Jobs(WorkloadController):
                 await self._remove_finalizer(pod)
             return
         job = self._jobs.get(*key)
-        if job is None or finished_condition(job) is not None or self._is_too_soon(key, job):
+        if job is None or finished_condition(job) is not None:
+            self._pace.forget(key)
+            return
+        if self._pace.is_too_soon(key, len(self._pods.controlled_by(job["metadata"]["uid"]))):
             return
         await self._claims.claim(job, job["spec"]["selector"])
         job = self._jobs.get(*key)
         if job is not None and finished_condition(job) is None:
             try:
-                await self._pass(key, self._progress(job))
+                await self._pass(key, await in_turns(self._progress(job)))
             except NotFound:
                 return  # it was deleted meanwhile
 
-    def _is_too_soon(self, key: Key, job: Object) -> bool:
-        """A job with many pods is looked at ten times a second: a pass looks at all of them."""
-        uid, now = job["metadata"]["uid"], trio.current_time()
-        if len(self._pods.controlled_by(uid)) < MANY:
-            return False
-        backoff = self._backoffs.setdefault(uid, Backoff())
-        left = backoff.looked + INTERVAL - now
-        if left > 0:
-            self.queue.add_after(key, left)
-            return True
-        backoff.looked = now
-        return False
-
-    def _progress(self, job: Object) -> Progress:
+    def _progress(self, job: Object) -> Steps[Progress]:
         pods = list(self._pods.controlled_by(job["metadata"]["uid"]))
-        active = [pod for pod in pods if is_active(pod)]
+        active = yield from chosen(pods, is_active)
         status = copied(job["status"])
-        status["ready"] = sum(map(is_ready, active))
+        status["ready"] = len((yield from chosen(active, is_ready)))
         status.setdefault("uncountedTerminatedPods", {})
         if not job["spec"].get("suspend"):
             status.setdefault("startTime", self.now_text())
         found = Progress(job, pods, status, len(active), 0, 0, Indexes(), Indexes(), False)
-        self._count(found)
+        yield from self._count(found)
         return found
 
-    def _count(self, found: Progress) -> None:
+    def _count(self, found: Progress) -> Steps[None]:
         """Count those that are counted, those that are being counted, and those that will be."""
         status, known = found.status, set(found.uncounted("failed"))
-        valid = [pod for pod in found.pods if self._is_tracked(pod) and self._has_valid_index(found, pod)]
-        new = [pod for pod in valid if pod["metadata"]["uid"] not in known and self._has_failed(found, pod)]
+
+        def is_valid(pod: Object) -> bool:
+            return self._is_tracked(pod) and self._has_valid_index(found, pod)
+
+        def is_new_failure(pod: Object) -> bool:
+            return pod["metadata"]["uid"] not in known and self._has_failed(found, pod)
+
+        valid = yield from chosen(found.pods, is_valid)
+        new = yield from chosen(valid, is_new_failure)
         found.failed = status.get("failed", 0) + len(known) + len(new)
         found.has_crashed = any(pod["status"].get("phase") == "Failed" for pod in new)
-        successes = [pod for pod in valid if pod["status"].get("phase") == "Succeeded"]
+        successes = yield from chosen(valid, lambda pod: bool(pod["status"].get("phase") == "Succeeded"))
         if found.is_indexed:
             completions = found.spec["completions"]
             found.succeeded_before = Indexes.read(status.get("completedIndexes", ""), completions)
             more = (index for pod in successes if (index := index_of(pod, self._index)) is not None)
-            found.succeeded_indexes = found.succeeded_before.with_more(more)
+            found.succeeded_indexes = yield from found.succeeded_before.with_more(more)
             found.succeeded = len(found.succeeded_indexes)
         else:
-            known = set(found.uncounted("succeeded"))
-            more_uids = {pod["metadata"]["uid"] for pod in successes} - known
-            found.succeeded = status.get("succeeded", 0) + len(known) + len(more_uids)
+            counted = set(found.uncounted("succeeded"))
+            more_uids = {pod["metadata"]["uid"] for pod in successes} - counted
+            found.succeeded = status.get("succeeded", 0) + len(counted) + len(more_uids)
 
     def _has_valid_index(self, found: Progress, pod: Object) -> bool:
         if not found.is_indexed:
@@ -279,10 +278,11 @@ class Jobs(WorkloadController):
             backoff.reset()
         if has_new_failure and found.has_crashed:
             backoff.failed(trio.current_time())
-        end = self._failure(key, found)
+        end = await in_turns(self._failure(key, found))
         errors: list[RequestError] = []
         if end is not None:
-            errors = await self._writer.delete(job, [pod for pod in found.pods if is_active(pod)])
+            active = await in_turns(chosen(found.pods, is_active))
+            errors = await self._writer.delete(job, active)
             found.active = len(errors)
             if errors:
                 end = None  # pods remain that have to be counted
@@ -298,16 +298,16 @@ class Jobs(WorkloadController):
         if errors:
             raise errors[0]
 
-    def _failure(self, key: Key, found: Progress) -> Object | None:
+    def _failure(self, key: Key, found: Progress) -> Steps[Object | None]:
         """The condition of a job that fails now."""
         spec, limit = found.spec, found.spec.get("backoffLimit", 6)
         target = condition_of(found.job, "FailureTarget")
         if target is not None:
             return self._condition("Failed", "True", target.get("reason", ""), target.get("message", ""))
-        message = self._policy_failure(found)
+        message = yield from self._policy_failure(found)
         if message:
             return self._condition("FailureTarget", "True", "PodFailurePolicy", message)
-        if found.failed > limit or _restarted_too_often(found, limit):
+        if found.failed > limit or (yield from _restarted_too_often(found, limit)):
             text = "Job has reached the specified backoff limit"
             return self._condition("Failed", "True", "BackoffLimitExceeded", text)
         if "activeDeadlineSeconds" in spec and not found.is_suspended:
@@ -319,14 +319,16 @@ class Jobs(WorkloadController):
             self.queue.add_after(key, left / 1_000_000)
         return None
 
-    def _policy_failure(self, found: Progress) -> str:
+    def _policy_failure(self, found: Progress) -> Steps[str]:
         if found.spec.get("podFailurePolicy") is None:
             return ""
-        for pod in found.pods:
-            if self._has_failed(found, pod):
-                action, message = found.action_for(pod)
-                if action == "FailJob":
-                    return message
+        for part in parts_of(found.pods):
+            for pod in part:
+                if self._has_failed(found, pod):
+                    action, message = found.action_for(pod)
+                    if action == "FailJob":
+                        return message
+            yield
         return ""
 
     def _completion(self, found: Progress) -> Object | None:
@@ -362,9 +364,9 @@ class Jobs(WorkloadController):
 
     async def _manage(self, key: Key, found: Progress, backoff: Backoff) -> list[RequestError]:
         """Create the pods that are missing, or delete those that are too many, but not both in one pass."""
-        active = [pod for pod in found.pods if is_active(pod)]
+        active = await in_turns(chosen(found.pods, is_active))
         wanted = self._wanted(found)
-        surplus = self._surplus(found, active, max(0, len(active) - wanted))
+        surplus = await in_turns(self._surplus(found, active, max(0, len(active) - wanted)))
         if surplus:
             surplus = surplus if found.is_suspended else surplus[:BURST]
             errors = await self._remove(found.job, surplus)
@@ -376,11 +378,10 @@ class Jobs(WorkloadController):
         if (pause := backoff.until - trio.current_time()) > 0:
             self.queue.add_after(key, pause)
             return []
-        new = self._new_pods(found, active, missing)
-        errors = await self._writer.create(found.job, new)
+        errors = await self._writer.create(found.job, await in_turns(self._new_pods(found, active, missing)))
         backoff.started = trio.current_time()
-        uid = found.job["metadata"]["uid"]
-        found.active = sum(map(is_active, self._pods.controlled_by(uid)))
+        mine = self._pods.controlled_by(found.job["metadata"]["uid"])
+        found.active = len(await in_turns(chosen(mine, is_active)))
         return [error for error in errors if not is_namespace_terminating(error)]
 
     def _wanted(self, found: Progress) -> int:
@@ -394,12 +395,13 @@ class Jobs(WorkloadController):
             return found.active if found.succeeded else parallelism
         return max(0, min(parallelism, completions - found.succeeded))
 
-    def _surplus(self, found: Progress, active: list[Object], at_least: int) -> list[Object]:
+    def _surplus(self, found: Progress, active: list[Object], at_least: int) -> Steps[list[Object]]:
         removed: list[Object] = []
         if found.is_indexed:
-            removed, active = not_needed(active, self._index, found.spec["completions"])
+            completions = found.spec["completions"]
+            removed, active = yield from not_needed(active, self._index, completions)
         if len(removed) < at_least:
-            removed += sorted(active, key=deletion_order)[: at_least - len(removed)]
+            removed += (yield from in_order(active, deletion_order))[: at_least - len(removed)]
         return removed
 
     async def _remove(self, job: Object, pods: Sequence[Object]) -> list[RequestError]:
@@ -413,13 +415,18 @@ class Jobs(WorkloadController):
 
         return await run_concurrently(remove, pods)
 
-    def _new_pods(self, found: Progress, active: list[Object], count: int) -> list[Object]:
+    def _new_pods(self, found: Progress, active: list[Object], count: int) -> Steps[list[Object]]:
         new = partial(pod_from_template, found.spec["template"], self._jobs.definition, found.job)
         if not found.is_indexed:
-            return [self._tracked(new()) for _ in range(count)]
+            return [self._tracked(new())] * count
         taken = (index for pod in active if (index := index_of(pod, self._index)) is not None)
-        indexes = found.succeeded_indexes.with_more(taken).missing(found.spec["completions"], count)
-        return [self._indexed(self._tracked(new()), found.job["metadata"]["name"], one) for one in indexes]
+        not_missing = yield from found.succeeded_indexes.with_more(taken)
+        indexes = not_missing.missing(found.spec["completions"], count)
+        name, made = found.job["metadata"]["name"], list[Object]()
+        for index in indexes:
+            made.append(self._indexed(self._tracked(new()), name, index))
+            yield
+        return made
 
     def _tracked(self, pod: Object) -> Object:
         finalizers = pod["metadata"].get("finalizers") or []
@@ -443,30 +450,34 @@ class Jobs(WorkloadController):
 
     async def _track(self, found: Progress, end: Object | None) -> None:
         """Count the pods that have ended, in the three steps above; then the job may end."""
-        tracked = [pod for pod in found.pods if self._is_tracked(pod)]
+        tracked = await in_turns(chosen(found.pods, self._is_tracked))
         _settle(found, {pod["metadata"]["uid"] for pod in tracked})
-        ended, is_all = self._add_uncounted(found, tracked, end is not None)
+        ended, is_all = await in_turns(self._add_uncounted(found, tracked, end is not None))
         if end is not None and end["type"] == "FailureTarget":
             _set_condition(found.status, end)
             end = self._condition("Failed", "True", end["reason"], end["message"])
         await self._write(found)
         errors = await run_concurrently(self._remove_finalizer, ended)
-        remaining = {pod["metadata"]["uid"] for pod in tracked if self._is_still_tracked(pod)}
-        _settle(found, remaining)
+        remaining = await in_turns(chosen(tracked, self._is_still_tracked))
+        _settle(found, {pod["metadata"]["uid"] for pod in remaining})
         if end is not None and is_all and not errors and not found.status["uncountedTerminatedPods"]:
             self._end(found, end)
         await self._write(found)
         if errors:
             raise errors[0]
 
-    def _add_uncounted(self, found: Progress, tracked: list[Object], ends: bool) -> tuple[list[Object], bool]:
+    def _add_uncounted(
+        self, found: Progress, tracked: list[Object], ends: bool
+    ) -> Steps[tuple[list[Object], bool]]:
         """Add to the status who has ended; the pods that then lose their finalizer, and whether these are all."""
         is_deleted, ended, is_all = is_terminating(found.job), [], True
         succeeded, failed = list(found.uncounted("succeeded")), list(found.uncounted("failed"))
         indexes: list[int] = []
         if found.is_indexed:
-            tracked = sorted(tracked, key=lambda pod: _or_first(index_of(pod, self._index)))
-        for pod in tracked:
+            tracked = yield from in_order(tracked, lambda pod: _or_first(index_of(pod, self._index)))
+        for number, pod in enumerate(tracked):
+            if number % _LOOK_EVERY == 0:
+                yield
             uid, phase = pod["metadata"]["uid"], pod["status"].get("phase")
             goes = is_terminating(pod) or ends
             if goes or is_deleted or phase in ("Succeeded", "Failed"):
@@ -485,7 +496,7 @@ class Jobs(WorkloadController):
         uncounted = {"succeeded": succeeded, "failed": failed}
         found.status["uncountedTerminatedPods"] = {part: uids for part, uids in uncounted.items() if uids}
         if found.is_indexed:
-            counted = found.succeeded_before.with_more(indexes)
+            counted = yield from found.succeeded_before.with_more(indexes)
             found.status |= {"completedIndexes": str(counted), "succeeded": len(counted)}
         return ended, is_all
 
@@ -551,15 +562,17 @@ def _or_first(index: int | None) -> int:
     return -1 if index is None else index
 
 
-def _restarted_too_often(found: Progress, limit: int) -> bool:
+def _restarted_too_often(found: Progress, limit: int) -> Steps[bool]:
     """Where containers are restarted in their pods, the restarts count against the limit."""
     if found.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     restarts = 0
-    for pod in found.pods:
-        if pod["status"].get("phase") in ("Running", "Pending"):
-            for part in ("initContainerStatuses", "containerStatuses"):
-                restarts += sum(one.get("restartCount", 0) for one in pod["status"].get(part) or ())
+    for some in parts_of(found.pods):
+        for pod in some:
+            if pod["status"].get("phase") in ("Running", "Pending"):
+                for part in ("initContainerStatuses", "containerStatuses"):
+                    restarts += sum(one.get("restartCount", 0) for one in pod["status"].get(part) or ())
+        yield
     return restarts >= max(limit, 1)
 
 

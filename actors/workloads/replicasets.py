@@ -8,7 +8,7 @@ Only when pods have to go are they compared, to choose those that are missed lea
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache, partial
 from typing import Final, NamedTuple
 
@@ -20,7 +20,8 @@ from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.workloads.cache import Key, controller_of, key_of
+from rewound.actors.runtime.turns import Steps, chosen, in_order, in_turns, parts_of
+from rewound.actors.workloads.cache import CachedType, Key, controller_of, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import (
     PHASE_ORDER,
@@ -51,15 +52,14 @@ class _Counted(NamedTuple):
 class Members:
     """The pods of one owner that count: active ones that its selector matches."""
 
-    def __init__(self, selector: Object, template_labels: dict[str, str], pods: Collection[Object]) -> None:
+    def __init__(self, selector: Object, template_labels: dict[str, str]) -> None:
         self.selector = selector
         self.template_labels = template_labels
         self._counted: dict[Key, _Counted] = {}
         self.labelled = self.ready = 0
         self.unmatched: dict[Key, Object] = {}  # active ones that the selector does not match
         self.reported = -math.inf  # when the status was written
-        for pod in pods:
-            self.replace(key_of(pod), pod)
+        self.is_complete = False
 
     @property
     def active(self) -> int:
@@ -91,19 +91,31 @@ class Members:
         self.labelled += is_labelled
         self.ready += is_ready
 
-    def available(self, min_ready_seconds: int, now: int) -> tuple[int, float | None]:
+    def add_all(self, pods: CachedType, uid: str) -> Steps[None]:
+        """Count all pods of the owner with this uid; `replace` reports those that change meanwhile."""
+        for part in parts_of(pods.controlled_by(uid)):
+            for key in map(key_of, part):
+                pod = pods.get(*key)
+                reference = None if pod is None else controller_of(pod)
+                self.replace(key, pod if reference is not None and reference["uid"] == uid else None)
+            yield
+        self.is_complete = True
+
+    def available(self, min_ready_seconds: int, now: int) -> Steps[tuple[int, float | None]]:
         """How many pods are available, and after how many seconds one more is."""
         if not min_ready_seconds:
             return self.ready, None
         available, next_one = 0, math.inf
         # Not at that time, but after it: so it is in v1.25.
         needed = min_ready_seconds * 1_000_000 + 1 - now
-        for since in [one.since for one in self._counted.values() if one.since is not None]:
-            left = since + needed
-            if left <= 0:
-                available += 1
-            else:
-                next_one = min(next_one, left / 1_000_000)
+        for part in parts_of(self._counted.values()):
+            for since in [one.since for one in part if one.since is not None]:
+                left = since + needed
+                if left <= 0:
+                    available += 1
+                else:
+                    next_one = min(next_one, left / 1_000_000)
+            yield
         return available, None if next_one == math.inf else next_one
 
 
@@ -164,13 +176,19 @@ class Replicas(WorkloadController):
         if owner is not None and owner["metadata"]["uid"] == reference["uid"]:
             self.queue.add((namespace, reference["name"]))
 
-    def _members_of(self, owner: Object) -> Members:
+    async def _count_members(self, owner: Object) -> None:
         uid = owner["metadata"]["uid"]
         found = self._members.get(uid)
-        if found is None:
+        if found is None or not found.is_complete:
             labels = owner["spec"]["template"]["metadata"].get("labels") or {}
-            found = Members(self.selector(owner), labels, self._pods.controlled_by(uid))
-            self._members[uid] = found
+            found = self._members[uid] = Members(self.selector(owner), labels)
+            await in_turns(found.add_all(self._pods, uid))
+
+    def _members_of(self, owner: Object) -> Members:
+        """RetryLater, if the owner changed so that its pods have to be counted anew."""
+        found = self._members.get(owner["metadata"]["uid"])
+        if found is None or not found.is_complete:
+            raise RetryLater
         return found
 
     async def reconcile(self, key: Key) -> None:
@@ -179,6 +197,7 @@ class Replicas(WorkloadController):
             self._may_adopt.discard(key)
             return
         failure: RequestError | None = None
+        await self._count_members(owner)
         if not is_terminating(owner):
             await self._claim(key, owner)
             failure = await self._create_or_delete(key)
@@ -189,8 +208,9 @@ class Replicas(WorkloadController):
     async def _claim(self, key: Key, owner: Object) -> None:
         """Adopt active pods that match and have no controller, and release those that no longer match."""
         unmatched = tuple(self._members_of(owner).unmatched.values())
-        orphans = tuple(self._orphans(owner)) if key in self._may_adopt else ()
+        may_adopt = key in self._may_adopt
         self._may_adopt.discard(key)
+        orphans = await self._orphans(owner) if may_adopt else []
         if not unmatched and not orphans:
             return
         try:
@@ -199,11 +219,13 @@ class Replicas(WorkloadController):
             self._may_adopt.add(key)
             raise
 
-    def _orphans(self, owner: Object) -> Iterator[Object]:
+    async def _orphans(self, owner: Object) -> list[Object]:
         selector = self.selector(owner)
-        for pod in self._pods.uncontrolled(owner["metadata"]["namespace"]):
-            if is_active(pod) and label_selector_matches(selector, _labels(pod)):
-                yield pod
+
+        def matches(pod: Object) -> bool:
+            return is_active(pod) and label_selector_matches(selector, _labels(pod))
+
+        return await in_turns(chosen(self._pods.uncontrolled(owner["metadata"]["namespace"]), matches))
 
     async def _create_or_delete(self, key: Key) -> RequestError | None:
         """Creates slowly at first: where one pod is refused, all may be."""
@@ -228,9 +250,10 @@ class Replicas(WorkloadController):
     async def _delete(self, owner: Object, count: int) -> RequestError | None:
         members, key = self._members_of(owner), key_of(owner)
         uid, wanted = owner["metadata"]["uid"], owner["spec"]["replicas"]
-        pods = [one for one in self._pods.controlled_by(uid) if key_of(one) in members]
+        pods = await in_turns(chosen(self._pods.controlled_by(uid), lambda one: key_of(one) in members))
         if count < len(pods):
-            pods = pods_to_delete(pods, self._on_nodes(owner), count, self.now(), self.names)
+            on_nodes = await in_turns(self._on_nodes(owner))
+            pods = await in_turns(pods_to_delete(pods, on_nodes, count, self.now(), self.names))
         while pods:
             current = self._owners.get(*key)
             if current is None or current["spec"]["replicas"] != wanted:
@@ -238,21 +261,22 @@ class Replicas(WorkloadController):
             count = min(self._members_of(current).active - wanted, BURST)
             if count <= 0:
                 return None
-            chosen, pods = pods[:count], pods[count:]
-            if errors := await self._writer.delete(owner, chosen):
+            going, pods = pods[:count], pods[count:]
+            if errors := await self._writer.delete(owner, going):
                 return _NotDeleted(errors[0])
         return None
 
-    def _on_nodes(self, owner: Object) -> dict[str, int]:
+    def _on_nodes(self, owner: Object) -> Steps[dict[str, int]]:
         """How many active pods of the same controller, such as a Deployment, each node has."""
         found: dict[str, int] = {}
         reference = controller_of(owner)
         if reference is not None:
-            for one in self._owners.controlled_by(reference["uid"]):
-                for pod in self._pods.controlled_by(one["metadata"]["uid"]):
-                    if is_active(pod):
+            for one in tuple(self._owners.controlled_by(reference["uid"])):
+                for part in parts_of(self._pods.controlled_by(one["metadata"]["uid"])):
+                    for pod in filter(is_active, part):
                         node = pod["spec"].get("nodeName", "")
                         found[node] = found.get(node, 0) + 1
+                    yield
         return found
 
     async def _write_status(self, key: Key, failure: RequestError | None) -> None:
@@ -260,7 +284,8 @@ class Replicas(WorkloadController):
         if owner is None:
             return
         members = self._members_of(owner)
-        available, next_one = members.available(owner["spec"].get("minReadySeconds", 0), self.now())
+        min_ready = owner["spec"].get("minReadySeconds", 0)
+        available, next_one = await in_turns(members.available(min_ready, self.now()))
         if next_one is not None:
             self.queue.add_after(key, next_one)
         counts = {
@@ -342,7 +367,7 @@ def ready_since(pod: Object) -> str | None:
 
 def pods_to_delete(
     pods: Sequence[Object], on_nodes: dict[str, int], count: int, now: int, names: Names
-) -> list[Object]:
+) -> Steps[list[Object]]:
     """The pods that are missed least, in the order of v1.25.
 
     First go pods without a node, then pending, then not ready ones, those with a lower cost by their annotation, on
@@ -370,7 +395,8 @@ def pods_to_delete(
             metadata["uid"],
         )
 
-    return sorted(pods, key=rank)[:count]
+    ranked = yield from in_order(pods, rank)
+    return ranked[:count]
 
 
 def _age(now: int, since: str) -> int:

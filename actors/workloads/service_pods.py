@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from rewound.actors.errors import Forbidden, RequestError
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import Steps, chosen, parts_of
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.pods import condition_of, is_finished, is_ready, is_terminating
 
@@ -22,6 +23,7 @@ HEADLESS_IP: Final = "None"
 _IMMEDIATE: Final = 100  # pods
 _PODS_PER_SECOND: Final = 5_000
 _LONGEST_PAUSE: Final = 2.0
+_PAUSE_FOR_EACH: Final = 0.00005  # for more pods than that: passes take a third of a processor at most
 
 
 def selects(service: Object, labels: Mapping[str, str]) -> bool:
@@ -30,12 +32,11 @@ def selects(service: Object, labels: Mapping[str, str]) -> bool:
     return bool(selector) and all(labels.get(name) == value for name, value in selector.items())
 
 
-def pods_of(pods: CachedType, service: Object) -> list[Object]:
-    return [
-        pod
-        for pod in pods.in_namespace(service["metadata"]["namespace"])
-        if selects(service, pod["metadata"].get("labels", {}))
-    ]
+def pods_of(pods: CachedType, service: Object) -> Steps[list[Object]]:
+    def is_selected(pod: Object) -> bool:
+        return selects(service, pod["metadata"].get("labels", {}))
+
+    return chosen(pods.in_namespace(service["metadata"]["namespace"]), is_selected)
 
 
 def affected_services(services: CachedType, old: Object | None, new: Object | None) -> list[Key]:
@@ -69,7 +70,9 @@ def _endpoint_facts(pod: Object) -> tuple[object, ...]:
 
 def pause_before(pods: int) -> float:
     """How long a change of a pod waits for others, in seconds, if its Service had so many pods at last."""
-    return 0.0 if pods <= _IMMEDIATE else min(pods / _PODS_PER_SECOND, _LONGEST_PAUSE)
+    if pods <= _IMMEDIATE:
+        return 0.0
+    return min(pods / _PODS_PER_SECOND, max(_LONGEST_PAUSE, pods * _PAUSE_FOR_EACH))
 
 
 def may_serve(pod: Object, *, terminating: bool) -> bool:
@@ -147,8 +150,9 @@ class ServicePorts:
 
     def _of(self, pod: Object) -> Ports:
         found: list[tuple[tuple[str, Any], ...]] = []
+        declared = _declared_ports(pod)
         for port in self._ports:
-            number = _number_of(port, pod)
+            number = _number_of(port, declared)
             if number is None:
                 continue
             one = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
@@ -158,18 +162,23 @@ class ServicePorts:
         return tuple(found)
 
 
-def _number_of(port: Object, pod: Object) -> int | None:
+def _declared_ports(pod: Object) -> dict[tuple[str, str], int]:
+    """The numbers of the containers' ports by name and protocol; the first of the same name counts."""
+    found: dict[tuple[str, str], int] = {}
+    for container in pod.get("spec", {}).get("containers", ()):
+        for declared in container.get("ports", ()):
+            if declared.get("name"):
+                named = declared["name"], declared.get("protocol", "TCP")
+                found.setdefault(named, declared["containerPort"])
+    return found
+
+
+def _number_of(port: Object, declared: dict[tuple[str, str], int]) -> int | None:
     """None if no container has a port of that name and protocol."""
     target = port.get("targetPort", port["port"])
     if isinstance(target, int):
         return target
-    protocol = port.get("protocol", "TCP")
-    for container in pod["spec"]["containers"]:
-        for declared in container.get("ports", ()):
-            if declared.get("name") == target and declared.get("protocol", "TCP") == protocol:
-                number: int = declared["containerPort"]
-                return number
-    return None
+    return declared.get((str(target), str(port.get("protocol", "TCP"))))
 
 
 class TriggerTimes:
@@ -178,16 +187,24 @@ class TriggerTimes:
     def __init__(self) -> None:
         self._seen: dict[Key, tuple[str, dict[str, str]]] = {}  # of the Service, and of its pods by name
 
-    def since_last(self, service: Object, pods: Iterable[Object]) -> str:
+    def since_last(self, service: Object, pods: Iterable[Object]) -> Steps[str]:
         """The earliest time that is new since the last call for the Service; "" if none is."""
         key, created = key_of(service), service["metadata"]["creationTimestamp"]
         last_created, last_ready = self._seen.get(key, ("", {}))
-        ready = {pod["metadata"]["name"]: time for pod in pods if (time := _ready_since(pod))}
+        ready: dict[str, str] = {}
+        changed: list[str] = []
+        for part in parts_of(pods):
+            for pod in part:
+                if time := _ready_since(pod):
+                    name = pod["metadata"]["name"]
+                    ready[name] = time
+                    if time > last_ready.get(name, ""):
+                        changed.append(time)
+            yield
         known = key in self._seen
         self._seen[key] = created, ready
         if not known:
             return str(created)
-        changed = [time for name, time in ready.items() if time > last_ready.get(name, "")]
         if created > last_created:
             changed.append(created)
         return min(changed, default="")

@@ -6,7 +6,7 @@ from weakref import WeakSet
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rewound.actors.controllers.work_queue import WorkQueue
 
@@ -101,3 +101,57 @@ async def test_keys_that_became_ready_before_they_were_due_are_forgotten() -> No
         queue.done(await queue.take())
         del key
     assert len(held) < 100
+
+
+async def test_namespaces_take_turns() -> None:
+    queue: WorkQueue[tuple[str, str]] = WorkQueue()
+    for name in "abc":
+        queue.add(("large", name))
+    queue.add(("small", "d"))
+    taken = []
+    for _ in range(4):
+        taken.append(await queue.take())
+        queue.done(taken[-1])
+    assert taken == [("large", "a"), ("small", "d"), ("large", "b"), ("large", "c")]
+
+
+async def test_namespace_without_an_active_key_comes_first() -> None:
+    queue: WorkQueue[tuple[str, str]] = WorkQueue()
+    for name in "abc":
+        queue.add(("large", name))
+    await queue.take()
+    queue.add(("small", "d"))
+    assert await queue.take() == ("small", "d")
+    assert await queue.take() == ("large", "b")
+
+
+async def test_tasks_for_other_namespaces_wait_for_one(nursery: trio.Nursery) -> None:
+    queue: WorkQueue[tuple[str, str]] = WorkQueue()
+    taken: list[tuple[str, str]] = []
+
+    async def take() -> None:
+        taken.append(await queue.take(shared=1))
+
+    for name in "abc":
+        queue.add(("large", name))
+    for _ in range(3):
+        nursery.start_soon(take)
+    await wait_all_tasks_blocked()
+    assert taken == [("large", "a")]
+    queue.add(("small", "d"))
+    await wait_all_tasks_blocked()
+    assert taken == [("large", "a"), ("small", "d")]
+    queue.done(("large", "a"))
+    await wait_all_tasks_blocked()
+    assert taken[2:] == [("large", "b")]
+    nursery.cancel_scope.cancel()
+
+
+async def test_queue_remembers_nothing_of_namespaces_without_keys() -> None:
+    queue: WorkQueue[tuple[str, str]] = WorkQueue()
+    for number in range(3):
+        queue.add((f"n{number}", "a"))
+        queue.add((f"n{number}", "b"))
+    for _ in range(6):
+        queue.done(await queue.take())
+    assert not (queue._idle or queue._busy or queue._active_in) and queue.statistics().ready == 0

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
 from rewound.actors.messages import Object
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.replicasets import Members
 from tests.actors.workloads.test_pods_to_delete import NOW, pod
+from tests.at_once import at_once
 
 SELECTOR: Object = {"matchLabels": {"app": "web"}}
 LABELS = {"app": "web", "tier": "front"}
 
 
+def members_of(pods: Iterable[Object]) -> Members:
+    members = Members(SELECTOR, LABELS)
+    for one in pods:
+        members.replace(key_of(one), one)
+    return members
+
+
 def counts(members: Members) -> tuple[object, ...]:
-    waiting = members.available(30, NOW)
+    waiting = at_once(members.available(30, NOW))
     return members.active, members.labelled, members.ready, waiting, sorted(members.unmatched)
 
 
@@ -32,7 +41,7 @@ def any_pod(random: Random, name: str) -> Object:
 def test_random_changes_are_counted() -> None:
     random = Random(1)
     pods: dict[Key, Object] = {}
-    members = Members(SELECTOR, LABELS, ())
+    members = members_of(())
     for _ in range(500):
         new = any_pod(random, f"p{random.randrange(12)}")
         if random.random() < 0.3:
@@ -41,15 +50,15 @@ def test_random_changes_are_counted() -> None:
         else:
             pods[key_of(new)] = new
             members.replace(key_of(new), new)
-        assert counts(members) == counts(Members(SELECTOR, LABELS, pods.values()))
+        assert counts(members) == counts(members_of(pods.values()))
 
 
 def test_pods_are_available_after_their_time_and_not_at_it() -> None:
     pods = [pod("a", ready=29), pod("b", ready=30), pod("c", ready=31)]
     for one in pods:
         one["metadata"]["labels"] = LABELS
-    members = Members(SELECTOR, LABELS, pods)
-    assert members.available(0, NOW) == (3, None)
-    available, next_one = members.available(30, NOW)
+    members = members_of(pods)
+    assert at_once(members.available(0, NOW)) == (3, None)
+    available, next_one = at_once(members.available(30, NOW))
     assert available == 1 and next_one is not None and 0 < next_one < 0.001
-    assert members.available(30, NOW + 1)[0] == 2
+    assert at_once(members.available(30, NOW + 1))[0] == 2

@@ -11,7 +11,7 @@ from rewound.actors.errors import EvictionRefused
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.resource.evictions import Evictions
-from rewound.actors.workloads import disruption
+from rewound.actors.workloads import controller
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 
 BUDGETS, LABELS = "poddisruptionbudgets.policy", {"app": "web"}
@@ -121,7 +121,7 @@ async def test_counts_follow_pods_and_the_spec(tmp_path: Path, autojump_clock: M
 async def test_among_many_pods_a_budget_is_brought_up_to_date_ten_times_a_second(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disruption, "MANY", 2)
+    monkeypatch.setattr(controller, "MANY", 2)
     async with open_bench(tmp_path, "disruption") as bench:
         await create_pods(bench, "a", "b")
         await bench.create(BUDGETS, budget(minAvailable=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rewound.actors.workloads.job_indexes import Indexes, index_of, name_prefix, not_needed
+from tests.at_once import at_once
 from tests.cases import cases
 
 
@@ -26,7 +27,7 @@ def test_indexes_of_a_status(text: str, completions: int, count: int, written: s
 
 
 def test_more_indexes_join_intervals() -> None:
-    indexes = Indexes.read("1,3-5,9", 20).with_more([2, 10, 15, 15])
+    indexes = at_once(Indexes.read("1,3-5,9", 20).with_more([2, 10, 15, 15]))
     assert str(indexes) == "1-5,9,10,15" and len(indexes) == 8
     assert 4 in indexes and 10 in indexes and 0 not in indexes and 11 not in indexes
 
@@ -61,6 +62,6 @@ def test_of_pods_with_one_index_the_one_that_got_furthest_remains() -> None:
         return {"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": {}}
 
     pods = [pod("a", "0"), pod("b", "0", "n"), pod("c", "1"), pod("d", "5"), pod("e", "?")]
-    removed, remaining = not_needed(pods, "index", 5)
+    removed, remaining = at_once(not_needed(pods, "index", 5))
     assert sorted(one["metadata"]["name"] for one in removed) == ["a", "d", "e"]
     assert sorted(one["metadata"]["name"] for one in remaining) == ["b", "c"]

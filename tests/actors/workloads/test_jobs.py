@@ -9,7 +9,7 @@ from trio.testing import MockClock
 
 from rewound.actors.kinds.features import FAILURE_POLICY
 from rewound.actors.messages import Object
-from rewound.actors.workloads import jobs
+from rewound.actors.workloads import controller, jobs
 from rewound.actors.workloads.jobs import Backoff, policy_action
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 from tests.cases import cases
@@ -302,7 +302,7 @@ async def test_pods_that_are_refused_are_reported_and_tried_again(
 async def test_a_job_with_many_pods_is_looked_at_ten_times_a_second(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "MANY", 3)
+    monkeypatch.setattr(controller, "MANY", 3)
     async with open_bench(tmp_path, "job") as bench:
         await bench.create(JOBS, job(completions=9, parallelism=3))
         await bench.rest(10)

@@ -8,6 +8,7 @@ from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
 from rewound.actors.workloads.replicasets import pods_to_delete
+from tests.at_once import at_once
 
 NOW = 1_700_000_000_000_000
 COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -46,7 +47,7 @@ def order(*pods: Object, on_nodes: dict[str, int] | None = None) -> list[str]:
     found: list[str] = []
     left = list(pods)
     while left:
-        (first,) = pods_to_delete(left, on_nodes or {}, 1, NOW, KUBERNETES)
+        (first,) = at_once(pods_to_delete(left, on_nodes or {}, 1, NOW, KUBERNETES))
         found.append(first["metadata"]["name"])
         left.remove(first)
     return found
@@ -90,6 +91,6 @@ def test_a_cost_that_is_no_number_counts_nothing() -> None:
 
 def test_several_are_those_that_go_first() -> None:
     pods = [pod(f"p{number}", ready=None if number % 3 else 100) for number in range(9)]
-    found = pods_to_delete(pods, {}, 7, NOW, KUBERNETES)
+    found = at_once(pods_to_delete(pods, {}, 7, NOW, KUBERNETES))
     names = {one["metadata"]["name"] for one in found}
     assert len(found) == 7 and {"p1", "p2", "p4", "p5", "p7", "p8"} < names

@@ -17,6 +17,7 @@ from rewound.actors.workloads.endpoint_slices import sorted_ports
 from rewound.actors.workloads.endpoints import subsets_of, truncate
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 from tests.actors.controllers.signing_requests import controller_context
+from tests.at_once import at_once
 
 SLICES = "endpointslices.discovery.cluster.io"
 CONTROLLERS = frozenset({"endpoint", "endpointslice", "endpointslicemirroring"})
@@ -485,12 +486,12 @@ def test_endpoints_over_capacity_keep_ready_addresses_first() -> None:
     service = {"metadata": {"name": "svc"}, "spec": {"ports": [{"port": 80, "protocol": "TCP"}]}}
     some = [pod(f"r{n}", f"10.1.{n // 250}.{n % 250}") for n in range(900)]
     others = [pod(f"n{n}", f"10.2.{n // 250}.{n % 250}", ready=False) for n in range(300)]
-    (subset,), cut = truncate(subsets_of(service, [*some, *others]))
+    (subset,), cut = truncate(at_once(subsets_of(service, [*some, *others])))
     assert cut and len(subset["addresses"]) == 900 and len(subset["notReadyAddresses"]) == 100
     more = [pod(f"m{n}", f"10.3.{n // 250}.{n % 250}") for n in range(300)]
-    (subset,), cut = truncate(subsets_of(service, [*some, *more, *others]))
+    (subset,), cut = truncate(at_once(subsets_of(service, [*some, *more, *others])))
     assert cut and len(subset["addresses"]) == 1000 and "notReadyAddresses" not in subset
-    assert truncate(subsets_of(service, some))[1] is False
+    assert truncate(at_once(subsets_of(service, some)))[1] is False
 
 
 async def _grown(path: Path, stop: int, account: str) -> tuple[object, object]:

@@ -1,0 +1,17 @@
+"""Work that takes turns on the event loop, done without any."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from rewound.actors.runtime.turns import Steps
+
+T = TypeVar("T")
+
+
+def at_once(steps: Steps[T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
