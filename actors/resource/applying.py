@@ -18,7 +18,7 @@ from rewound.actors.patch.managed_fields.atomic_lists import check_atomic_lists
 from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
 from rewound.actors.patch.managed_fields.ownership import find_mismatch, no_conversion
 from rewound.actors.patch.transform import check_bounds
-from rewound.actors.resource.rules import Current
+from rewound.actors.resource.rules import Current, check_sent_version
 from rewound.actors.store.addressing import check_name, check_namespace
 from rewound.actors.store.document import decode, encode, null_empty_lists
 
@@ -38,6 +38,7 @@ async def apply_object(
     _check_address(command, sent, creating=current is None)
     if sent.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
+    check_sent_version(sent)
     if current is None and sent.get("uid"):
         why = (
             f"uid mismatch: the provided object specified uid {sent['uid']}, and no existing object was found"

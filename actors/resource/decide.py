@@ -55,6 +55,7 @@ from rewound.actors.resource.rules import (
     Decided,
     Keep,
     Store,
+    check_sent_version,
     check_uid,
     check_unchanged_version,
     decide_create,
@@ -312,6 +313,7 @@ class Decider:
         if not command.may_create:
             raise may_not_create(definition, command)
         check_uid(definition, command, None)
+        check_sent_version(command.object["metadata"])
         new = command.object
         if not command.dry_run:
             metadata = {key: value for key, value in new["metadata"].items() if key != "resourceVersion"}

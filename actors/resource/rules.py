@@ -246,8 +246,34 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
 
 
 def _refuse_version_on_create(metadata: Object) -> None:
-    if metadata.pop("resourceVersion", "0") not in ("", "0"):
+    """A text that is no version of any object counts as none, as in v1.25."""
+    if version_number(metadata.pop("resourceVersion", "")):
         raise BadRequest("resourceVersion should not be set on objects to be created")
+
+
+def version_number(text: str) -> int | None:
+    """A resourceVersion as a number: that of 64 bits, maybe with zeros before it. None for any other text."""
+    digits = text.lstrip("0")
+    if not text or len(digits) > len(_LARGEST_VERSION) or not (text.isascii() and text.isdecimal()):
+        return None
+    number = int(digits or "0")
+    return number if number < 2**64 else None
+
+
+_LARGEST_VERSION = str(2**64 - 1)
+
+
+def check_sent_version(metadata: Object) -> None:
+    """Raise BadRequest for a version that is none, in an update or apply that may create."""
+    text = metadata.get("resourceVersion") or ""
+    if text and version_number(text) is None:
+        raise _not_a_version(text)
+
+
+def _not_a_version(text: str) -> BadRequest:
+    return BadRequest(
+        f"metadata.resourceVersion: Invalid value: {quoted_start(text)}: must be a version this API gave"
+    )
 
 
 def drop_system_metadata(metadata: Object) -> None:
@@ -306,13 +332,14 @@ def check_uid(definition: Definition, command: Replace, current: Current | None)
 
 def check_unchanged_version(definition: Definition, current: Current, command: Replace) -> None:
     """Raise Conflict if the object has changed since the command was first decided and the command has a version."""
-    version = command.object["metadata"].get("resourceVersion")
-    if version and version != current.version:
+    version = version_number(command.object["metadata"].get("resourceVersion") or "")
+    if version and (current.proposal is not None or version != current.offset):
         raise Conflict(definition.resource, command.name, STALE)
 
 
 def _check_version(definition: Definition, name: str, version: str, current: Current) -> None:
-    if version in ("", "0"):
+    number = version_number(version) if version else 0
+    if number == 0:
         if definition.strategy.allow_unconditional_update:
             return
         cause = Cause(
@@ -321,11 +348,9 @@ def _check_version(definition: Definition, name: str, version: str, current: Cur
             "metadata.resourceVersion",
         )
         raise Invalid(definition.group, definition.plural, name, [cause])
-    if not (version.isascii() and version.isdecimal()):
-        raise BadRequest(
-            f"metadata.resourceVersion: Invalid value: {quoted_start(version)}: must be a version this API gave"
-        )
-    if version != current.version:
+    if number is None:
+        raise _not_a_version(version)
+    if current.proposal is not None or number != current.offset:
         raise Conflict(definition.resource, name, STALE)
 
 

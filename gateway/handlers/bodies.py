@@ -260,8 +260,8 @@ class Bodies:
         unknown = decoded.problems[len(loaded.problems) :]
         if unknown and self._rules.apply_unknown_fields == "refused":
             raise BadRequest(
-                f"the applied object cannot be merged: {', '.join(unknown)}; "
-                f"remove them, or correct their names: {definition.kind} of {definition.api_version} has no such fields"
+                f"the applied object cannot be merged: {', '.join(unknown)}; remove it or correct its name: "
+                f"{definition.kind} of {definition.api_version} does not have it"
             )
         return loaded, decoded.problems
 
