@@ -71,6 +71,14 @@ class Discovery:
             self._sorted = catalog, changes, groups
         return self._sorted[2]
 
+    def listed_groups(self) -> dict[str, tuple[str, ...]]:
+        """Those that clients go through to find resources.
+
+        rewound.cluster.io has only what is below resources of other groups. Clients find nothing to use there, and
+        some ask for it again at every lookup of a resource, because they know none of it.
+        """
+        return {group: versions for group, versions in self.groups().items() if group != REWIND_GROUP}
+
     def is_remote(self, group: str, version: str) -> bool:
         """Whether another server serves the group version."""
         return (group, version) in self._api_services.remote
@@ -134,7 +142,7 @@ class Discovery:
         }
 
     def _groups(self) -> Document:
-        groups = [_group(group, versions) for group, versions in self.groups().items() if group]
+        groups = [_group(group, versions) for group, versions in self.listed_groups().items() if group]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     def _group_at(self, group: str) -> Document | None:
@@ -243,7 +251,7 @@ async def aggregated(context: RequestContext, discovery: Discovery, path: str) -
 
 
 def _groups(discovery: Discovery, *, core: bool) -> Iterator[Document]:
-    for group, versions in discovery.groups().items():
+    for group, versions in discovery.listed_groups().items():
         if core == (not group):
             listed = [_version(discovery, group, version) for version in versions]
             yield {"metadata": {"name": group} if group else {}, "versions": listed}
@@ -258,12 +266,9 @@ def _version(discovery: Discovery, group: str, version: str) -> Document:
             "resources": _remote(group, version, listed or []),
             "freshness": freshness,
         }
-    if group == REWIND_GROUP:
-        resources = aggregated_resources(discovery.catalog, group)
-    else:
-        definitions = discovery.catalog.of_version(group, version)
-        found = (_resource(discovery, one) for one in definitions)
-        resources = sorted(found, key=lambda one: str(one["resource"]))
+    definitions = discovery.catalog.of_version(group, version)
+    found = (_resource(discovery, one) for one in definitions)
+    resources = sorted(found, key=lambda one: str(one["resource"]))
     return {"version": version, "resources": resources, "freshness": "Current"}
 
 
@@ -342,7 +347,7 @@ def rewindable(catalog: Catalog) -> Iterator[tuple[str, Definition]]:
 
 
 def rewind_resources(catalog: Catalog) -> list[Document]:
-    """The group rewound.cluster.io in discovery: what every stored resource has below its objects.
+    """The document of rewound.cluster.io/v1: what every stored resource has below its objects.
 
         configmaps/history    deployments.apps/blame    nodes/rollback
 
@@ -361,26 +366,4 @@ def rewind_resources(catalog: Catalog) -> list[Document]:
         }
         for name, definition in rewindable(catalog)
         for subresource, kind, verb in SUBRESOURCES
-    ]
-
-
-def aggregated_resources(catalog: Catalog, group: str) -> list[Document]:
-    """The entries of aggregated discovery. Without a responseKind, a resource has only its subresources."""
-    subresources = [
-        {
-            "subresource": subresource,
-            "responseKind": {"group": group, "version": VERSION, "kind": kind},
-            "verbs": [verb],
-        }
-        for subresource, kind, verb in SUBRESOURCES
-    ]
-    return [
-        {
-            "resource": name,
-            "scope": "Namespaced" if definition.namespaced else "Cluster",
-            "singularResource": "",
-            "verbs": [],
-            "subresources": subresources,
-        }
-        for name, definition in sorted(rewindable(catalog), key=lambda one: one[0])
     ]

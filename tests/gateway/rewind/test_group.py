@@ -513,10 +513,27 @@ async def test_past_of_secrets_needs_an_extra_verb() -> None:
         assert "bGVha2Vk" in (await api.ask("GET", f"{url}/history", token=ALICE)).text
 
 
-async def test_group_is_in_discovery_and_openapi() -> None:
+async def test_group_is_not_listed_among_those_with_resources() -> None:
+    """It has no resource, and Python's dynamic client asks again, at every lookup, for a group without resources."""
     async with served() as api:
-        groups = (await api.ask("GET", "/apis")).expect(200)["groups"]
-        assert any(group["name"] == "rewound.cluster.io" for group in groups)
+        listed = await api.ask("GET", "/apis")
+        accept = "application/json;g=apidiscovery.cluster.io;v=v2beta1;as=APIGroupDiscoveryList"
+        aggregated = await api.ask("GET", "/apis", headers={"accept": accept})
+        groups = listed.expect(200)["groups"]
+        for group in groups:
+            for version in group["versions"]:
+                path = f"/apis/{version['groupVersion']}"
+                resources = (await api.ask("GET", path)).expect(200)["resources"]
+                assert any("/" not in one["name"] for one in resources), path
+        assert {group["name"] for group in groups} == {
+            group["metadata"]["name"] for group in aggregated.expect(200)["items"]
+        }
+        assert "rewound.cluster.io" not in {group["name"] for group in groups}
+        assert ROOT in (await api.ask("GET", "/")).expect(200)["paths"]
+
+
+async def test_group_has_documents_of_discovery_and_openapi() -> None:
+    async with served() as api:
         assert (await api.ask("GET", "/apis/rewound.cluster.io")).expect(200)["versions"][0][
             "version"
         ] == "v1"
