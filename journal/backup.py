@@ -149,7 +149,8 @@ class BackupFile:
     def store(self, stored: list[Stored]) -> None:
         """Events, durable when this returns. StorageFailed: nothing of them is in the file."""
         for one in stored:
-            records.check_event(one.offset, one.value)
+            if one.event is None:
+                records.checked_event(one.offset, one.value)
             self._append(one)
         newest = stored[-1]
         in_state = newest.offset < self.base and self._sound.in_state
@@ -191,7 +192,7 @@ def _sound_parts(file: BinaryIO, path: Path, size: int) -> Iterator[_Sound]:
                 found = replace(found, header=message, types=len(message.types), in_state=in_state)
             case Types(types):
                 found = replace(found, types=found.types + len(types))
-            case Stored(offset, value):
+            case Stored(offset=offset, value=value):
                 in_state = found.in_state and found.header is not None and offset <= found.header.base
                 found = replace(found, head=offset, newest=crc32(value), in_state=in_state)
             case Commit():
@@ -269,6 +270,7 @@ class _Restoring:
         self._batch: list[tuple[Event, bytes]] = []  # whole commits that are not written yet
         self._size = 0
         self._reached = False  # the offset or the time
+        self._numbers: set[int] = set()  # of the types
 
     def take(self, message: Message) -> bool:
         """False if what was asked for is complete."""
@@ -276,7 +278,7 @@ class _Restoring:
             case Header():
                 self._begin(message)
             case Types(types):
-                self._opened.adopt_types(types)
+                self._adopt_types(types)
             case Stored():
                 return self._add(message)
             case Commit():
@@ -289,14 +291,25 @@ class _Restoring:
             self._journal = Journal.open(self._building, dialect=header.dialect, cluster_id=header.cluster)
             self._base, self._in_state = header.base, bool(header.base)
             self._journal.put_meta({keys.FLOOR: keys.pack_offset(header.base)})
-        self._journal.adopt_types(header.types)
+        self._adopt_types(header.types)
         self._timelines = header.timelines
+
+    def _adopt_types(self, types: dict[str, int]) -> None:
+        try:
+            self._opened.adopt_types(types)
+            self._numbers.update(types.values())
+        except ValueError as wrong:
+            raise BadBackup(f"{self._path} cannot be restored: {wrong}") from wrong
 
     def _add(self, stored: Stored) -> bool:
         try:
-            event = records.decode_event(stored.offset, stored.value)
+            event = records.checked_event(stored.offset, stored.value)
         except (Damaged, NewerLayout) as damage:
             raise BadBackup(f"{self._path} cannot be restored: {damage}") from damage
+        if event.type_id not in self._numbers:
+            raise BadBackup(
+                f"{self._path} cannot be restored: event {event.offset} is of a type without a name"
+            )
         self._in_state = self._in_state and event.offset <= self._base
         later_time = self._time is not None and event.time > self._time
         if later_time or (self._offset is not None and event.offset > self._offset):

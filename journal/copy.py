@@ -20,7 +20,6 @@ from rewound.journal.batch import Batch
 from rewound.journal.errors import (
     BadName,
     CannotFollow,
-    Damaged,
     Diverged,
     JournalError,
     NameTooLong,
@@ -118,6 +117,8 @@ class StandbyJournal(Journal):
                 f"the leader has begun to store {', '.join(sorted(clash))}, which this standby serves as empty: "
                 "start it again"
             )
+        if any(number > _RESERVED for number in types.values()):
+            raise CannotFollow(f"the leader has more than {_RESERVED} types, which a standby cannot have")
         super().adopt_types(types)
 
     def types(self) -> dict[str, int]:
@@ -167,7 +168,12 @@ class Copy:
         journal = self.journal
         position = self.position
         check_header(header, position, self._leader, f"the journal in {journal.path}")
-        journal.adopt_types(header.types)
+        if not position.head and 0 < header.head <= header.base:
+            raise CannotFollow(
+                f"{self._leader} begins with the state at {header.base} and has events up to {header.head} only: check "
+                "its data folder with `rewound journal verify`"
+            )
+        self.add_types(header.types)
         changes: dict[bytes, bytes | None] = {keys.FOLLOWS: b"1"}
         if header.timelines:
             changes[keys.TIMELINES] = encode_timelines(header.timelines)
@@ -179,19 +185,19 @@ class Copy:
         if any(stored.get(key) != value for key, value in changes.items()):
             journal.put_meta(changes)
 
-    def decode(self, stored: Sequence[Stored]) -> list[Event]:
-        """The events of a run; CannotFollow if one is not what was written."""
+    def add_types(self, types: Mapping[str, int]) -> None:
+        """CannotFollow."""
         try:
-            return [records.decode_event(one.offset, one.value) for one in stored]
-        except (Damaged, ValueError) as damage:
-            raise CannotFollow(
-                f"{self._leader} has sent an event that is damaged ({damage}): run `rewound journal verify` on its "
-                "data folder"
-            ) from damage
+            self.journal.adopt_types(types)
+        except ValueError as wrong:
+            raise self._does_not_continue(wrong) from wrong
 
-    def batch(self, events: Sequence[Event], stored: Sequence[Stored]) -> Batch:
+    def batch(self, stored: Sequence[Stored]) -> Batch:
         """What `write` takes: events that are all up to the floor or all above it. CannotFollow."""
+        events = events_of(stored)
         try:
+            if events[0].time < self.journal.time:
+                raise ValueError(f"event {events[0].offset} is earlier than the one before it")
             return self.journal.encode(
                 events,
                 restored=events[-1].offset <= self._floor,
@@ -212,6 +218,11 @@ class Copy:
             f"what {self._leader} has sent does not continue the journal in {self.journal.path} ({wrong}): check both "
             f"with `rewound journal verify`; {_ANEW}"
         )
+
+
+def events_of(stored: Sequence[Stored]) -> list[Event]:
+    """The events of a stream, which its parser has decoded."""
+    return [one.event or records.checked_event(one.offset, one.value) for one in stored]
 
 
 def dialect_of(path: Path) -> str:

@@ -15,8 +15,10 @@ then name: the order of lists. Escaping was rejected: the API accepts no name th
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any
 
+from rewound.journal import fields
 from rewound.journal.errors import BadName, NameTooLong
 
 Buffer = bytes | memoryview
@@ -33,10 +35,15 @@ MAX_KEY = 511  # LMDB's compiled-in limit
 # by_object has the longest keys: without type, two separators and offset, this is left for the names.
 MAX_NAMES = MAX_KEY - 2 - 1 - 1 - 8
 MAX_TYPES = 0xFFFF
+MAX_TYPE_NAME = MAX_KEY - len(TYPE_PREFIX)
+MAX_DIALECT = 16  # characters, in the identity file
 MAX_OFFSET = 0xFFFF_FFFF_FFFF_FFFF
+# Of an event. Room for versions that count nanoseconds since 1970, and for sums and blocks of offsets in 63 bits.
+LARGEST_OFFSET = 1 << 62
 
 _TYPE = struct.Struct(">H")
 _OFFSET = struct.Struct(">Q")
+OFFSET_SIZE = _OFFSET.size
 _TYPE_OFFSET = struct.Struct(">HQ")
 
 pack_offset = _OFFSET.pack
@@ -114,7 +121,22 @@ def by_object(state_key: bytes, offset: int) -> bytes:
     return b"%b\0%b" % (state_key, pack_offset(offset))
 
 
-def types_in(meta: dict[bytes, bytes]) -> dict[str, int]:
+def check_types(field: str, types: Any, highest: int = MAX_TYPES) -> dict[str, int]:
+    """Names and numbers of types that another program sends. ValueError names the one that is wrong."""
+    names: dict[int, str] = {}
+    for name, number in fields.mapping(field, types).items():
+        where = f"{field}: {fields.text(f'{field}: a name', name, MAX_TYPE_NAME)}"
+        if len(name.encode()) > MAX_TYPE_NAME or "\0" in name:
+            raise ValueError(f"{where}: no type can have this name")
+        fields.number(where, number, 1, highest)
+        if number in names:
+            raise ValueError(f"{where}: has the number {number}, which {names[number]} has too")
+        names[number] = name
+    found: dict[str, int] = types
+    return found
+
+
+def types_in(meta: Mapping[bytes, bytes]) -> dict[str, int]:
     """Type ids by type name, from the records of the meta database."""
     size = len(TYPE_PREFIX)
     return {

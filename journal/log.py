@@ -215,7 +215,9 @@ class Journal:
         taken = {number: name for name, number in self._types.items()}
         fresh = {name: number for name, number in types.items() if name not in self._types}
         for name, number in fresh.items():
-            if not 0 < number <= keys.MAX_TYPES or taken.setdefault(number, name) != name:
+            if not 0 < number <= keys.MAX_TYPES:
+                raise ValueError(f"the type {name} cannot have the number {number}")
+            if taken.setdefault(number, name) != name:
                 raise ValueError(
                     f"the type {name} cannot have the number {number}, which {taken[number]} has"
                 )

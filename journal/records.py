@@ -32,10 +32,12 @@ from zlib import crc32
 
 import msgpack
 
+from rewound.journal import fields as checks
 from rewound.journal import keys
 from rewound.journal.errors import Damaged, NewerLayout
 from rewound.journal.escapes import escaped
 from rewound.journal.keys import Buffer, pack_offset
+from rewound.journal.timelines import decode_timelines
 
 # How recordings mark in reasons what they had to guess; `GUESSED` is at the end.
 USER_GUESSED = "user guessed"
@@ -155,17 +157,61 @@ def decode_event(offset: int, value: Buffer) -> Event:
     packed = value[_EVENT_LEAD.size :]
     if _event_check(offset, layout, packed) != check:
         raise Damaged(f"event {offset} does not match its checksum")
-    fields = upcast(f"event {offset}", layout, _unpack(packed), EVENT_LAYOUT, EVENT_UPCASTERS)
     try:
-        event = Event(offset, *fields)
-    except TypeError:
-        raise Damaged(f"event {offset} has {len(fields)} fields") from None
-    return _escaped(event)
+        fields = upcast(f"event {offset}", layout, _unpack(packed), EVENT_LAYOUT, EVENT_UPCASTERS)
+        return _escaped(Event(offset, *fields))
+    except (ValueError, TypeError, AttributeError) as wrong:
+        raise Damaged(f"event {offset} {_unreadable(offset, packed, wrong)}") from wrong
 
 
 def _escaped(event: Event) -> Event:
     body = escaped(event.body)
     return event if body is event.body else event._replace(body=body)
+
+
+def _unreadable(offset: int, packed: Buffer, wrong: Exception) -> str:
+    """Why an event whose checksum is right cannot be decoded."""
+    try:
+        fields = checks.sequence("its fields", _unpack(packed))
+    except (ValueError, TypeError) as unpacked:
+        return f"cannot be read ({unpacked})"
+    if len(fields) not in (len(Event._fields) - 2, len(Event._fields) - 1):
+        return f"has {len(fields)} fields"
+    return f"has a wrong field ({field_problem(Event(offset, *fields)) or wrong})"
+
+
+def checked_event(offset: int, value: Buffer) -> Event:
+    """An event that another program may have written: `decode_event`, and every field is what it should be. Damaged."""
+    event = decode_event(offset, value)
+    if problem := field_problem(event):
+        raise Damaged(f"event {offset} has a wrong field ({problem})")
+    return event
+
+
+MAX_TIME = 253_402_300_799_999_999  # microseconds: the last of the year 9999, which dates end with
+
+
+def field_problem(event: Event) -> str:
+    """Which field of an event cannot be, and why; empty if all can. The content of facts and body is not looked at."""
+    offset = event.offset
+    try:
+        checks.number("offset", offset, 1, keys.LARGEST_OFFSET)
+        checks.number("type", event.type_id, 1, keys.MAX_TYPES)
+        for name in _TEXTS:
+            checks.text(name, getattr(event, name))
+        checks.number("previous", event.previous, 0, offset - 1)
+        checks.boolean("removed", event.removed)
+        checks.number("time", event.time, 0, MAX_TIME)
+        checks.octets("facts", event.facts)
+        checks.octets("body", event.body)
+    except ValueError as wrong:
+        return str(wrong)
+    if keys.find_object(event.type_id, event.namespace, event.name) is None:
+        return f"name: no object can be called {checks.described(f'{event.namespace}/{event.name}')[9:]}"
+    return ""
+
+
+_TEXTS = ("verb", "namespace", "name", "user", "manager", "reason")
 
 
 def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -> list[Event]:
@@ -191,8 +237,11 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
         packed = value[_EVENT_LEAD_SIZE:]
         layout, check = unpack_lead(value) if length >= _EVENT_LEAD_SIZE else (0, 0)
         if layout == PLAIN_LAYOUT and crc(packed, check_of_higher ^ last_byte[offset & 255]) == check:
-            event = Event(offset, *unpack(packed))
-            add(event if escape(event.body) is event.body else _escaped(event))
+            try:
+                event = Event(offset, *unpack(packed))
+                add(event if escape(event.body) is event.body else _escaped(event))
+            except (ValueError, TypeError, AttributeError):
+                add(decode_event(offset, value))  # says what is wrong
         else:
             add(decode_event(offset, value))
         size -= length
@@ -205,6 +254,8 @@ def upcast(what: str, layout: int, fields: Fields, newest: int, upcasters: Mappi
     """Convert fields of an older layout step by step to the newest one."""
     if layout > newest:
         raise NewerLayout(what, layout, newest)
+    if layout < 1:
+        raise Damaged(f"{what} has layout {layout}")
     for step in range(layout, newest):
         fields = upcasters[step](fields)
     return fields
@@ -328,7 +379,24 @@ def meta_problem(stored: Mapping[bytes, bytes], *, earlier_release: bool) -> str
     for key in stored:
         if key not in _META_KEYS and not key.startswith(keys.TYPE_PREFIX):
             return f"has an unknown record {key!r}"
+    try:
+        check_meta_values(stored)
+    except ValueError as wrong:
+        return f"has a wrong record ({wrong})"
     return ""
+
+
+def check_meta_values(stored: Mapping[bytes, bytes]) -> None:
+    """What opening a journal reads of these records has to make sense. ValueError names the record."""
+    checks.octets("floor", stored[keys.FLOOR], 8)
+    checks.number("floor", int.from_bytes(stored[keys.FLOOR], "big"), 0, keys.LARGEST_OFFSET)
+    decode_timelines(stored.get(keys.TIMELINES, b""))
+    names: dict[int, str] = {}
+    for name, number in keys.types_in(stored).items():
+        checks.number(f"type {name}", number, 1, keys.MAX_TYPES)
+        if number in names:
+            raise ValueError(f"type {name}: has the number {number}, which {names[number]} has too")
+        names[number] = name
 
 
 def _was_right(stored: Mapping[bytes, bytes], check: bytes) -> bool:

@@ -8,7 +8,9 @@ leader (`Source`), and its parser on the other (`StreamParser`).
              E offset:8 the event's bytes as the journal stores them (`records`), ascending
              C offset:8 head:8 floor:8      the events since the last one are whole commits, up to this offset;
                                             without events it says that the leader is there, and how far
-             X msgpack {gone, message}      the stream ends, and why; `gone`: what follows was removed by retention
+             X msgpack {gone, message, damaged}
+                                            the stream ends, and why; `gone`: what follows was removed by retention;
+                                            `damaged`: what the leader cannot read, in a few words
 
 A stream begins after an offset. A follower that has nothing gets the state at `base` first, then everything after
 it: of the events up to the base, those that are the state at it (as after a retention that ended there). If retention
@@ -17,24 +19,27 @@ the floor itself would change while it is being sent, and the follower has nine 
 beginning on. The state at a base can be resumed after any offset, as long as the floor is not above the base.
 
 A `Source` holds nothing between two parts but offsets: each part is read in one short transaction.
+
+A checksum says that a frame is the one that was sent. `StreamParser` also checks that it is one that may be stored:
+every field, the order of events, their types and times.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Protocol
 from zlib import crc32
 
 import msgpack
 
-from rewound.journal import history, keys, records
+from rewound.journal import fields, history, keys, records
 from rewound.journal.errors import Compacted, Damaged
-from rewound.journal.frames import BadFrame, FrameChain, FrameParser
+from rewound.journal.frames import FrameChain, FrameParser
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
-from rewound.journal.timelines import Timeline, Timelines
+from rewound.journal.timelines import Timelines, checked_timelines
 from rewound.journal.transaction import ReadTransaction
 from rewound.journal.view import View
 
@@ -44,6 +49,8 @@ MAGIC = b"rewound stream 1"
 PART_BYTES, PART_EVENTS = 64 << 10, 100
 # Of the time that retention keeps, what a new follower does not get.
 LEFT_OUT = 10
+
+MAX_MESSAGE = 1000  # characters that are shown of what a leader says at the end
 
 _COMMIT = struct.Struct(">QQQ")
 
@@ -68,10 +75,11 @@ class Types:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An event; its bytes are checked by whoever decodes them."""
+    """An event. One that a `StreamParser` returns was decoded and checked; else its bytes are as they came."""
 
     offset: int
     value: bytes
+    event: Event | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,7 @@ class Commit:
 class Ended:
     gone: bool
     message: str
+    damaged: str = ""
 
 
 Message = Header | Types | Stored | Commit | Ended
@@ -93,7 +102,7 @@ Message = Header | Types | Stored | Commit | Ended
 def encode_message(message: Message) -> bytes:
     """The payload of a frame."""
     match message:
-        case Stored(offset, value):
+        case Stored(offset=offset, value=value):
             return b"E%b%b" % (keys.pack_offset(offset), value)
         case Commit(offset, head, floor):
             return b"C" + _COMMIT.pack(offset, head, floor)
@@ -111,43 +120,151 @@ def _packed(fields: dict[str, Any]) -> bytes:
 
 
 def decode_message(payload: bytes) -> Message | None:
-    """None for a message that a later release may send. ValueError."""
+    """None for a message that a later release may send. ValueError names the field that is wrong."""
     kind, rest = payload[:1], payload[1:]
+    decode = _DECODERS.get(kind)
+    return None if decode is None else decode(rest)
+
+
+def _event_of(rest: bytes) -> Stored:
+    if len(rest) < keys.OFFSET_SIZE:
+        raise ValueError(f"event: it has {len(rest)} bytes")
+    offset = keys.offset_of(rest[: keys.OFFSET_SIZE])
+    return Stored(fields.number("event: offset", offset, 1, keys.LARGEST_OFFSET), rest[keys.OFFSET_SIZE :])
+
+
+def _commit_of(rest: bytes) -> Commit:
+    if len(rest) < _COMMIT.size:
+        raise ValueError(f"commit: it has {len(rest)} bytes")
+    offset, head, floor = _COMMIT.unpack_from(rest)
+    fields.number("commit: head", head, 0, keys.LARGEST_OFFSET)
+    fields.number("commit: offset", offset, 0, head)
+    return Commit(offset, head, fields.number("commit: floor", floor, 0, head))
+
+
+def _header_of(rest: bytes) -> Header:
+    found = _unpacked("header", rest, Header.__slots__)
+    for name in ("after", "base", "head", "floor"):
+        fields.number(f"header: {name}", found[name], 0, keys.LARGEST_OFFSET)
+    if found["check"] is not None:
+        fields.number("header: check", found["check"], 0, 0xFFFF_FFFF)
+    fields.octets("header: cluster", found["cluster"], 16)
+    fields.text("header: dialect", found["dialect"], keys.MAX_DIALECT)
+    keys.check_types("header: types", found["types"])
     try:
-        match kind:
-            case b"E":
-                return Stored(keys.offset_of(rest[:8]), rest[8:])
-            case b"C":
-                return Commit(*_COMMIT.unpack_from(rest))
-            case b"H":
-                fields = msgpack.unpackb(rest)
-                fields["timelines"] = tuple(Timeline(*one) for one in fields["timelines"])
-                return Header(**{name: fields[name] for name in Header.__slots__})
-            case b"T":
-                return Types({str(name): int(number) for name, number in msgpack.unpackb(rest).items()})
-            case b"X":
-                fields = msgpack.unpackb(rest)
-                return Ended(bool(fields["gone"]), str(fields["message"]))
-        return None
-    except (struct.error, KeyError, TypeError, AttributeError, msgpack.UnpackException) as wrong:
-        raise ValueError(f"a record {kind!r} cannot be read: {wrong!r}") from wrong
+        found["timelines"] = checked_timelines(found["timelines"])
+    except ValueError as wrong:
+        raise ValueError(f"header: {wrong}") from None
+    return Header(**found)
+
+
+def _types_of(rest: bytes) -> Types:
+    return Types(keys.check_types("types", _unpack("types", rest)))
+
+
+def _ended_of(rest: bytes) -> Ended:
+    found = _unpacked("end", rest, ("gone", "message"), ("damaged",))
+    return Ended(
+        fields.boolean("end: gone", found["gone"]),
+        fields.text("end: message", found["message"])[:MAX_MESSAGE],
+        fields.text("end: damaged", found.get("damaged", ""))[:MAX_MESSAGE],
+    )
+
+
+_DECODERS: Final[dict[bytes, Callable[[bytes], Message]]] = {
+    b"E": _event_of,
+    b"C": _commit_of,
+    b"H": _header_of,
+    b"T": _types_of,
+    b"X": _ended_of,
+}
+
+
+def _unpacked(what: str, rest: bytes, names: Iterable[str], others: Iterable[str] = ()) -> dict[str, Any]:
+    """These fields of a record; of the others, those that are there. A later release may send more."""
+    found = fields.mapping(what, _unpack(what, rest))
+    for name in names:
+        if name not in found:
+            raise ValueError(f"{what}: {name}: is missing")
+    return {name: found[name] for name in (*names, *others) if name in found}
+
+
+def _unpack(what: str, rest: bytes) -> Any:
+    try:
+        return msgpack.unpackb(rest)
+    except (ValueError, TypeError, msgpack.UnpackException) as wrong:
+        raise ValueError(f"{what}: cannot be unpacked: {wrong}") from wrong
+
+
+class BadMessage(Exception):
+    """A record that matches its checksum, and that no server should send: to ask again does not help."""
+
+    def __init__(self, position: int, why: str) -> None:
+        self.position, self.why = position, why
+        super().__init__(f"at byte {position}: {why}")
 
 
 class StreamParser:
-    """Messages of bytes that arrive in parts."""
+    """Messages of bytes that arrive in parts; what it returns may be stored."""
 
     def __init__(self) -> None:
         self._frames = FrameParser(MAGIC)
+        self._types: dict[str, int] | None = None  # None before the header
+        self._numbers: set[int] = set()
+        self._newest = self._time = 0  # offset and time of the newest event
 
     def messages(self, data: bytes) -> Iterator[Message]:
-        """Those that are complete. BadFrame."""
+        """Those that are complete. BadFrame, BadMessage; Damaged and NewerLayout for an event."""
         for payload in self._frames.payloads(data):
             try:
                 message = decode_message(payload)
+                if message is not None:
+                    message = self._checked(message)
             except ValueError as wrong:
-                raise BadFrame(self._frames.position, str(wrong)) from wrong
+                raise BadMessage(self._frames.position, str(wrong)) from wrong
             if message is not None:
                 yield message
+
+    def _checked(self, message: Message) -> Message:
+        """The same message, if it may follow those before it. ValueError."""
+        if (self._types is None) != isinstance(message, Header):
+            raise ValueError("header: it has to be first, and the only one")
+        match message:
+            case Header(types=types, after=after):
+                self._types, self._numbers, self._newest = dict(types), set(types.values()), after
+            case Types(types):
+                self._add_types(types)
+            case Stored():
+                return self._checked_event(message)
+            case Commit(offset):
+                if offset < self._newest:
+                    raise ValueError(f"commit: offset: {offset} is below that of event {self._newest}")
+                self._newest = offset
+        return message
+
+    def _add_types(self, types: dict[str, int]) -> None:
+        assert self._types is not None
+        for name, number in types.items():
+            if self._types.get(name, number) != number or (
+                name not in self._types and number in self._numbers
+            ):
+                raise ValueError(
+                    f"types: {name}: {number} is another number than before, or that of another type"
+                )
+        self._types |= types
+        self._numbers.update(types.values())
+
+    def _checked_event(self, stored: Stored) -> Stored:
+        offset = stored.offset
+        if offset <= self._newest:
+            raise ValueError(f"event: offset: {offset} does not follow {self._newest}")
+        event = records.checked_event(offset, stored.value)
+        if event.type_id not in self._numbers:
+            raise ValueError(f"event {offset}: type: {event.type_id} has no name")
+        if event.time < self._time:
+            raise ValueError(f"event {offset}: time: it is earlier than the event before it")
+        self._newest, self._time = offset, event.time
+        return Stored(offset, stored.value, event)
 
 
 class CommitEnds(Protocol):
@@ -194,69 +311,96 @@ class Source:
 
     def state(self) -> bytes:
         """The next part of the state at the base; the last one ends with a commit. Compacted."""
-        parts: list[bytes] = []
-        size = count = 0
+        part = _Part()
         with self._journal.read() as view:
             if view.floor > self._base:
                 raise Compacted(self._base, view.floor)
-            for key, value in _events_after(view, self.after, PART_EVENTS):
-                if (offset := keys.offset_of(key)) > self._base or size > PART_BYTES:
-                    break
-                self.after, count = offset, count + 1
-                if _is_live(view, records.decode_event(offset, value), self._base):
-                    parts.append(self._frame(Stored(offset, bytes(value))))
-                    size += len(value)
-            if size <= PART_BYTES and count < PART_EVENTS:  # there are no more
-                self.after = self._base
-            if not self.in_state:
-                parts.append(self._commit(view, self._base))
-        return b"".join(parts)
+            try:
+                after = self._read_state(view, part)
+            except Damaged:
+                if not part.messages:
+                    raise
+                after = part.newest
+            if after == self._base:
+                part.messages.append(Commit(after, view.head, view.floor))
+        return self._sent(part, after)
+
+    def _read_state(self, view: View, part: _Part) -> int:
+        """Add events to a part; the offset up to which these are all. Damaged: those before can be sent."""
+        after = self.after
+        for key, value in _events_after(view, after, PART_EVENTS):
+            if (offset := keys.offset_of(key)) > self._base:
+                return self._base
+            if part.size > PART_BYTES:
+                return after
+            event = records.checked_event(offset, value)
+            after, part.count = offset, part.count + 1
+            if _is_live(view, event, self._base):
+                part.add(Stored(offset, bytes(value)))
+        return after if part.count == PART_EVENTS else self._base
 
     def events(self, head: int, ends: CommitEnds) -> bytes:
         """The next events, up to `head`, which ends a commit. Empty if there are none. Compacted."""
-        parts = self._new_types()
-        size = count = 0
+        part = _Part()
         with self._journal.read() as view:
             if self.after < view.floor:
                 raise Compacted(self.after, view.floor)
-            for key, value in _events_after(view, self.after, 8 * PART_EVENTS):
-                if (offset := keys.offset_of(key)) > head:
-                    break
-                records.check_event(offset, value)
-                parts.append(self._frame(Stored(offset, bytes(value))))
-                self.after = offset
-                size, count = size + len(value), count + 1
-                if (size > PART_BYTES or count >= PART_EVENTS) and ends.may_end(offset):
-                    break
-                if size > 8 * PART_BYTES:
-                    break
-            if count and ends.may_end(self.after):
-                parts.append(self._commit(view, self.after))
-        return b"".join(parts)
+            try:
+                self._read_events(view, part, head, ends)
+            except Damaged:
+                if not part.count:
+                    raise
+            after = part.newest or self.after
+            if part.count and ends.may_end(after):
+                part.messages.append(Commit(after, view.head, view.floor))
+        return self._sent(part, after)
+
+    def _read_events(self, view: View, part: _Part, head: int, ends: CommitEnds) -> None:
+        """Add events to a part. Damaged: those before can be sent."""
+        for key, value in _events_after(view, self.after, 8 * PART_EVENTS):
+            if (offset := keys.offset_of(key)) > head:
+                return
+            records.check_event(offset, value)
+            part.add(Stored(offset, bytes(value)))
+            part.count += 1
+            full = part.size > PART_BYTES or part.count >= PART_EVENTS
+            if (full and ends.may_end(offset)) or part.size > 8 * PART_BYTES:
+                return
 
     def heartbeat(self) -> bytes:
         """What a follower gets that has everything: that the leader is there, and its floor."""
-        parts = self._new_types()
+        part = _Part()
         with self._journal.read() as view:
-            parts.append(self._commit(view, self.after))
-        return b"".join(parts)
+            part.messages.append(Commit(self.after, view.head, view.floor))
+        return self._sent(part, self.after)
 
-    def end(self, message: str, *, gone: bool = False) -> bytes:
-        return self._frame(Ended(gone, message))
+    def end(self, message: str, *, gone: bool = False, damaged: str = "") -> bytes:
+        return self._frame(Ended(gone, message, damaged))
 
-    def _new_types(self) -> list[bytes]:
-        types = self._journal.types()
-        if len(types) == len(self._types):
-            return []
+    def _sent(self, part: _Part, after: int) -> bytes:
+        """The frames of a part, when nothing can fail any more: each has the checksum of those before it."""
+        types = self._journal.types()  # now: the events that were read have no others
         new = {name: number for name, number in types.items() if name not in self._types}
-        self._types = types
-        return [self._frame(Types(new))]
-
-    def _commit(self, view: View, offset: int) -> bytes:
-        return self._frame(Commit(offset, view.head, view.floor))
+        self._types, self.after = types, after
+        messages = [Types(new), *part.messages] if new else part.messages
+        return b"".join(map(self._frame, messages))
 
     def _frame(self, message: Message) -> bytes:
         return self._chain.frame(encode_message(message))
+
+
+class _Part:
+    """What is sent at a time."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.size = self.count = 0  # of the events
+        self.newest = 0
+
+    def add(self, stored: Stored) -> None:
+        self.messages.append(stored)
+        self.size += len(stored.value)
+        self.newest = stored.offset
 
 
 def check_of(view: ReadTransaction, offset: int) -> int | None:

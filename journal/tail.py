@@ -12,7 +12,7 @@ from pathlib import Path
 from rewound.journal import keys, records, state
 from rewound.journal.environment import PageError
 from rewound.journal.errors import Damaged, DamagedTail
-from rewound.journal.records import Event, Link, decode_event, printable
+from rewound.journal.records import Event, Link, checked_event, printable
 from rewound.journal.transaction import ReadTransaction
 
 TAIL = 512  # events
@@ -27,7 +27,7 @@ def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> None:
         cursor = reading.txn.cursor(reading.databases.events)
         for key, value in islice(cursor.iterprev(), depth):
             offset = keys.offset_of(key)
-            event = decode_event(offset, value)
+            event = checked_event(offset, value)
             link = link_of(event)
             check_indexed(reading, link)
             if link.key not in newer:

@@ -15,9 +15,11 @@ were both promoted differ, which numbers that count up would hide.
 from __future__ import annotations
 
 import uuid
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgpack
+
+from rewound.journal import fields, keys
 
 
 class Timeline(NamedTuple):
@@ -37,8 +39,22 @@ def encode_timelines(timelines: Timelines) -> bytes:
 
 
 def decode_timelines(value: bytes) -> Timelines:
-    """None for a journal without the record. ValueError, TypeError for other bytes."""
-    return tuple(Timeline(*one) for one in msgpack.unpackb(value)) if value else ()
+    """None for a journal without the record. ValueError names the field that is wrong."""
+    return checked_timelines(msgpack.unpackb(value)) if value else ()
+
+
+def checked_timelines(value: Any) -> Timelines:
+    """What was unpacked as timelines. ValueError names the field that is wrong."""
+    found: list[Timeline] = []
+    before = -1
+    for number, one in enumerate(fields.sequence("timelines", value)):
+        where = f"timelines[{number}]"
+        if len(fields.sequence(where, one)) != 2:
+            raise ValueError(f"{where}: expected an id and a start, found {fields.described(one)}")
+        start = fields.number(f"{where}.start", one[1], before + 1, keys.LARGEST_OFFSET)
+        found.append(Timeline(fields.octets(f"{where}.id", one[0], 16), start))
+        before = start
+    return tuple(found)
 
 
 def before(timelines: Timelines, offset: int) -> Timelines:

@@ -99,6 +99,12 @@ class ReadTransaction:
             found.append(int.from_bytes(cursor.key()[:2], "big"))
         return found
 
+    def check_type_names(self) -> None:
+        """Every type that has events needs a name, or no server can serve them. Damaged."""
+        nameless = sorted({*self.written_types()} - {*self.types().values()})
+        if nameless:
+            raise Damaged(f"there are events of type {nameless[0]}, which has no name")
+
     # The latest state, by key.
 
     def entries(self, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[state.Entry]]:

@@ -29,12 +29,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from zlib import crc32
 
 import msgpack
 
-from rewound.journal import keys, records
+from rewound.journal import fields, keys, records
 from rewound.journal.errors import (
     BadName,
     Compacted,
@@ -123,13 +123,15 @@ class Reader:
     def _header(self) -> Header:
         start = self.position
         try:
-            fields = msgpack.unpackb(self._frame())
-            version = int(fields["version"])
+            found = fields.mapping("the header", msgpack.unpackb(self._frame()))
+            version = fields.number("version", found["version"], 0, 1 << 32)
             if version > VERSION:
                 raise NewerLayout("the export", version, VERSION)
-            return Header(**{name: fields[name] for name in Header.__slots__})
-        except (KeyError, TypeError, ValueError) as wrong:
-            raise DamagedFile(start, "its header cannot be read") from wrong
+            return _checked_header({name: found[name] for name in Header.__slots__})
+        except KeyError as missing:
+            raise DamagedFile(start, f"its header has no field {missing}") from missing
+        except (TypeError, ValueError) as wrong:
+            raise DamagedFile(start, f"its header cannot be read: {wrong}") from wrong
 
     def events(self) -> Iterator[Event]:
         """All events, ascending; DamagedFile when the file ends before its end frame or goes on after it."""
@@ -179,9 +181,18 @@ class Reader:
         return b"".join(parts)
 
 
+def _checked_header(found: dict[str, Any]) -> Header:
+    """ValueError names the field that is wrong."""
+    for name in ("floor", "head", "events", "time"):
+        fields.number(name, found[name], 0, keys.LARGEST_OFFSET)
+    fields.text("dialect", found["dialect"], keys.MAX_DIALECT)
+    keys.check_types("types", found["types"])
+    return Header(**found)
+
+
 def _event(start: int, payload: bytes) -> Event:
     try:
-        return records.decode_event(keys.offset_of(payload[:8]), payload[8:])
+        return records.checked_event(keys.offset_of(payload[:8]), payload[8:])
     except Damaged as damage:
         raise DamagedFile(start, damage.what) from damage
 

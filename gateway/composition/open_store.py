@@ -146,6 +146,12 @@ def _open_journal(
         raise
     if journal.head:
         created.keep()  # it was written to: this start did not create it
+    try:
+        with journal.read() as view:
+            view.check_type_names()
+    except BaseException:
+        journal.close()
+        raise
     return journal
 
 

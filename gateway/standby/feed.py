@@ -12,6 +12,7 @@ those who keep up get whole commits. Without a follower this costs nothing.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
@@ -26,10 +27,12 @@ from rewound.gateway.message import Response
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import MethodNotAllowed
 from rewound.gateway.store import Store
-from rewound.journal.errors import Compacted, Damaged
+from rewound.journal.errors import Compacted, Damaged, NewerLayout
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.stream import Source
+
+logger = logging.getLogger(__name__)
 
 HEARTBEAT: Final = 5.0  # seconds; followers take a silence of three of them for a broken connection
 REMEMBERED: Final = 10_000  # ends of commits
@@ -151,9 +154,12 @@ class FeedParts:
             return await self._next()
         except Compacted as gone:
             return self._end(f"the events after {gone.asked} are gone", gone=True)
-        except Damaged:
-            self._end("")
-            raise  # the connection is cut off: the follower does not take this for the end
+        except (Damaged, NewerLayout) as damage:
+            what = damage.what if isinstance(damage, Damaged) else str(damage)
+            if damage.path is not None:
+                what = what.replace(f" in {damage.path}", "")
+            logger.error("a follower cannot get the events after %d: %s", self._source.after, what)
+            return self._end("the journal of the server is damaged", damaged=what)
 
     async def _next(self) -> bytes:
         source, ends = self._source, self._ends
@@ -177,6 +183,6 @@ class FeedParts:
         await self._ends.grown(self._source.after)
         scope.cancel()
 
-    def _end(self, message: str, *, gone: bool = False) -> bytes:
+    def _end(self, message: str, *, gone: bool = False, damaged: str = "") -> bytes:
         self._ended = True
-        return self._source.end(message, gone=gone)
+        return self._source.end(message, gone=gone, damaged=damaged)

@@ -1,13 +1,16 @@
 """Follows the stream of a leader, into the journal of a standby or into a backup (`sinks`).
 
-One connection at a time; after each that breaks, it goes on from the newest event that is durable here. What cannot be
-mended by trying again (another cluster, another history, events that are gone) ends it with CannotFollow, and the
-server with it: a standby that serves something else than its leader is worse than none.
+One connection at a time; after each that breaks, it goes on from the newest event that is durable here: at once if
+that connection brought something, else after a pause that grows, so that a leader that fails again and again is not
+asked without end. What cannot be mended by trying again (another cluster, another history, events that are gone,
+damaged or such as no server should send) ends it with CannotFollow, and the server with it: a standby that serves
+something else than its leader is worse than none.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
@@ -15,11 +18,11 @@ from typing import Final, Protocol
 import trio
 
 from rewound.gateway.client.errors import ClientError, StatusError
-from rewound.gateway.client.streaming import StreamingSession
+from rewound.gateway.client.target import Target
 from rewound.gateway.pipeline.route import FEED_PATH
-from rewound.journal.errors import CannotFollow, CannotStore
+from rewound.journal.errors import CannotFollow, CannotStore, Damaged, NewerLayout
 from rewound.journal.frames import BadFrame
-from rewound.journal.stream import Commit, Ended, Header, Message, Stored, StreamParser, Types
+from rewound.journal.stream import BadMessage, Commit, Ended, Header, Message, Stored, StreamParser, Types
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +35,23 @@ DAMAGED: Final = 3  # connections in a row whose bytes are not what was sent, an
 # later, so that the requests of a standby do not wait.
 BATCH_BYTES = 1 << 20
 FIRST_EVENTS, LATER_EVENTS = 1000, 200
+# Of events whose commit has not ended, in memory: more are stored before its end. Commits of leaders have a few MB.
+LONGEST_COMMIT = 64 << 20
+EVENT_OVERHEAD = (
+    600  # bytes of Python's objects for an event; its content is there twice, as it came and decoded
+)
+
+
+class Session(Protocol):
+    """What a follower needs of a `StreamingSession`."""
+
+    @property
+    def target(self) -> Target: ...
+
+    async def read_parts(
+        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+    ) -> None:
+        """StatusError, ClientError."""
 
 
 class Sink(Protocol):
@@ -78,7 +98,7 @@ class Standing:
 
 
 class Follower:
-    def __init__(self, session: StreamingSession, sink: Sink) -> None:
+    def __init__(self, session: Session, sink: Sink) -> None:
         self._session, self._sink = session, sink
         self.leader = session.target.server
         self.standing = Standing()
@@ -88,6 +108,7 @@ class Follower:
         self._commit: Commit | None = None  # of the last of them that are whole
         self._whole = 0  # how many of them are
         self._useless = 0  # damaged connections in a row
+        self._stored = 0  # events that were made durable
         self._began = trio.current_time()
 
     def lag(self) -> tuple[int, float]:
@@ -102,7 +123,7 @@ class Follower:
         """Follow until cancelled. CannotFollow; ClientError before the first stream has begun."""
         pause = 0.0
         while True:
-            before = self.standing.connections
+            began, stored = trio.current_time(), self._stored
             try:
                 await self._connect()
             except StatusError as error:
@@ -115,7 +136,8 @@ class Follower:
                 self._damaged(error)
             finally:
                 self.standing.connected = False
-            if self.standing.connections > before:
+            # One that lasted may have had nothing to bring.
+            if self._stored > stored or trio.current_time() - began >= LONGEST_PAUSE:
                 pause = 0.0
             await trio.sleep(pause)
             pause = min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
@@ -138,6 +160,13 @@ class Follower:
                 "changes bytes on the way, or follow it by https"
             ) from error
 
+    def _leader_is_damaged(self, what: str) -> CannotFollow:
+        return CannotFollow(
+            f"{self.leader} cannot send what follows offset {self._sink.head}: its journal is damaged ({what}); run "
+            "`rewound journal verify` on its data folder, then restore it from a backup or save what is sound with "
+            f"`rewound journal recover`; {self._sink.name} has everything up to that offset"
+        )
+
     def _gone(self) -> CannotFollow:
         return CannotFollow(
             f"{self.leader} does not have the events after {self._sink.head} any more: its retention passed them while "
@@ -155,11 +184,36 @@ class Follower:
                 await self._take(message)
 
         try:
-            await self._session.read_parts(FEED_PATH, SILENCE, take, **self._query())
-        except (ClientError, BadFrame):
+            await self._read(take)
+        except Exception:
             await self._store_commits()  # what came before is sound
             raise
         await self._store_commits()
+
+    async def _read(self, take: Callable[[bytes], Awaitable[None]]) -> None:
+        """All of a stream. ClientError, BadFrame: to be tried again; CannotFollow, CannotStore."""
+        try:
+            await self._session.read_parts(FEED_PATH, SILENCE, take, **self._query())
+        except ClientError as error:
+            if self.standing.connected:
+                raise self._broken(error) from error
+            raise
+        except BadMessage as error:
+            raise CannotFollow(
+                f"{self.leader} sends what cannot be stored ({error.why}): check its data folder with `rewound journal "
+                "verify`, and use the same release at both ends"
+            ) from error
+        except (Damaged, NewerLayout) as damage:
+            raise CannotFollow(
+                f"{self.leader} has sent an event that is damaged ({_what(damage)}): run `rewound journal verify` on "
+                "its data folder"
+            ) from damage
+        if not self.standing.problem:
+            self.standing.problem = "the stream ended without a reason"
+
+    def _broken(self, error: ClientError) -> ClientError:
+        """The server was reached: its address is right."""
+        return ClientError(f"the stream of {self.leader} broke off: {error.__cause__ or error}")
 
     def _query(self) -> dict[str, str]:
         after, base = self._sink.after()
@@ -167,29 +221,34 @@ class Follower:
         return {**query, "base": str(base)} if base else query
 
     async def _take(self, message: Message) -> None:
-        if not (self.standing.connected or isinstance(message, Header)):
-            raise BadFrame(0, "it has no header")
         match message:
             case Header():
                 self._begin(message)
             case Types(types):
                 self._sink.add_types(types)
-            case Stored(offset):
+            case Stored(offset=offset):
+                if offset > self._sink.base and self._pending and self._pending[-1].offset <= self._sink.base:
+                    await self._store(len(self._pending))  # a state whose end no commit says
                 self._pending.append(message)
-                self._pending_bytes += len(message.value)
-                if offset <= self._sink.base and self._is_enough():
+                self._pending_bytes += _memory(message)
+                in_state = offset <= self._sink.base and self._is_enough()
+                if in_state or self._pending_bytes > LONGEST_COMMIT:
                     await self._store(len(self._pending))
             case Commit():
                 self._commit, self._whole = message, len(self._pending)
                 in_state = message.offset <= self._sink.base
                 if message.offset >= message.head or in_state or self._is_enough():
                     await self._store_commits()
-            case Ended(gone, text):
+            case Ended(gone, text, damaged):
                 if gone:
                     raise self._gone()
+                if damaged:
+                    await self._store_commits()
+                    raise self._leader_is_damaged(damaged)
                 self.standing.problem = text
 
     def _begin(self, header: Header) -> None:
+        self._check_place(header)
         self._sink.begin(header)
         standing = self.standing
         standing.connected, standing.problem = True, ""
@@ -197,17 +256,27 @@ class Follower:
         standing.leader_head, standing.leader_floor = header.head, header.floor
         logger.info("following %s after offset %d", self.leader, self._sink.head)
 
+    def _check_place(self, header: Header) -> None:
+        """The stream has to begin where it was asked to: events in between would be missing."""
+        after, base = self._sink.after()
+        if header.after != (after or 0) or (after is not None and header.base != base):
+            raise CannotFollow(
+                f"{self.leader} sends the events after {header.after} (the state at {header.base}) in place of those "
+                f"after {after or 0} (the state at {base}): use the same release at both ends"
+            )
+
     def _is_enough(self) -> bool:
         most = LATER_EVENTS if self.caught_up.is_set() else FIRST_EVENTS
         return len(self._pending) >= most or self._pending_bytes >= BATCH_BYTES
 
     async def _store(self, count: int) -> None:
         stored, self._pending = self._pending[:count], self._pending[count:]
-        self._pending_bytes = sum(len(one.value) for one in self._pending)
+        self._pending_bytes = sum(map(_memory, self._pending))
         self._whole = 0
         if stored:
             await self._sink.store(stored)
             self._useless = 0
+            self._stored += len(stored)
 
     async def _store_commits(self) -> None:
         commit, self._commit = self._commit, None
@@ -221,3 +290,11 @@ class Follower:
         if self._sink.head >= commit.head:
             standing.caught_up = trio.current_time()
             self.caught_up.set()
+
+
+def _what(damage: Damaged | NewerLayout) -> str:
+    return damage.what if isinstance(damage, Damaged) else str(damage)
+
+
+def _memory(stored: Stored) -> int:
+    return 2 * len(stored.value) + EVENT_OVERHEAD

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import msgpack
+import orjson
 import trio
 
+from rewound.actors.names import NAMES
+from rewound.actors.selectors.facts import unpack_labels, unpack_uids
 from rewound.actors.store.committer import DiskSpeed, run_beside
 from rewound.journal.backup import BackupFile
-from rewound.journal.copy import Copy
-from rewound.journal.errors import CannotFollow, Damaged
+from rewound.journal.copy import Copy, events_of
+from rewound.journal.errors import CannotFollow
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.stream import Header, Stored
@@ -64,19 +68,30 @@ class StandbySink:
         return copy.journal.head, 0 if copy.complete else copy.base
 
     def begin(self, header: Header) -> None:
+        if header.dialect not in NAMES:
+            raise CannotFollow(
+                f"{self._leader} has the dialect {header.dialect!r}, which this release does not know: install the "
+                "release of the leader here"
+            )
         if self._copy is None:
             self._copy = Copy.create(self._folder, header, self._leader)
         self._copy.begin(header)
         self._complete_or_not()
 
     def add_types(self, types: dict[str, int]) -> None:
-        self._copied.journal.adopt_types(types)
+        self._copied.add_types(types)
 
     async def store(self, stored: list[Stored]) -> None:
         """Make events durable, and pass them to the followers of this server."""
         copy = self._copied
-        events = copy.decode(stored)
-        batch = copy.batch(events, stored)
+        events = events_of(stored)
+        for event in events:
+            if problem := content_problem(event):
+                raise CannotFollow(
+                    f"{self._leader} has sent an event that cannot be served (event {event.offset}: {problem}): look "
+                    "at it there with `rewound journal log`; both servers should be of the same release"
+                )
+        batch = copy.batch(stored)
         began = time.perf_counter()
         if self._disk.slow:
             await run_beside(partial(copy.write, batch))
@@ -93,6 +108,27 @@ class StandbySink:
     def close(self) -> None:
         if self._copy is not None:
             self._copy.journal.close()
+
+
+def content_problem(event: Event) -> str:
+    """What is wrong with the content of an event, which the journal does not look at; empty if nothing is.
+
+    Of a removal, `rewound journal recover` and recordings may not know it.
+    """
+    if event.removed and not (event.body and event.facts):
+        return ""
+    try:
+        document = orjson.loads(event.body)
+    except orjson.JSONDecodeError as wrong:
+        return f"body: is not JSON: {wrong}"
+    if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
+        return "body: is not an object with metadata"
+    try:
+        unpack_labels(event.facts)
+        unpack_uids(event.facts)
+    except (ValueError, TypeError, LookupError, AttributeError, msgpack.UnpackException) as wrong:
+        return f"facts: cannot be read: {wrong!r}"
+    return ""
 
 
 def _nobody(_: list[Event]) -> None:
@@ -129,10 +165,4 @@ class BackupSink:
         self._file.add_types(types)
 
     async def store(self, stored: list[Stored]) -> None:
-        try:
-            await trio.to_thread.run_sync(self._file.store, stored)
-        except Damaged as damage:
-            raise CannotFollow(
-                f"{self._leader} has sent an event that is damaged ({damage.what}): run `rewound journal verify` "
-                "on its data folder"
-            ) from damage
+        await trio.to_thread.run_sync(self._file.store, stored)

@@ -311,7 +311,7 @@ def event_in(key: bytes, value: bytes, place: Place) -> FoundEvent:
     offset = keys.offset_of(key)
     if not offset:
         raise Damaged("an event has the offset 0")
-    event = records.decode_event(offset, value)
+    event = records.checked_event(offset, value)
     name = keys.find_object(event.type_id, event.namespace, event.name)
     if name is None:
         raise Damaged(f"event {offset} is of an object without a name")

@@ -26,6 +26,7 @@ from rewound.journal.repair import verify
 from rewound.journal.repair.damaged_file import Strays, find_strays, read_meta, survey
 from rewound.journal.repair.plan import Plan, Saved, decide
 from rewound.journal.repair.verify import describe
+from rewound.journal.timelines import decode_timelines
 from rewound.journal.transfer import temporary_folder
 
 LOCKS = (LOCK, DATA)
@@ -125,6 +126,7 @@ class Findings:
         self.floor = int.from_bytes(meta.get(keys.FLOOR, b""), "big")
         # The folder of a standby stays one, until it is promoted: it may have lost what its leader has.
         self.history = {key: meta[key] for key in (keys.TIMELINES, keys.FOLLOWS) if key in meta}
+        self._meta_damage = self._drop_wrong_timelines()
         if not self.dialect:
             raise CannotRecover(path, "its dialect is lost: name it with --dialect")
         self.plan = self._plan()
@@ -133,6 +135,15 @@ class Findings:
         layout = int.from_bytes(meta.get(keys.LAYOUT, b""), "big")
         if layout > LAYOUT:
             raise NewerLayout(f"the journal in {self._path}", layout, LAYOUT)
+
+    def _drop_wrong_timelines(self) -> list[str]:
+        """Without them the journal follows no server that was promoted: it is refused there, not mixed."""
+        try:
+            decode_timelines(self.history.get(keys.TIMELINES, b""))
+        except ValueError as wrong:
+            del self.history[keys.TIMELINES]
+            return [f"the record of the timelines is wrong, and left out ({wrong})"]
+        return []
 
     def _plan(self) -> Plan:
         plan = decide(
@@ -151,7 +162,7 @@ class Findings:
     @property
     def damage(self) -> list[str]:
         types = {number: name for name, number in self.types.items()}
-        return [
+        return self._meta_damage + [
             f"page {hole.page} ({name}): {hole.why}: {describe(name, hole, types)}"
             for name, holes in self.trees.holes.items()
             for hole in holes

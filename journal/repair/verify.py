@@ -40,7 +40,7 @@ from rewound.journal.files.structure import (
     audit,
     pinned_meta,
 )
-from rewound.journal.records import Event, Link, decode_event, printable
+from rewound.journal.records import Event, Link, checked_event, printable
 from rewound.journal.replay import Offsets, fold
 from rewound.journal.tail import check_indexed, link_of
 from rewound.journal.transaction import ReadTransaction
@@ -276,7 +276,7 @@ class _Run:
                 digest.update(value)
             self.report.events += 1
             with self._reporting():
-                event = decode_event(keys.offset_of(key), value)
+                event = checked_event(keys.offset_of(key), value)
                 link = link_of(event)
                 self._check_order(event, link, time, offsets)
                 time = event.time

@@ -65,7 +65,7 @@ class Receiver:
                         self.copy = Copy.create(self.path, message, LEADER)
                     self.copy.begin(message)
                 case Types(types):
-                    self.opened.journal.adopt_types(types)
+                    self.opened.add_types(types)
                 case Stored():
                     pending.append(message)
                     if message.offset <= self.opened.base:
@@ -75,8 +75,7 @@ class Receiver:
 
     def _apply(self, pending: list[Stored]) -> list[Stored]:
         if pending:
-            events = self.opened.decode(pending)
-            self.opened.write(self.opened.batch(events, pending))
+            self.opened.write(self.opened.batch(pending))
         return []
 
     @property

@@ -221,7 +221,7 @@ def test_event_that_does_not_continue_the_copy_is_refused(filled: Journal, tmp_p
     wrong = Event(91, 1, "update", "default", "nobody", 12, False, 1, "u", "m", b"", b"{}")
     copy = receiver.opened
     with pytest.raises(CannotFollow, match="does not continue the journal"):
-        copy.write(copy.batch([wrong], [Stored(91, b"")]))
+        copy.write(copy.batch([Stored(91, b"", wrong)]))
     assert copy.journal.head == filled.head
     receiver.close()
 

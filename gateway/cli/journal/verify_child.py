@@ -24,7 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rewound.journal.errors import JournalError
+from rewound.journal.errors import Damaged, JournalError
 from rewound.journal.files.structure import Audit
 from rewound.journal.log import Journal
 from rewound.journal.repair.recover import Findings
@@ -80,6 +80,10 @@ def _check_records(path: Path, digest_after: int) -> None:
             databases = (view.databases.events, view.databases.state)
             total = sum(view.txn.stat(database)["entries"] for database in databases)
             report = verify(view, lambda read: _print(progress=[read, total]), digest_after)
+            try:
+                view.check_type_names()
+            except Damaged as damage:
+                report.add(damage.what)
     finally:
         journal.close()
     _print(report=asdict(report))
