@@ -44,8 +44,8 @@ class InvalidExpression(ValueError):
     """The text is the one of Go's regexp package."""
 
 
-def compile_re2(source: AnyStr) -> Any:
-    """An expression for texts of the same type. Raises InvalidExpression."""
+def compile_re2(source: AnyStr, *, large: bool = True) -> Any:
+    """An expression for texts of the same type; unless `large`, one that needs little memory. InvalidExpression."""
     import re2
 
     text = source.decode(errors="replace") if isinstance(source, bytes) else source
@@ -56,7 +56,7 @@ def compile_re2(source: AnyStr) -> Any:
         try:
             return re2.compile(source, _options(re2, LITTLE_MEMORY))
         except re2.error as error:
-            if not _said(error).startswith(_TOO_LARGE):
+            if not large or not _said(error).startswith(_TOO_LARGE):
                 raise
             return _compile_large(re2, source)
     except re2.error as error:

@@ -4,7 +4,8 @@
     query(pod)    -> ["True"]
 
 A query is a function from a value to the values that it gives, compiled once. What jq refuses, such as a field of a
-text, gives None: kwok takes that for "nothing there". A text that is outside this part is a QueryError.
+text, gives None: kwok takes that for "nothing there". A text that is outside this part is a QueryError, and so is a
+query that would take long or make large values of this object: it runs in the event loop (`Budget`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,18 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
-from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2
+from rewound.actors.cel.go_regexp import InvalidExpression, compile_re2, may_take_long
+from rewound.actors.nodes.budget import Budget, OverBudget, fitting
 
-Filter = Callable[[Any], Iterator[Any]]
+Filter = Callable[[Any, Budget], Iterator[Any]]
+
+MOST_TEXT: Final = 2 << 10  # characters of a query: parsing takes up to 5 microseconds for each
+_MOST_COST: Final = 3_000_000  # estimated nanoseconds
+_STEP: Final = 1000
+_MOST_EXACT: Final = 1 << 63  # integers beyond are floats, as all numbers of jq are
 
 
 class QueryError(ValueError):
@@ -29,14 +37,19 @@ class _Refused(Exception):
 
 
 def compile_query(text: str) -> Callable[[Any], list[Any] | None]:
-    """Returns what gives the values that are not null; None where jq would fail. QueryError."""
+    """Returns what gives the values that are not null; None where jq would fail. QueryError, also when it is called."""
+    if len(text) > MOST_TEXT:
+        raise QueryError(f"it has {len(text)} characters; at most {MOST_TEXT} are allowed")
     parser = _Parser(text)
     found = parser.pipeline()
     parser.end()
 
     def query(value: Any) -> list[Any] | None:
+        budget = Budget(_MOST_COST, _MOST_COST)
         try:
-            return [one for one in found(value) if one is not None]
+            return [one for one in found(value, budget) if one is not None]
+        except OverBudget as error:
+            raise QueryError(f"{text[:200]!r}: {error}") from error
         except (_Refused, TypeError, ValueError, ArithmeticError, RecursionError):
             return None
 
@@ -170,7 +183,7 @@ class _Parser:
                 return _constant([])
             found = self.pipeline()
             self._expect("]")
-            return lambda value: iter([list(found(value))])
+            return lambda value, budget: iter([budget.made_list(found(value, budget))])
         if token == "-":
             return _binary(_constant(0), self._term(), _subtract)
         if token == "if":
@@ -205,7 +218,9 @@ class _Parser:
             return _piped(found, _iterate)
         index = self.pipeline()
         self._expect("]")
-        return lambda value: (_at(one, key) for one in found(value) for key in index(value))
+        return lambda value, budget: (
+            _at(one, key) for one in found(value, budget) for key in _charged(index(value, budget), budget)
+        )
 
     def _peek(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
@@ -246,46 +261,55 @@ def _tokens(text: str) -> list[str]:
     return found
 
 
-def _identity(value: Any) -> Iterator[Any]:
+def _charged(values: Iterator[Any], budget: Budget) -> Iterator[Any]:
+    for one in values:
+        budget.spend(_STEP)
+        yield one
+
+
+def _identity(value: Any, budget: Budget) -> Iterator[Any]:
+    budget.spend(_STEP)
     yield value
 
 
 def _constant(constant: Any) -> Filter:
-    return lambda value: iter((constant,))
+    return lambda _, budget: _identity(constant, budget)
 
 
 def _piped(left: Filter, right: Filter) -> Filter:
-    return lambda value: (two for one in left(value) for two in right(one))
+    return lambda value, budget: (
+        two for one in _charged(left(value, budget), budget) for two in right(one, budget)
+    )
 
 
 def _joined(left: Filter, right: Filter) -> Filter:
-    def joined(value: Any) -> Iterator[Any]:
-        yield from left(value)
-        yield from right(value)
+    def joined(value: Any, budget: Budget) -> Iterator[Any]:
+        yield from left(value, budget)
+        yield from right(value, budget)
 
     return joined
 
 
 def _or_else(left: Filter, right: Filter) -> Filter:
-    def alternative(value: Any) -> Iterator[Any]:
+    def alternative(value: Any, budget: Budget) -> Iterator[Any]:
         found = False
         try:
-            for one in left(value):
+            for one in left(value, budget):
                 if _true(one):
                     found = True
                     yield one
         except _Refused:
             pass
         if not found:
-            yield from right(value)
+            yield from right(value, budget)
 
     return alternative
 
 
 def _optional(found: Filter) -> Filter:
-    def optional(value: Any) -> Iterator[Any]:
+    def optional(value: Any, budget: Budget) -> Iterator[Any]:
         try:
-            yield from found(value)
+            yield from found(value, budget)
         except _Refused:
             return
 
@@ -293,26 +317,45 @@ def _optional(found: Filter) -> Filter:
 
 
 def _either(condition: Filter, positive: Filter, negative: Filter) -> Filter:
-    def either(value: Any) -> Iterator[Any]:
-        for one in condition(value):
-            yield from positive(value) if _true(one) else negative(value)
+    def either(value: Any, budget: Budget) -> Iterator[Any]:
+        for one in _charged(condition(value, budget), budget):
+            yield from (positive if _true(one) else negative)(value, budget)
 
     return either
 
 
 def _binary(left: Filter, right: Filter, combine: Callable[[Any, Any], Any]) -> Filter:
-    return lambda value: (combine(one, two) for two in right(value) for one in left(value))
+    def binary(value: Any, budget: Budget) -> Iterator[Any]:
+        for two in right(value, budget):
+            for one in left(value, budget):
+                budget.spend(_STEP + _LOOK * (budget.size(one) + budget.size(two)))
+                yield _kept(combine(one, two), budget)
+
+    return binary
+
+
+def _kept(value: Any, budget: Budget) -> Any:
+    """A value that was made, if it is no larger than one may be."""
+    if isinstance(value, str):
+        fitting(len(value))
+    elif isinstance(value, list):
+        return budget.made_list(value)
+    elif isinstance(value, dict):
+        return budget.made_map(value)
+    elif isinstance(value, int) and not -_MOST_EXACT <= value < _MOST_EXACT:
+        return float(value)
+    return value
 
 
 def _field(name: str) -> Filter:
-    return lambda value: iter((_at(value, name),))
+    return lambda value, budget: _identity(_at(value, name), budget)
 
 
-def _iterate(value: Any) -> Iterator[Any]:
+def _iterate(value: Any, budget: Budget) -> Iterator[Any]:
     if isinstance(value, dict):
-        yield from value.values()
+        yield from _charged(iter(value.values()), budget)
     elif isinstance(value, list):
-        yield from value
+        yield from _charged(iter(value), budget)
     else:
         raise _Refused
 
@@ -439,17 +482,27 @@ def _has(value: Any, key: Any) -> bool:
     raise _Refused
 
 
-def _matches(value: Any, pattern: Any) -> bool:
-    if not isinstance(value, str) or not isinstance(pattern, str):
-        raise _Refused
-    try:
-        return _compiled(pattern).search(value) is not None
-    except InvalidExpression:
-        raise _Refused from None
+def _test(argument: Filter) -> Filter:
+    """By RE2: whoever writes Stages must not hold the event loop by an expression."""
+
+    def test(value: Any, budget: Budget) -> Iterator[Any]:
+        for pattern in argument(value, budget):
+            if not isinstance(value, str) or not isinstance(pattern, str):
+                raise _Refused
+            budget.spend(_STEP + (_COMPILE_LARGE if may_take_long(pattern) else _COMPILE) * len(pattern))
+            try:
+                compiled = _compiled(pattern)
+            except InvalidExpression:
+                raise _Refused from None
+            budget.spend(_SEARCH * compiled.programsize * len(value))
+            yield compiled.search(value) is not None
+
+    return test
 
 
-# By RE2: whoever writes Stages must not hold the event loop by an expression.
-_compiled = lru_cache(maxsize=64)(compile_re2)
+@lru_cache(maxsize=64)
+def _compiled(pattern: str) -> Any:
+    return compile_re2(pattern, large=False)
 
 
 def _contains(value: Any, part: Any) -> bool:
@@ -462,48 +515,106 @@ def _contains(value: Any, part: Any) -> bool:
     return bool(value == part)
 
 
-def _of_value(made: Callable[[Any], Any]) -> Callable[[], Filter]:
-    return lambda: lambda value: iter((made(value),))
+# Nanoseconds for a character of a value that is compared or read, or made a text; of an expression, where repetitions
+# and classes make many instructions of it; and for each instruction and character that it searches.
+_LOOK: Final = 10
+_WRITE: Final = 40
+_COMPILE: Final = 1000
+_COMPILE_LARGE: Final = 20_000
+_SEARCH: Final = 10
 
 
-def _of_argument(made: Callable[[Any, Any], Any]) -> Callable[[Filter], Filter]:
-    return lambda argument: lambda value: (made(value, one) for one in argument(value))
+def _of_value(made: Callable[[Any], Any], weight: int = 0) -> Callable[[], Filter]:
+    """`weight` for a function that looks into its value."""
+
+    def of_value(value: Any, budget: Budget) -> Iterator[Any]:
+        budget.spend(_STEP + (weight * budget.size(value) if weight else 0))
+        yield _kept(made(value), budget)
+
+    return lambda: of_value
+
+
+def _of_argument(
+    made: Callable[[Any, Any], Any], weight: int = 0, weight_of_argument: int = 0
+) -> Callable[[Filter], Filter]:
+    def of_argument(argument: Filter) -> Filter:
+        def called(value: Any, budget: Budget) -> Iterator[Any]:
+            for one in argument(value, budget):
+                budget.spend(_STEP)
+                if weight:
+                    budget.spend(weight * budget.size(value) + weight_of_argument * budget.size(one))
+                yield made(value, one)
+
+        return called
+
+    return of_argument
+
+
+def _contains_all(argument: Filter) -> Filter:
+    """Each part of a list may be compared with each of another."""
+
+    def contains(value: Any, budget: Budget) -> Iterator[Any]:
+        for one in argument(value, budget):
+            parts = 1 if isinstance(one, str) else budget.size(one)
+            budget.spend(_STEP + _LOOK * budget.size(value) * parts)
+            yield _contains(value, one)
+
+    return contains
 
 
 def _select(condition: Filter) -> Filter:
-    return lambda value: (value for one in condition(value) if _true(one))
+    return lambda value, budget: (value for one in _charged(condition(value, budget), budget) if _true(one))
+
+
+def _of_each(combine: Callable[[Iterator[Any]], Any]) -> Callable[[Filter], Filter]:
+    """What becomes of the values that a filter gives for each member."""
+
+    def of_each(found: Filter) -> Filter:
+        def called(value: Any, budget: Budget) -> Iterator[Any]:
+            members = _iterate(value, budget)
+            yield _kept(combine(two for one in members for two in found(one, budget)), budget)
+
+        return called
+
+    return of_each
+
+
+def _any(values: Iterator[Any]) -> bool:
+    return any(map(_true, values))
+
+
+def _all(values: Iterator[Any]) -> bool:
+    return all(map(_true, values))
+
+
+def _first(found: Filter) -> Filter:
+    return lambda value, budget: islice(found(value, budget), 1)
 
 
 _FUNCTIONS: Final[dict[tuple[str, int], Callable[..., Filter]]] = {
     ("select", 1): _select,
-    ("map", 1): lambda found: lambda value: iter([[two for one in _iterate(value) for two in found(one)]]),
-    ("any", 1): lambda found: (
-        lambda value: iter([any(_true(two) for one in _iterate(value) for two in found(one))])
-    ),
-    ("all", 1): lambda found: (
-        lambda value: iter([all(_true(two) for one in _iterate(value) for two in found(one))])
-    ),
-    ("any", 0): _of_value(lambda value: any(_true(one) for one in _iterate(value))),
-    ("all", 0): _of_value(lambda value: all(_true(one) for one in _iterate(value))),
-    ("first", 1): lambda found: (
-        lambda value: iter([one for _, one in zip(range(1), found(value), strict=False)])
-    ),
-    ("empty", 0): lambda: lambda value: iter(()),
+    ("map", 1): _of_each(list),
+    ("any", 1): _of_each(_any),
+    ("all", 1): _of_each(_all),
+    ("any", 0): lambda: _of_each(_any)(_identity),
+    ("all", 0): lambda: _of_each(_all)(_identity),
+    ("first", 1): _first,
+    ("empty", 0): lambda: lambda value, budget: iter(()),
     ("not", 0): _of_value(lambda value: not _true(value)),
     ("length", 0): _of_value(_length),
-    ("keys", 0): _of_value(_keys),
+    ("keys", 0): _of_value(_keys, _LOOK),
     ("type", 0): _of_value(_type),
-    ("tostring", 0): _of_value(_to_text),
-    ("tonumber", 0): _of_value(_to_number),
+    ("tostring", 0): _of_value(_to_text, _WRITE),
+    ("tonumber", 0): _of_value(_to_number, _LOOK),
     ("first", 0): _of_value(lambda value: _at(value, 0)),
     ("last", 0): _of_value(lambda value: _at(value, -1)),
     ("has", 1): _of_argument(_has),
-    ("test", 1): _of_argument(_matches),
+    ("test", 1): _test,
     ("startswith", 1): _of_argument(
-        lambda value, part: value.startswith(part) if isinstance(value, str) else _refuse()
+        lambda value, part: value.startswith(part) if isinstance(value, str) else _refuse(), 1, 1
     ),
     ("endswith", 1): _of_argument(
-        lambda value, part: value.endswith(part) if isinstance(value, str) else _refuse()
+        lambda value, part: value.endswith(part) if isinstance(value, str) else _refuse(), 1, 1
     ),
-    ("contains", 1): _of_argument(_contains),
+    ("contains", 1): _contains_all,
 }

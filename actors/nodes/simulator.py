@@ -28,6 +28,8 @@ from rewound.actors.kinds.values.times import micros_text, seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.nodes import stages
 from rewound.actors.nodes.behaviour import behaviour_of
+from rewound.actors.nodes.budget import Budget, OverBudget, fitting
+from rewound.actors.nodes.jq import QueryError
 from rewound.actors.nodes.node_status import (
     HEALTHY,
     SIMULATED,
@@ -43,6 +45,8 @@ from rewound.actors.nodes.node_status import (
 from rewound.actors.nodes.pod_status import Placement, next_step, seconds_to_deletion
 from rewound.actors.nodes.stages import Stage, StageError, StageFollower, StagePatch, changed_finalizers
 from rewound.actors.nodes.templates import TemplateError
+from rewound.actors.runtime.threads import run_in_thread
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import node_of
@@ -51,7 +55,12 @@ NAME: Final = "simulated-nodes"
 RENEW_SECONDS: Final = 10.0  # at most: four times within the grace period of the node lifecycle controller
 GROUP_SIZE: Final = 64  # leases that are renewed together: as many as one commit should carry
 LEASES: Final = "/leases"  # what stands in keys for a namespace, and cannot be the name of one
-STAGES: Final = "/stages"
+_SMALL: Final = (
+    512  # characters of YAML that are parsed in the event loop, which takes five microseconds for each
+)
+_MOST_COST: Final = 100_000_000  # estimated nanoseconds to find out how large a document is
+_DEFINE_STAGES: Final = ("/stages", "define")
+_READ_STAGES: Final = ("/stages", "read")
 _POD_ADDRESSES: Final = IPv4Address("10.244.0.1"), IPv4Address("10.255.255.254")
 _NODE_ADDRESSES: Final = IPv4Address("192.168.0.1"), IPv4Address("192.168.255.254")
 
@@ -96,7 +105,7 @@ class SimulatedNodes(WorkloadController):
         self._groups: list[set[str]] = []
         self._pod_addresses = Addresses(*_POD_ADDRESSES)
         self._node_addresses = Addresses(*_NODE_ADDRESSES)
-        self._stages = StageFollower(parts.context, self._stages_changed)
+        self._stages = StageFollower(parts.context, self._read_stages, self._stages_changed)
         self._stages_started = False
         self._due: dict[Key, _Due] = {}
         self._writing: dict[Key, Object] = {}  # the status of pods that is being written
@@ -111,13 +120,13 @@ class SimulatedNodes(WorkloadController):
         for node in self._node_objects:
             self._node_addresses.use(address_of(node))
         if not self._stages_started:
-            self._stages.start()
+            await self._stages.start()
             self._stages_started = True
         await super().catch_up()
         for name in sorted(self._missing, key=lambda name: int(name.rpartition("-")[2])):
             self.queue.add(("", name))
         if self._takes_all:
-            self.queue.add((STAGES, ""))
+            self.queue.add(_DEFINE_STAGES)
 
     def _start_anew(self) -> None:
         """Forget what was known when the loop ran before: while it did not, another process may have led."""
@@ -133,8 +142,10 @@ class SimulatedNodes(WorkloadController):
         namespace, name = key
         if namespace == LEASES:
             await self._renew(int(name))
-        elif namespace == STAGES:
+        elif key == _DEFINE_STAGES:
             await self._define_stages()
+        elif key == _READ_STAGES:
+            await self._stages.read()
         elif namespace:
             await self._reconcile_pod(key)
         else:
@@ -342,6 +353,9 @@ class SimulatedNodes(WorkloadController):
         except AlreadyExists:
             return
 
+    def _read_stages(self) -> None:
+        self.queue.add(_READ_STAGES)
+
     def _stages_changed(self, problems: Sequence[tuple[Object, str]]) -> None:
         kind = self._context.registry.current.stored_type(stages.TYPE_NAME)
         for stage, problem in problems:
@@ -358,11 +372,16 @@ class SimulatedNodes(WorkloadController):
         key, version, now = key_of(stored), stored["metadata"]["resourceVersion"], trio.current_time()
         due = self._due.get(key)
         if due is None or due.version != version:
-            stage = self._stages.of(kind).choose(stored, self.random)
+            stage = await self._choose(kind, collection, stored)
             if stage is None:
                 self._due.pop(key, None)
                 return
-            due = _Due(version, stage, now + stage.delay(stored, self.now(), self.random))
+            try:
+                delay = stage.delay(stored, self.now(), self.random)
+            except QueryError as error:
+                self._report_stage(collection, stored, stage, f"spec.delay: {error}")
+                return
+            due = _Due(version, stage, now + delay)
             self._due[key] = due
         if due.time > now:
             self.queue.add_after(key, due.time - now)
@@ -371,8 +390,17 @@ class SimulatedNodes(WorkloadController):
         try:
             await self._take_steps(due.stage, collection, stored, known)
         except (TemplateError, NotYaml) as error:
-            message = f"stage {due.stage.name}: {error}"
-            self.recorder.event(collection.definition, stored, "Warning", "InvalidStage", message)
+            self._report_stage(collection, stored, due.stage, str(error))
+
+    async def _choose(self, kind: str, collection: CachedType, stored: Object) -> Stage | None:
+        def report(stage: Stage, reason: str) -> None:
+            self._report_stage(collection, stored, stage, reason)
+
+        return await in_turns(self._stages.of(kind).choose(stored, self.random, report))
+
+    def _report_stage(self, collection: CachedType, stored: Object, stage: Stage, reason: str) -> None:
+        message = f"stage {stage.name}: {reason}"
+        self.recorder.event(collection.definition, stored, "Warning", "InvalidStage", message)
 
     async def _take_steps(
         self, stage: Stage, collection: CachedType, stored: Object, known: SimulatedNode
@@ -399,9 +427,12 @@ class SimulatedNodes(WorkloadController):
     ) -> None:
         definition, (namespace, name) = collection.definition, key_of(stored)
         whole = {"apiVersion": definition.api_version, "kind": definition.kind, **stored}
-        text = patch.template.render(whole, self._functions(stored, known))
+        text = await in_turns(patch.template.steps(whole, self._functions(stored, known)))
         try:
-            rendered = patch.document(load_yaml(text.encode()))
+            if len(text) <= _SMALL:
+                rendered = _document(patch, text)
+            else:
+                rendered = await run_in_thread(_document, patch, text)
             if not rendered:
                 return
             await known.client.patch(
@@ -445,6 +476,16 @@ class SimulatedNodes(WorkloadController):
             "PodIPWith": pod_address,
             "PodIPsWith": lambda *given: [pod_address(*given)],
         }
+
+
+def _document(patch: StagePatch, text: str) -> Object | list[Object]:
+    """NotYaml, StageError."""
+    found = load_yaml(text.encode())
+    try:
+        fitting(Budget(_MOST_COST, _MOST_COST).size(found))  # of aliases, which may refer to aliases
+    except (OverBudget, RecursionError) as error:
+        raise StageError(f"the template made too large a document: {error}") from error
+    return patch.document(found)
 
 
 class Addresses:

@@ -14,16 +14,19 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import orjson
+import trio
 
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.values.times import duration_error, duration_seconds, parse_time
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.nodes.jq import compile_query
+from rewound.actors.nodes.jq import QueryError, compile_query
 from rewound.actors.nodes.templates import Template
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.json_patch import parse_json_patch
+from rewound.actors.runtime.threads import run_in_thread
+from rewound.actors.runtime.turns import Steps
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
@@ -36,7 +39,13 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _STEPS: Final = ("event", "finalizers", "delete", "patch")
 _PATCH_TYPES: Final = ("json", "merge", "strategic")
 _RFC_3339: Final = "2006-01-02T15:04:05Z07:00"
-Query = Callable[[Any], list[Any] | None]
+Query = Callable[[Any], list[Any] | None]  # QueryError
+Report = Callable[["Stage", str], None]  # what is wrong with it
+_LONGEST_NUMBER: Final = 64  # characters
+_MOST_WEIGHT: Final = 1 << 53
+# Bytes of a Stage, whose templates and queries are parsed when it changes, and of one that is parsed in the event loop.
+MOST_BYTES: Final = 256 << 10
+_SMALL: Final = 1 << 10
 
 
 class StageError(ValueError):
@@ -104,29 +113,36 @@ class Stage:
         )
         self.steps = _steps(spec)
 
-    def matches(self, stored: Object) -> bool:
+    def matches(self, stored: Object) -> Steps[bool]:
+        """With a pause after each query. QueryError."""
         metadata = stored["metadata"]
-        return (
-            not self._selects_nothing
-            and _contains(metadata.get("labels") or {}, self._labels)
-            and _contains(metadata.get("annotations") or {}, self._annotations)
-            and all(matches(stored) for matches in self._expressions)
-        )
+        if (
+            self._selects_nothing
+            or not _contains(metadata.get("labels") or {}, self._labels)
+            or not _contains(metadata.get("annotations") or {}, self._annotations)
+        ):
+            return False
+        for expression in self._expressions:
+            if not expression(stored):
+                return False
+            yield
+        return True
 
     def weight(self, stored: Object) -> int | None:
-        """None if it is to be read from the object, and is no number there."""
+        """None if it is to be read from the object, and is no number there. QueryError."""
         if self._weight_from is None or not (found := self._weight_from(stored)):
             return self._weight
         value = found[0]
-        if isinstance(value, str):
-            try:
-                return int(value, 0) if value else None
-            except ValueError:
-                return None
-        return int(value) if isinstance(value, (int, float)) else self._weight
+        try:
+            if isinstance(value, str):
+                value = int(value[:_LONGEST_NUMBER], 0) if value else None
+            number = int(value) if isinstance(value, (int, float)) else self._weight
+        except (ValueError, OverflowError):  # of NaN and infinity
+            return None
+        return None if value is None else min(number, _MOST_WEIGHT)
 
     def delay(self, stored: Object, now: int, source: random.Random) -> float:
-        """Seconds."""
+        """Seconds. QueryError."""
         seconds = self._delay.seconds(stored, now)
         if seconds is None:
             return 0.0
@@ -147,16 +163,30 @@ class StageSet:
     def __bool__(self) -> bool:
         return bool(self._stages)
 
-    def choose(self, stored: Object, source: random.Random) -> Stage | None:
-        """One of those that match, by their weights: those without one only if none has one."""
-        matching = [stage for stage in self._stages if stage.matches(stored)]
-        if len(matching) < 2:
-            return matching[0] if matching else None
-        weights = [stage.weight(stored) for stage in matching]
-        if any(weight is not None and weight > 0 for weight in weights):
-            return source.choices(matching, [max(weight or 0, 0) for weight in weights])[0]
-        weighed = [stage for stage, weight in zip(matching, weights, strict=True) if weight is not None]
-        return source.choice(weighed or matching)
+    def choose(self, stored: Object, source: random.Random, report: Report) -> Steps[Stage | None]:
+        """One of those that match, by their weights: those without one only if none has one.
+
+        A Stage whose queries cost too much does not match; `report` gets it with the reason.
+        """
+        weighted: list[tuple[Stage, int | None]] = []
+        for stage in self._stages:
+            try:
+                if (yield from stage.matches(stored)):
+                    weighted.append((stage, stage.weight(stored)))
+            except QueryError as error:
+                report(stage, str(error))
+            yield
+        return _chosen(weighted, source)
+
+
+def _chosen(weighted: Sequence[tuple[Stage, int | None]], source: random.Random) -> Stage | None:
+    matching, weights = [stage for stage, _ in weighted], [weight for _, weight in weighted]
+    if len(matching) < 2:
+        return matching[0] if matching else None
+    if any(weight is not None and weight > 0 for weight in weights):
+        return source.choices(matching, [max(weight or 0, 0) for weight in weights])[0]
+    weighed = [stage for stage, weight in zip(matching, weights, strict=True) if weight is not None]
+    return source.choice(weighed or matching)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,48 +325,76 @@ class StageFollower:
     """The Stages of every kind, as they are stored now."""
 
     def __init__(
-        self, context: ControllerContext, changed: Callable[[Sequence[tuple[Object, str]]], None]
+        self,
+        context: ControllerContext,
+        stale: Callable[[], None],
+        changed: Callable[[Sequence[tuple[Object, str]]], None],
     ) -> None:
-        """`changed` is called when Stages have changed, with those that cannot be used and the reason."""
+        """`stale` asks for a call of `read`. `changed` is called when Stages have changed, with those that cannot be
+        used and the reason.
+        """
         self._registry, self._journal, self._feed = context.registry, context.journal, context.feed
-        self._changed = changed
+        self._stale, self._changed = stale, changed
         self._type_id: int | None = None
         self._sets: dict[str, StageSet] = {}
+        self._parsed: dict[str, tuple[int, Stage | None]] = {}  # by name, with the version
 
     def of(self, kind: str) -> StageSet:
         return self._sets.get(kind) or _NONE
 
-    def start(self) -> None:
+    async def start(self) -> None:
         self._registry.follow(self._kinds_changed)
         self._kinds_changed(self._registry.current, self._registry.current)
+        await self.read()
 
     def _kinds_changed(self, _: Catalog, current: Catalog) -> None:
         if self._type_id is not None or current.stored_type(TYPE_NAME) is None:
             return
         self._type_id = self._journal.type_id(TYPE_NAME)
         self._feed.follow(self._observe, frozenset({self._type_id}))
-        self._read()
+        self._stale()
 
     def _observe(self, events: Sequence[Event]) -> None:
         if any(event.type_id == self._type_id for event in events):
-            self._read()
+            self._stale()
 
-    def _read(self) -> None:
-        """Stages are few: all of them are read when one changes."""
-        assert self._type_id is not None
+    async def read(self) -> None:
+        """Parse the Stages that are new or have changed; a large one in a thread."""
+        if self._type_id is None:
+            return
         with self._journal.read() as view:
-            stored = [decode(row.body) for _, _, row in view.rows(self._type_id, None)]
-        stages: dict[str, list[Stage]] = {}
+            rows = [(name, row.offset, bytes(row.body)) for _, name, row in view.rows(self._type_id, None)]
+        parsed: dict[str, tuple[int, Stage | None]] = {}
         problems = []
-        for one in stored:
-            try:
-                stage = Stage(one)
-            except StageError as error:
-                problems.append((one, str(error)))
+        for name, version, body in rows:
+            if name in self._parsed and self._parsed[name][0] == version:
+                parsed[name] = self._parsed[name]
+                continue
+            if len(body) < _SMALL:
+                stage, problem = _parsed(body)
             else:
+                stage, problem = await run_in_thread(_parsed, body)
+            parsed[name] = version, stage
+            if problem:
+                problems.append((decode(body), problem))
+            await trio.lowlevel.checkpoint()
+        self._parsed = parsed
+        stages: dict[str, list[Stage]] = {}
+        for _, stage in parsed.values():
+            if stage is not None:
                 stages.setdefault(stage.kind, []).append(stage)
         self._sets = {kind: StageSet(found) for kind, found in stages.items()}
         self._changed(problems)
+
+
+def _parsed(body: bytes) -> tuple[Stage | None, str]:
+    """A Stage, or what is wrong with it."""
+    try:
+        if len(body) > MOST_BYTES:
+            raise StageError(f"it has {len(body)} bytes; at most {MOST_BYTES} are allowed")
+        return Stage(decode(body)), ""
+    except StageError as error:
+        return None, str(error)
 
 
 _NONE: Final = StageSet()

@@ -4,7 +4,8 @@
     template.render(pod, {"Now": lambda: "2026-01-01T00:00:00Z"})
 
 A template is parsed once into functions that write texts. What is missing in the object is nil, as in a map of Go. An
-action or function outside this part is a TemplateError, which names it.
+action or function outside this part is a TemplateError, which names it. Integers are those of Go: int64, which wrap
+around. Values in between have a `Budget`, so that no template takes long, nor much memory.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from rewound.actors.golang.quoting import quoted
+from rewound.actors.nodes.budget import Budget, OverBudget, fitting
+from rewound.actors.runtime.turns import Steps
 
 Function = Callable[..., Any]
 
@@ -25,15 +28,23 @@ class TemplateError(ValueError):
     """The text is no template of the supported part, or cannot be applied to an object."""
 
 
+MOST_TEXT: Final = (
+    64 << 10
+)  # characters of a template, and of one action: parsing takes up to 5 microseconds for each
+MOST_ACTION: Final = 2 << 10
 # Of one rendering, which runs in the event loop: blocks entered, each turn of a range is one, and characters written.
 MOST_BLOCKS: Final = 10_000
 MOST_WRITTEN: Final = 1 << 20
+_TOTAL: Final = 300_000_000  # estimated nanoseconds, in turns
+_AT_ONCE: Final = 3_000_000  # of one action
+_STEP: Final = 400
 
 
 class _Scope:
     """The variables of a block, within those of the blocks around it."""
 
-    def __init__(self, outer: _Scope | None, functions: Mapping[str, Function]) -> None:
+    def __init__(self, outer: _Scope | None, functions: Mapping[str, Function], budget: Budget) -> None:
+        self.budget = budget
         self._outer = outer
         self._entered: list[None] = [] if outer is None else outer._entered  # of all blocks together
         self._variables: dict[str, Any] = {}
@@ -43,7 +54,7 @@ class _Scope:
         self._entered.append(None)
         if len(self._entered) > MOST_BLOCKS:
             raise TemplateError(f"it enters more than {MOST_BLOCKS} blocks and turns of a range")
-        return _Scope(self, self.functions)
+        return _Scope(self, self.functions, self.budget)
 
     def declare(self, name: str, value: Any) -> None:
         self._variables[name] = value
@@ -72,35 +83,51 @@ Part = Callable[[Any, _Scope], Iterator[str]]
 class Template:
     def __init__(self, text: str) -> None:
         """TemplateError."""
+        if len(text) > MOST_TEXT:
+            raise TemplateError(f"it has {len(text)} characters; at most {MOST_TEXT} are allowed")
         parser = _Parser(_pieces(text.strip()))
         self._parts, end = parser.block()
         if end:
             raise TemplateError(f"unexpected {{{{{end}}}}}")
 
     def render(self, data: Any, functions: Mapping[str, Function] | None = None) -> str:
-        """TemplateError."""
-        scope = _Scope(None, {**_FUNCTIONS, **(functions or {})})
+        """Without a pause. TemplateError."""
+        steps = self.steps(data, functions)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return str(end.value)
+
+    def steps(self, data: Any, functions: Mapping[str, Function] | None = None) -> Steps[str]:
+        """The same with pauses. TemplateError."""
+        budget = Budget(_TOTAL, _AT_ONCE)
+        scope = _Scope(None, {**_FUNCTIONS, **(functions or {})}, budget)
         scope.declare("$", data)
+        found, size = [], 0
         try:
-            return _joined(_written(self._parts, data, scope))
+            for piece in _written(self._parts, data, scope):
+                size += len(piece)
+                if size > MOST_WRITTEN:
+                    raise TemplateError(f"it writes more than {MOST_WRITTEN} characters")
+                found.append(piece)
+                if budget.pause():
+                    yield
+        except OverBudget as error:
+            raise TemplateError(str(error)) from error
+        except RecursionError as error:
+            raise TemplateError("it is nested too deeply, or makes a value that is") from error
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             if isinstance(error, TemplateError):
                 raise
             raise TemplateError(f"{type(error).__name__}: {error}") from error
-
-
-def _joined(pieces: Iterator[str]) -> str:
-    found, size = [], 0
-    for piece in pieces:
-        size += len(piece)
-        if size > MOST_WRITTEN:
-            raise TemplateError(f"it writes more than {MOST_WRITTEN} characters")
-        found.append(piece)
-    return "".join(found)
+        return "".join(found)
 
 
 def _written(parts: Sequence[Part], dot: Any, scope: _Scope) -> Iterator[str]:
+    """A text for each part, perhaps an empty one: a pause is possible there."""
     for part in parts:
+        scope.budget.spend(_STEP)
         yield from part(dot, scope)
 
 
@@ -134,18 +161,20 @@ _UNSUPPORTED: Final = ("define", "template", "block", "break", "continue")
 def _pieces(text: str) -> list[_Piece]:
     pieces: list[_Piece] = []
     at, trims = 0, False
-    for match in _ACTION.finditer(text):
-        before = text[at : match.start()]
+    while (start := text.find("{{", at)) >= 0:
+        match = _ACTION.match(text, start)
+        if match is None:  # at once: to look for one behind it would take as many passes as there are
+            raise TemplateError(f"unclosed action: {text[start:][:40]!r}")
+        before = text[at:start]
         before = before.lstrip() if trims else before
         pieces.append(_Piece(False, before.rstrip() if match["left"] else before))
         body = match["body"].strip()
         if not (body.startswith("/*") and body.endswith("*/")):
+            if len(body) > MOST_ACTION:
+                raise TemplateError(f"an action has more than {MOST_ACTION} characters: {body[:40]!r}...")
             pieces.append(_Piece(True, body))
         at, trims = match.end(), bool(match["right"])
-    rest = text[at:].lstrip() if trims else text[at:]
-    if "{{" in rest:
-        raise TemplateError(f"unclosed action: {rest[rest.index('{{') :][:40]!r}")
-    pieces.append(_Piece(False, rest))
+    pieces.append(_Piece(False, text[at:].lstrip() if trims else text[at:]))
     return [piece for piece in pieces if piece.text or piece.is_action]
 
 
@@ -206,8 +235,9 @@ def _action(text: str) -> Part:
         found = value(dot, scope)
         if pipeline.names:
             pipeline.store(scope, found)
+            yield ""
         else:
-            yield _shown(found)
+            yield _shown_within(scope.budget, found)
 
     return written
 
@@ -220,6 +250,7 @@ def _conditional(
         found = value(dot, inner)
         if pipeline.names:
             pipeline.store(inner, found)
+        yield ""
         if _true(found):
             yield from _written(body, found if changes_dot else dot, inner)
         else:
@@ -230,7 +261,8 @@ def _conditional(
 
 def _range(value: Value, names: Sequence[str], body: list[Part], otherwise: list[Part]) -> Part:
     def written(dot: Any, scope: _Scope) -> Iterator[str]:
-        items = _items(value(dot, scope))
+        items = _items(value(dot, scope), scope.budget)
+        yield ""
         if not items:
             yield from _written(otherwise, dot, scope.inner())
         for key, item in items:
@@ -242,9 +274,11 @@ def _range(value: Value, names: Sequence[str], body: list[Part], otherwise: list
     return written
 
 
-def _items(found: Any) -> list[tuple[Any, Any]]:
+def _items(found: Any, budget: Budget) -> list[tuple[Any, Any]]:
     if found is None:
         return []
+    if isinstance(found, (dict, list)):
+        budget.spend(_STEP * len(found))
     if isinstance(found, dict):
         return sorted(found.items())
     if isinstance(found, list):
@@ -253,7 +287,7 @@ def _items(found: Any) -> list[tuple[Any, Any]]:
         if found > MOST_BLOCKS:
             raise TemplateError(f"range over {found} has more than {MOST_BLOCKS} turns")
         return [(number, number) for number in range(found)]
-    raise TemplateError(f"range can't iterate over {_shown(found)}")
+    raise TemplateError(f"range can't iterate over {_brief(found)}")
 
 
 class _Pipeline:
@@ -342,7 +376,7 @@ class _Pipeline:
             text = token[1:-1] if token[0] == "`" else _unquoted(token)
             return lambda dot, scope: text
         if token[0].isdigit() or token[0] in "+-":
-            number = float(token) if "." in token else int(token)
+            number = float(token) if "." in token else _literal(token)
             return lambda dot, scope: number
         if token[0].isalpha() or token[0] == "_":
             return _call(token, [])
@@ -387,6 +421,12 @@ def _tokens(text: str) -> _Tokens:
     return tokens
 
 
+def _literal(token: str) -> int:
+    if len(token) > _DIGITS or not _LOWEST <= int(token) <= _HIGHEST:
+        raise TemplateError(f"integer overflow: {token[:40]}")
+    return int(token)
+
+
 def _unquoted(token: str) -> str:
     try:
         text: str = json.loads(token)
@@ -402,7 +442,7 @@ def _field(of: Value, name: str) -> Value:
             return None
         if isinstance(found, dict):
             return found.get(name)
-        raise TemplateError(f"can't evaluate field {name} of {_shown(found)}")
+        raise TemplateError(f"can't evaluate field {name} of {_brief(found)}")
 
     return field
 
@@ -415,9 +455,29 @@ def _call(name: str, arguments: list[Value]) -> Value:
         function = scope.functions.get(name)
         if function is None:
             raise TemplateError(f"the function {name} is not supported in Stages")
-        return function(*(one(dot, scope) for one in arguments))
+        values = [one(dot, scope) for one in arguments]
+        budget = scope.budget
+        budget.spend(_STEP)
+        if (weight := _WEIGHTS.get(name)) is not None:
+            budget.spend(weight * sum(map(budget.size, values)))
+        if name in _MAKING:
+            values = [budget, *values]
+        return _kept(function(*values))
 
     return call
+
+
+def _kept(value: Any) -> Any:
+    """What a function returned, if it is no larger than a value may be; an integer as int64."""
+    if isinstance(value, str):
+        fitting(len(value))
+    elif isinstance(value, int) and not isinstance(value, bool):
+        return _wrapped(value)
+    return value
+
+
+def _wrapped(number: int) -> int:
+    return (number - _LOWEST) % (1 << 64) + _LOWEST
 
 
 def _short_circuit(arguments: list[Value], *, stops: bool) -> Value:
@@ -456,6 +516,19 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
+def _shown_within(budget: Budget, value: Any) -> str:
+    if not isinstance(value, str):
+        budget.spend(_SHOWN * budget.size(value))
+    return _shown(value)
+
+
+def _brief(value: Any) -> str:
+    """For errors."""
+    if isinstance(value, (dict, list)):
+        return "a map" if isinstance(value, dict) else "a list"
+    return _shown(value)[:64]
+
+
 def _quote(value: Any) -> str:
     if isinstance(value, str):
         return orjson.dumps(value).decode()
@@ -464,6 +537,8 @@ def _quote(value: Any) -> str:
 
 def _yaml(value: Any, indent: int = 0) -> str:
     """JSON is YAML, and stays one line however deep it is."""
+    if not 0 <= indent <= _MOST_INDENT:
+        raise TemplateError(f"YAML: the indent {indent} is not within 0 and {_MOST_INDENT}")
     return ("\n" + "  " * indent if indent else "") + orjson.dumps(
         value, option=orjson.OPT_SORT_KEYS
     ).decode()
@@ -478,7 +553,7 @@ def _index(value: Any, *keys: Any) -> Any:
         elif isinstance(value, (list, str)) and isinstance(key, int) and 0 <= key < len(value):
             value = value[key]
         else:
-            raise TemplateError(f"index {_shown(key)} is out of range")
+            raise TemplateError(f"index {_brief(key)} is out of range")
     return value
 
 
@@ -486,15 +561,21 @@ _WIDE: Final = re.compile(r"%[-+ 0-9.]*[0-9]{4}")
 
 
 def _printf(layout: str, *values: Any) -> str:
-    rest = list(values)
+    rest, size = list(values)[::-1], len(layout)
     if _WIDE.search(layout):
         raise TemplateError(f"printf {quoted(layout[:64])}: a width or precision has at most three digits")
 
     def replaced(match: re.Match[str]) -> str:
+        nonlocal size
+        text = formatted(match)
+        size = fitting(size + len(text))
+        return text
+
+    def formatted(match: re.Match[str]) -> str:
         verb = match[0][-1]
         if verb == "%":
             return "%"
-        value = rest.pop(0) if rest else "%!" + verb + "(MISSING)"
+        value = rest.pop() if rest else "%!" + verb + "(MISSING)"
         if verb == "q":
             return quoted(_shown(value))
         if verb in "vst":
@@ -513,10 +594,42 @@ def _compared(compare: Callable[[Any, Any], bool]) -> Function:
     return compared
 
 
+_LOWEST: Final = -(1 << 63)
+_HIGHEST: Final = (1 << 63) - 1
+_DIGITS: Final = 20  # of an int64 with its sign
+_MOST_INDENT: Final = 100
+
+
 def _number(value: Any) -> int:
     if isinstance(value, str):
-        value = float(value) if value.strip() else 0
-    return int(value or 0)
+        text = value.strip()[: _DIGITS + 1]
+        value = (int(text) if text.removeprefix("-").isdecimal() else float(value)) if text else 0
+    found = int(value or 0)
+    if not _LOWEST <= found <= _HIGHEST:
+        raise TemplateError("a number is no int64: it is below -2^63, or above 2^63 - 1")
+    return found
+
+
+def _divided(left: Any, right: Any) -> int:
+    """Truncated, as in Go."""
+    dividend, divisor = _number(left), _number(right)
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+def _remainder(left: Any, right: Any) -> int:
+    return _number(left) - _number(right) * _divided(left, right)
+
+
+def _replaced(old: str, new: str, value: str) -> str:
+    fitting(len(value) + value.count(old) * max(0, len(new) - len(old)))
+    return value.replace(old, new)
+
+
+def _joined(separator: str, values: Any) -> str:
+    shown = [_shown(one) for one in values]
+    fitting(sum(map(len, shown)) + len(separator) * len(shown))
+    return separator.join(shown)
 
 
 _FUNCTIONS: Final[dict[str, Function]] = {
@@ -534,8 +647,10 @@ _FUNCTIONS: Final[dict[str, Function]] = {
     "Quote": _quote,
     "YAML": _yaml,
     # Of the library sprig.
-    "dict": lambda *pairs: {str(key): value for key, value in zip(pairs[::2], pairs[1::2], strict=True)},
-    "list": lambda *values: list(values),
+    "dict": lambda budget, *pairs: budget.made_map(
+        {_shown_within(budget, key): value for key, value in zip(pairs[::2], pairs[1::2], strict=True)}
+    ),
+    "list": lambda budget, *values: budget.made_list(values),
     "default": lambda default, value=None: value if _true(value) else default,
     "ternary": lambda positive, negative, condition: positive if condition else negative,
     "quote": lambda *values: " ".join(quoted(_shown(one)) for one in values if one is not None),
@@ -547,8 +662,8 @@ _FUNCTIONS: Final[dict[str, Function]] = {
     "add1": lambda value: _number(value) + 1,
     "sub": lambda left, right: _number(left) - _number(right),
     "mul": lambda left, right: _number(left) * _number(right),
-    "div": lambda left, right: int(_number(left) / _number(right)),
-    "mod": lambda left, right: _number(left) % _number(right),
+    "div": _divided,
+    "mod": _remainder,
     "max": lambda *values: max(map(_number, values)),
     "min": lambda *values: min(map(_number, values)),
     "lower": lambda value: _shown(value).lower(),
@@ -559,8 +674,21 @@ _FUNCTIONS: Final[dict[str, Function]] = {
     "hasPrefix": lambda part, value: value.startswith(part),
     "hasSuffix": lambda part, value: value.endswith(part),
     "contains": lambda part, value: part in value,
-    "replace": lambda old, new, value: value.replace(old, new),
-    "join": lambda separator, values: separator.join(map(_shown, values)),
+    "replace": _replaced,
+    "join": _joined,
     "hasKey": lambda value, key: key in value,
     "get": lambda value, key: value.get(key, ""),
+}
+_MAKING: Final = ("dict", "list")  # get the budget, in which what they make has its size
+
+# Nanoseconds for a character of the arguments; a function that is missing here does not look into them.
+_SHOWN: Final = 40
+_WEIGHTS: Final[dict[str, int]] = {
+    **dict.fromkeys(("trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix"), 2),
+    **dict.fromkeys(("toJson", "YAML", "Quote", "replace"), 5),
+    **dict.fromkeys(("lower", "upper", "contains"), 10),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "hasKey", "get"), 20),
+    **dict.fromkeys(("print", "toString", "join", "int", "int64", "add", "add1", "sub", "mul"), _SHOWN),
+    **dict.fromkeys(("div", "mod", "max", "min"), _SHOWN),
+    **dict.fromkeys(("printf", "quote"), 200),  # which may escape each character
 }

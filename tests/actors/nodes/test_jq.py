@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
 
 from rewound.actors.nodes.jq import QueryError, compile_query
 from tests.cases import cases
+
+MANY: dict[str, Any] = {"many": [{"n": number} for number in range(20_000)], "text": 100_000 * "a"}
+LARGE = "too large values|more than 1048576"
 
 POD: dict[str, Any] = {
     "metadata": {
@@ -76,3 +80,30 @@ def test_an_expression_that_backtracks_elsewhere_takes_no_time() -> None:
     query = compile_query('.name | test("^(a+)+$")')
     assert query({"name": 64 * "a" + "b"}) == [False]
     assert compile_query('.name | test("(")')({"name": "a"}) is None
+
+
+@cases(
+    "text, error",
+    [
+        ('"x"' + 60 * " | . + .", LARGE),
+        ("[1]" + 60 * " | . + .", LARGE),
+        ("1" + 60 * " | [., .]" + " | tostring", LARGE),
+        ("1" + 30 * " | (., .)", LARGE),
+        ("(1,2)" + 40 * " + (1,2)", LARGE),
+        (".many[] | .n", LARGE),
+        (".many | map(.n) | map(. + 1)", LARGE),
+        ("[.many, .many] | contains([.many])", LARGE),
+        (".many == .many", LARGE),
+        ('.text | test("(a|aa|aaa|aaaa){1,40}b")', LARGE),
+        ('.text | test("' + 30 * "x{1,1000}" + '")', LARGE),
+        (3000 * " ", "it has 3000 characters; at most 2048"),
+    ],
+)
+def test_hostile_query_is_refused(text: str, error: str) -> None:
+    with pytest.raises(QueryError, match=error):
+        compile_query(text)(MANY)
+
+
+def test_large_integers_become_floats() -> None:
+    assert compile_query("9223372036854775807 + 1")({}) == [9223372036854775808.0]
+    assert compile_query("3" + 40 * " | . * .")({}) == [inf]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,10 +11,12 @@ from rewound import Rewound
 from rewound.actors.messages import Object
 from rewound.actors.nodes.stages import Stage, StageError, StagePatch, StageSet, changed_finalizers
 from rewound.actors.nodes.templates import Template
+from rewound.actors.runtime.turns import Steps
 from tests.cases import cases
 
 STAGES = "/apis/kwok.x-k8s.io/v1alpha1/stages"
 PODS = "/api/v1/namespaces/default/pods"
+T = TypeVar("T")
 NOW = 1_700_000_000_000_000  # 2023-11-14T22:13:20Z
 
 
@@ -26,6 +28,20 @@ def stage(name: str = "s", kind: str = "Pod", **spec: Any) -> Object:
         "metadata": {"name": name},
         "spec": content,
     }
+
+
+def result(steps: Steps[T]) -> T:
+    found: list[T] = []
+
+    def whole() -> Steps[None]:
+        found.append((yield from steps))
+
+    list(whole())
+    return found[0]
+
+
+def refused(stage: Stage, reason: str) -> None:
+    raise AssertionError(f"{stage.name}: {reason}")
 
 
 def pod(phase: str = "Pending", **metadata: Any) -> Object:
@@ -58,7 +74,7 @@ def expression(key: str, operator: str, *values: str) -> Object:
     ],
 )
 def test_selector(selector: Object | None, matches: bool) -> None:
-    assert Stage(stage(selector=selector)).matches(pod(labels={"app": "web"})) is matches
+    assert result(Stage(stage(selector=selector)).matches(pod(labels={"app": "web"}))) is matches
 
 
 @cases(
@@ -85,7 +101,8 @@ def test_delay(delay: Object, seconds: tuple[float, float]) -> None:
 def chosen(*stages: Object, annotations: dict[str, str] | None = None) -> set[str]:
     """The names of those that a hundred objects get."""
     source, every = random.Random(1), StageSet(map(Stage, stages))
-    found = [every.choose(pod(annotations=annotations or {}), source) for _ in range(100)]
+    described = pod(annotations=annotations or {})
+    found = [result(every.choose(described, source, refused)) for _ in range(100)]
     return {one.name for one in found if one is not None}
 
 
@@ -241,3 +258,56 @@ def test_pod_has_one_address_however_often_a_stage_asks_for_it(rewound: Rewound)
     statuses = [rewound.request("GET", f"{PODS}/p{number}")["status"] for number in range(3)]
     assert [one["podIP"] for one in statuses] == ["10.244.0.1", "10.244.0.2", "10.244.0.3"]
     assert all(one["podIPs"] == [{"ip": one["podIP"]}] for one in statuses)
+
+
+GROWS = (
+    '{{ $s := "xxxxxxxxxxxxxxxx" }}'
+    + 9 * '{{ $s = replace "x" "xxxxxxxxxxxxxxxx" $s }}'
+    + "message: {{ $s }}"
+)
+ALIASES = "a0: &a0 [x, x]\n" + "".join(
+    f"a{number}: &a{number} [{', '.join(9 * [f'*a{number - 1}'])}]\n" for number in range(1, 12)
+)
+HOSTILE = {
+    "Grows": (stage("grows", next={"statusTemplate": GROWS}), "too large values"),
+    "Aliases": (stage("aliases", next={"statusTemplate": ALIASES}), "made too large a document"),
+    "Query": (
+        stage("query", selector=expression('"x"' + 60 * " | . + .", "Exists")),
+        "has too many steps, or too large values",
+    ),
+}
+
+
+@pytest.mark.rewound(nodes=1, mode="in-process")
+def test_hostile_stages_are_named_in_events_and_the_server_goes_on(rewound: Rewound) -> None:
+    spec = {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}]}
+    for name, (one, reason) in HOSTILE.items():
+        selector = one["spec"]["selector"]
+        one["spec"]["selector"] = {"matchLabels": {"for": name}, **selector}
+        rewound.request("POST", STAGES, one)
+        metadata = {"name": name.lower(), "labels": {"for": name}}
+        rewound.request("POST", PODS, {"metadata": metadata, "spec": spec})
+        rewound.advance(1)
+        events = rewound.request("GET", "/api/v1/events")["items"]
+        said = [
+            event["message"]
+            for event in events
+            if (event["reason"], event["involvedObject"]["name"]) == ("InvalidStage", name.lower())
+        ]
+        assert any(reason in message and f"stage {name.lower()}: " in message for message in said), (
+            name,
+            said,
+        )
+
+
+@pytest.mark.rewound(nodes=1, mode="in-process")
+def test_stage_that_is_too_large_is_named(rewound: Rewound) -> None:
+    large = stage("large", next={"statusTemplate": "phase: Running\n" + 300_000 * "#"})
+    longer = stage("longer", next={"statusTemplate": "phase: Running\n" + 100_000 * "#"})
+    for one in (large, longer):
+        rewound.request("POST", STAGES, one)
+    rewound.advance(1)
+    events = rewound.request("GET", "/api/v1/events")["items"]
+    said = [event["message"] for event in events if event["reason"] == "InvalidStage"]
+    assert any("at most 262144 are allowed" in message for message in said), said
+    assert any("spec.next.statusTemplate: it has 100015 characters" in message for message in said), said
