@@ -1,7 +1,8 @@
 """Which admission plugins `--enable-admission-plugins` and `--disable-admission-plugins` select.
 
 The same plugins are on by default as in v1.25, except CertificateSubjectRestriction, which is where the rule
-`certificate-subjects` says so (`actors.profile`). The order in which plugins run is fixed (`built_in`); the order of
+`certificate-subjects` says so (`actors.profile`); with simulated nodes NodeRestriction is too
+(`gateway.settings`). The order in which plugins run is fixed (`built_in`); the order of
 the flags does not matter. Only names here, so that reading the flags loads no plugin.
 """
 
@@ -11,6 +12,7 @@ from typing import Final
 
 from rewound.actors.profile import Rules
 
+NODE_RESTRICTION: Final = "NodeRestriction"
 ON_BY_DEFAULT: Final = (
     "CertificateApproval",
     "CertificateSigning",
@@ -41,7 +43,7 @@ OFF_BY_DEFAULT: Final = (
     "LimitPodHardAntiAffinityTopology",
     "NamespaceAutoProvision",
     "NamespaceExists",
-    "NodeRestriction",
+    NODE_RESTRICTION,
     "OwnerReferencesPermissionEnforcement",
     "PersistentVolumeLabel",
     "PodNodeSelector",

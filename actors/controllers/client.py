@@ -12,10 +12,12 @@ from typing import TypeVar
 
 import trio
 
+from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
 from rewound.actors.errors import RequestError
 from rewound.actors.identity import AUTHENTICATED, User
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import (
+    Command,
     Create,
     Delete,
     DeleteOptions,
@@ -35,8 +37,15 @@ _PATCHED = ("uid", "resourceVersion", "ownerReferences", "finalizers")
 
 class Client:
     def __init__(
-        self, directory: Directory, write_contexts: WriteContexts, user: User | str, manager: str = MANAGER
+        self,
+        directory: Directory,
+        write_contexts: WriteContexts,
+        user: User | str,
+        manager: str = MANAGER,
+        authorizer: Authorizer | None = None,
     ) -> None:
+        """`authorizer` decides what the user may do; None: everything, as parts of the server may."""
+        self._authorizer = authorizer
         self._directory = directory
         self._write_contexts = write_contexts
         self.identity = user
@@ -69,10 +78,8 @@ class Client:
     async def create(self, definition: Definition, namespace: str, new: Object) -> bytes:
         """Store a new object, which is decoded and has its defaults (`definition.schema.decode_object`)."""
         context = self._context(suffix="generateName" in new["metadata"])
-        outcome = await self._directory.ask(
-            definition, Create(definition.api_version, namespace, new, context)
-        )
-        return outcome.body
+        command = Create(definition.api_version, namespace, new, context)
+        return await self._ask("create", definition, command, namespace, new["metadata"].get("name", ""))
 
     async def replace(self, definition: Definition, new: Object, subresource: str = "") -> bytes:
         """Store a changed object; raises Conflict if its resourceVersion is not the current one.
@@ -83,12 +90,11 @@ class Client:
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         context = self._context()
         version = definition.api_version
-        command: Replace | Patch = Replace(version, namespace, name, new, context, subresource)
         if definition.storage.versions is not None:
             patch = {"metadata": {part: metadata.get(part) for part in _PATCHED}}
-            command = Patch(version, namespace, name, "merge", patch, context)
-        outcome = await self._directory.ask(definition, command)
-        return outcome.body
+            return await self.patch(definition, namespace, name, patch)
+        command = Replace(version, namespace, name, new, context, subresource)
+        return await self._ask("update", definition, command, namespace, name, subresource)
 
     async def patch(
         self,
@@ -103,8 +109,7 @@ class Client:
         context = self._context()
         version = definition.api_version
         command = Patch(version, namespace, name, patch_format, patch, context, subresource)
-        outcome = await self._directory.ask(definition, command)
-        return outcome.body
+        return await self._ask("patch", definition, command, namespace, name, subresource)
 
     async def submit(
         self, definition: Definition, namespace: str, name: str, subresource: str, sent: Object
@@ -112,15 +117,13 @@ class Client:
         """Send an object to a subresource that takes it, such as a Binding or an Eviction."""
         context = self._context()
         command = Submit(definition.api_version, namespace, name, subresource, sent, context)
-        outcome = await self._directory.ask(definition, command)
-        return outcome.body
+        return await self._ask("create", definition, command, namespace, name, subresource)
 
     async def apply(self, definition: Definition, namespace: str, name: str, applied: Object) -> bytes:
         """Apply fields to an existing object, and take them over from other managers; raises NotFound without it."""
         context = self._context()
         command = Patch(definition.api_version, namespace, name, "apply", applied, context, force=True)
-        outcome = await self._directory.ask(definition, command)
-        return outcome.body
+        return await self._ask("patch", definition, command, namespace, name)
 
     async def delete(
         self,
@@ -132,7 +135,41 @@ class Client:
     ) -> None:
         context = self._context()
         command = Delete(definition.api_version, namespace, name, context, options, verb)
-        await self._directory.ask(definition, command)
+        await self._ask(verb, definition, command, namespace, name)
+
+    async def _ask(
+        self,
+        verb: str,
+        definition: Definition,
+        command: Command,
+        namespace: str,
+        name: str,
+        subresource: str = "",
+    ) -> bytes:
+        if self._authorizer is not None:
+            await self._authorize(self._authorizer, verb, definition, subresource, namespace, name)
+        outcome = await self._directory.ask(definition, command)
+        return outcome.body
+
+    async def _authorize(
+        self,
+        authorizer: Authorizer,
+        verb: str,
+        definition: Definition,
+        subresource: str,
+        namespace: str,
+        name: str,
+    ) -> None:
+        user = self.identity if isinstance(self.identity, User) else User(self.identity)
+        resource = definition.resource
+        asked = Attributes(
+            user, verb, resource.group, definition.version, resource.plural, subresource, namespace, name
+        )
+        decision = authorizer.authorize(asked)
+        if not isinstance(decision, Decision):
+            decision = await decision
+        if not decision.allowed:
+            raise refusal(asked, decision)
 
 
 # As many as one commit should carry, far below the capacity of a mailbox.

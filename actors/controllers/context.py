@@ -40,4 +40,7 @@ class ControllerContext:
     event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never
     aggregation: AggregationContext | None = None  # None: APIServices lead nowhere
     whole_cluster: bool = False  # whether all controllers were chosen, so that no node is tracked by others
+    authorizes_nodes: bool = (
+        False  # whether simulated nodes may do what `authorizer` allows nodes, and no more
+    )
     workloads: WorkloadOptions = field(default_factory=WorkloadOptions)

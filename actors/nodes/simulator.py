@@ -2,8 +2,9 @@
 
 One loop serves every node. Its keys are pods, Node objects, and groups of leases; each is due when something about it
 changes, or at a time that the queue keeps: nothing is polled, and a cluster at rest costs the renewals alone. Each node
-writes as itself (`system:node:NAME`), as a kubelet would. What a pod does next is a function of the stored pod and the
-time (`pod_status.next_step`), so that a restart goes on where it was.
+writes as itself (`system:node:NAME`), as a kubelet would, and within what the Node authorizer allows where that is on;
+what Stages change besides statuses the controller writes as its own account, as kwok does. What a pod does next is a
+function of the stored pod and the time (`pod_status.next_step`), so that a restart goes on where it was.
 
 Which Node objects are simulated: those with the annotation `sim/node: "true"` or kwok's, and with `--nodes` also those
 whose conditions nobody has reported when they appear; they get the annotation.
@@ -225,7 +226,9 @@ class SimulatedNodes(WorkloadController):
 
     def _client_of(self, node: str) -> Client:
         user = User(f"{NODE_PREFIX}{node}", groups=(NODES, AUTHENTICATED))
-        return Client(self._context.directory, self._context.write_contexts, user, "kubelet")
+        context = self._context
+        authorizer = context.authorizer if context.authorizes_nodes else None
+        return Client(context.directory, context.write_contexts, user, "kubelet", authorizer)
 
     # Leases.
 
@@ -327,12 +330,12 @@ class SimulatedNodes(WorkloadController):
         if seconds:
             self.queue.add_after(key_of(pod), seconds)
             return
-        await self._delete(self._pods, pod, known)
+        await self._delete(self._pods, pod, known.client)
 
-    async def _delete(self, collection: CachedType, stored: Object, known: SimulatedNode) -> None:
+    async def _delete(self, collection: CachedType, stored: Object, client: Client) -> None:
         options = DeleteOptions(uid=stored["metadata"]["uid"], grace_period_seconds=0)
         try:
-            await known.client.delete(collection.definition, *key_of(stored), options)
+            await client.delete(collection.definition, *key_of(stored), options)
         except (NotFound, Conflict):
             return
 
@@ -415,9 +418,12 @@ class SimulatedNodes(WorkloadController):
                 changed = changed_finalizers(current, step.finalizers)
                 if changed != current:
                     patch = {"metadata": {"finalizers": changed or None}}
-                    await known.client.patch(definition, namespace, name, patch)
+                    await self.client.patch(definition, namespace, name, patch)
             if step.delete:
-                await self._delete(collection, stored, known)
+                # A kubelet deletes its pods, and not its Node.
+                await self._delete(
+                    collection, stored, known.client if collection is self._pods else self.client
+                )
                 return
             if step.patch is not None:
                 await self._patch(step.patch, collection, stored, known)
@@ -435,9 +441,9 @@ class SimulatedNodes(WorkloadController):
                 rendered = await run_in_thread(_document, patch, text)
             if not rendered:
                 return
-            await known.client.patch(
-                definition, namespace, name, rendered, patch.patch_format, patch.subresource
-            )
+            # A kubelet writes statuses; the rest may be more than a node is allowed to change.
+            client = known.client if patch.subresource == "status" else self.client
+            await client.patch(definition, namespace, name, rendered, patch.patch_format, patch.subresource)
         except NotFound:
             return
         except Conflict:

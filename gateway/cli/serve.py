@@ -172,7 +172,8 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
             f"of {without_credentials(settings.standby.follow)}, where writes go; this server refuses them",
         )
     yield "profile", _profile(settings)
-    yield "rights", f"{settings.authorization_mode}, anonymous {'on' if settings.anonymous_auth else 'off'}"
+    modes = ",".join(settings.authorization_modes)
+    yield "rights", f"{modes}, anonymous {'on' if settings.anonymous_auth else 'off'}"
     if (nodes := settings.controllers.nodes) is not None:
         yield "nodes", f"{nodes} simulated"
 

@@ -412,5 +412,6 @@ def _controller_context(
         event_ttl=settings.controllers.event_ttl,
         aggregation=aggregation,
         whole_cluster=settings.controllers.is_whole_cluster,
+        authorizes_nodes="Node" in settings.authorization_modes,
         workloads=settings.workloads,
     )

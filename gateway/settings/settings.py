@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rewound.actors.access.authorization.modes import parse_modes
-from rewound.actors.admission.selection import parse_plugins, plugins_off, refuse_both
+from rewound.actors.admission.selection import NODE_RESTRICTION, parse_plugins, plugins_off, refuse_both
 from rewound.actors.allocation.ranges import (
     DEFAULT_NETWORKS,
     DEFAULT_PORTS,
@@ -490,7 +490,7 @@ class Settings:
     memory_limit: int = 0  # bytes; 0: half of what the machine or the control group has
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
-    authorization_mode: str = "RBAC"
+    authorization_mode: str = ""  # "": RBAC, and with --nodes before it Node, as kubeadm has it
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None
@@ -761,7 +761,8 @@ class Settings:
 
     @property
     def authorization_modes(self) -> tuple[str, ...]:
-        return parse_modes(self.authorization_mode)
+        by_default = "RBAC" if self.controllers.nodes is None else "Node,RBAC"
+        return parse_modes(self.authorization_mode or by_default)
 
     def _check_access(self) -> None:
         modes = check_parsed("--authorization-mode", lambda: self.authorization_modes)
@@ -808,7 +809,14 @@ class Settings:
     @property
     def plugins_off(self) -> frozenset[str]:
         """Plugins that do not run, by default or because a flag says so."""
-        return plugins_off(self.rules, parse_plugins(self.enable_admission_plugins), self.disabled_plugins)
+        return plugins_off(self.rules, self.enabled_plugins, self.disabled_plugins)
+
+    @property
+    def enabled_plugins(self) -> frozenset[str]:
+        """Those of --enable-admission-plugins; without it nodes are restricted, as kubeadm has it."""
+        if not self.enable_admission_plugins and self.controllers.nodes is not None:
+            return frozenset({NODE_RESTRICTION})
+        return parse_plugins(self.enable_admission_plugins)
 
     def _check_plugins(self) -> None:
         enabled = check_parsed(

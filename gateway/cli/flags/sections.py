@@ -272,7 +272,7 @@ def add_authorization(group: Any) -> None:
         "--authorization-mode",
         "MODE,...",
         "what decides on requests, in order: Node, RBAC, ABAC, Webhook, AlwaysAllow, AlwaysDeny; system:masters may do "
-        "everything in all of them (default RBAC)",
+        "everything in all of them (default RBAC, with --nodes Node,RBAC)",
     )
     add(
         group,

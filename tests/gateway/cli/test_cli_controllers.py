@@ -154,3 +154,15 @@ def test_a_configuration_needs_the_scheduler() -> None:
     for flags in ([config], [config, "--controllers=*,-scheduler"]):
         with pytest.raises(SettingsError, match="--scheduler-config"):
             parse_flags(flags)
+
+
+def test_nodes_have_the_rights_that_kubeadm_gives_them_unless_flags_say_otherwise() -> None:
+    def rights(*flags: str) -> tuple[tuple[str, ...], bool]:
+        settings = parse_flags(flags)[0]
+        return settings.authorization_modes, "NodeRestriction" not in settings.plugins_off
+
+    assert rights() == (("RBAC",), False)
+    assert rights("--nodes=3") == rights("--nodes=0") == (("Node", "RBAC"), True)
+    assert rights("--nodes=3", "--authorization-mode=RBAC") == (("RBAC",), True)
+    assert rights("--nodes=3", "--enable-admission-plugins=AlwaysPullImages") == (("Node", "RBAC"), False)
+    assert rights("--nodes=3", "--disable-admission-plugins=NodeRestriction") == (("Node", "RBAC"), False)
