@@ -56,7 +56,6 @@ class ServerProcess:
             # A slow machine needs more than the default five minutes to write the events that a watcher misses.
             *("--watch-history", "1h"),
             *("--token-auth-file", str(tokens)),
-            *("--authorization-mode", "RBAC"),
             *("--dialect", dialect),
             *flags,
         ]
