@@ -682,7 +682,7 @@ _FUNCTIONS: Final[dict[str, Function]] = {
 _MAKING: Final = ("dict", "list")  # get the budget, in which what they make has its size
 
 # Nanoseconds for a character of the arguments; a function that is missing here does not look into them.
-_SHOWN: Final = 40
+_SHOWN: Final = 80
 _WEIGHTS: Final[dict[str, int]] = {
     **dict.fromkeys(("trim", "trimPrefix", "trimSuffix", "hasPrefix", "hasSuffix"), 2),
     **dict.fromkeys(("toJson", "YAML", "Quote", "replace"), 5),

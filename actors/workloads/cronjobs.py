@@ -11,12 +11,13 @@ moment: it does not make up for moments that only the new schedule has.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import UTC, datetime
-from functools import lru_cache
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 from rewound.actors.errors import AlreadyExists, NotFound, RequestError
-from rewound.actors.golang.quoting import quoted
+from rewound.actors.golang.quoting import cut, quoted, quoted_start
 from rewound.actors.kinds.batch import CRON_JOB_STATUS
 from rewound.actors.kinds.core.references import OBJECT_REFERENCE
 from rewound.actors.kinds.values.schedule import (
@@ -24,10 +25,12 @@ from rewound.actors.kinds.values.schedule import (
     InvalidSchedule,
     Schedule,
     parse_schedule,
+    schedule_steps,
     time_zone_error,
 )
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
@@ -36,7 +39,8 @@ from rewound.actors.workloads.pods import copied, is_namespace_terminating, is_t
 
 DELAY: Final = SECOND // 10  # after a moment, for clocks that are a little behind
 TOO_MANY: Final = 100
-REMEMBERED: Final = 200  # characters of a schedule that is parsed once; longer ones would take memory
+SHORT: Final = 200  # characters of a schedule that is parsed at once, and remembered as it is
+MOST_KNOWN: Final = 4096  # schedules
 
 
 class NoInterval(ValueError):
@@ -82,14 +86,44 @@ def earliest_of(cron: Object) -> int:
     return micros_of(cron["status"].get("lastScheduleTime") or cron["metadata"]["creationTimestamp"])
 
 
-def schedule_of(cron: Object) -> Schedule:
-    """Raises InvalidSchedule."""
-    text, zone = cron["spec"]["schedule"], cron["spec"].get("timeZone", "")
-    parse = _parse_once if len(text) <= REMEMBERED else parse_schedule
-    return parse(text, "" if time_zone_error(zone) else zone)
+class Schedules:
+    """The parsed schedules, by their texts: a CronJob is looked at again and again, and a text may be half a megabyte.
+
+    A long text is known by its digest, so that nothing keeps it in memory.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str | bytes, str], Schedule] = OrderedDict()
+
+    def known(self, cron: Object) -> Schedule | None:
+        """Also one that is short enough to be parsed at once. InvalidSchedule."""
+        found = self._known.get(_text_key(cron))
+        if found is None and len(cron["spec"]["schedule"]) <= SHORT:
+            return self._remember(cron, parse_schedule(*_timing_texts(cron)))
+        return found
+
+    async def of(self, cron: Object) -> Schedule:
+        """In turns, if it is parsed for the first time. InvalidSchedule."""
+        found = self.known(cron)
+        if found is not None:
+            return found
+        return self._remember(cron, await in_turns(schedule_steps(*_timing_texts(cron))))
+
+    def _remember(self, cron: Object, schedule: Schedule) -> Schedule:
+        self._known[_text_key(cron)] = schedule
+        if len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+        return schedule
 
 
-_parse_once = lru_cache(maxsize=1024)(parse_schedule)
+def _timing_texts(cron: Object) -> tuple[str, str]:
+    zone = cron["spec"].get("timeZone", "")
+    return cron["spec"]["schedule"], "" if time_zone_error(zone) else zone
+
+
+def _text_key(cron: Object) -> tuple[str | bytes, str]:
+    text, zone = _timing_texts(cron)
+    return (text if len(text) <= SHORT else sha256(text.encode()).digest()), zone
 
 
 class CronJobs(WorkloadController):
@@ -99,6 +133,8 @@ class CronJobs(WorkloadController):
         super().__init__(parts)
         self._crons = self.cache.collection("cronjobs.batch")
         self._jobs = self.cache.collection("jobs.batch")
+        self._schedules = Schedules()
+        self._retimed: set[Key] = set()  # whose schedules have changed, and are to be parsed first
         self._crons.listen(self._cron_changed)
         self._jobs.listen(self._job_changed)
 
@@ -114,10 +150,30 @@ class CronJobs(WorkloadController):
             self.queue.add(key_of(new))
             return
         try:
-            due = next_due(schedule_of(new), earliest_of(new), self.now())
+            schedule = self._schedules.known(new)
         except InvalidSchedule:
-            due = None
-        self.queue.add_after(key_of(new), 0 if due is None else (due - self.now()) / SECOND)
+            self.queue.add(key_of(new))
+            return
+        if schedule is None:
+            self._retimed.add(key_of(new))
+            self.queue.add(key_of(new))
+        else:
+            self._wait_for(schedule, new)
+
+    def _wait_for(self, schedule: Schedule, cron: Object) -> None:
+        """A changed schedule is looked at when it is due."""
+        due = next_due(schedule, earliest_of(cron), self.now())
+        self.queue.add_after(key_of(cron), 0 if due is None else (due - self.now()) / SECOND)
+
+    async def _parse_retimed(self, cron: Object) -> bool:
+        """Parse a schedule that has changed; whether the CronJob waits until it is due."""
+        self._retimed.discard(key_of(cron))
+        try:
+            schedule = await self._schedules.of(cron)
+        except InvalidSchedule:
+            return False
+        self._wait_for(schedule, cron)
+        return True
 
     def _job_changed(self, old: Object | None, new: Object | None) -> None:
         """Of jobs it counts that they are there, whose they are, and how they ended."""
@@ -131,6 +187,9 @@ class CronJobs(WorkloadController):
     async def reconcile(self, key: Key) -> None:
         cron = self._crons.get(*key)
         if cron is None:
+            self._retimed.discard(key)
+            return
+        if key in self._retimed and await self._parse_retimed(cron):
             return
         changed = {**cron, "status": copied(cron["status"])}
         failure: RequestError | None = None
@@ -181,7 +240,7 @@ class CronJobs(WorkloadController):
         spec, now = cron["spec"], self.now()
         if is_terminating(cron) or self._has_unknown_zone(cron) or spec.get("suspend"):
             return
-        schedule = self._parsed(cron)
+        schedule = await self._parsed(cron)
         if schedule is None:
             return
         earliest = earliest_of(cron)
@@ -190,7 +249,8 @@ class CronJobs(WorkloadController):
         try:
             missed = missed_since(schedule, earliest, now) if earliest <= now else Missed(None)
         except NoInterval as why:
-            self._report(cron, "Warning", "InvalidSchedule", f"invalid schedule: {spec['schedule']} : {why}")
+            text = f"invalid schedule: {cut(spec['schedule'])} : {why}"
+            self._report(cron, "Warning", "InvalidSchedule", text)
             return
         if missed.is_too_many:
             text = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
@@ -228,16 +288,16 @@ class CronJobs(WorkloadController):
             self._report(cron, "Warning", "UnknownTimeZone", f"invalid timeZone: {quoted(zone)}: {why}")
         return bool(why)
 
-    def _parsed(self, cron: Object) -> Schedule | None:
+    async def _parsed(self, cron: Object) -> Schedule | None:
         text = cron["spec"]["schedule"]
         if "TZ" in text:
             page = f"https://{self.names.key_domain}/docs/concepts/workloads/controllers/cron-jobs/"
-            why = f"CRON_TZ or TZ used in schedule {quoted(text)} is not officially supported"
+            why = f"CRON_TZ or TZ used in schedule {quoted_start(text)} is not officially supported"
             self._report(cron, "Warning", "UnsupportedSchedule", f"{why}, see {page} for more details")
         try:
-            return schedule_of(cron)
+            return await self._schedules.of(cron)
         except InvalidSchedule as error:
-            message = f"unparseable schedule: {quoted(text)} : {error}"
+            message = f"unparseable schedule: {quoted_start(text)} : {cut(str(error))}"
             self._report(cron, "Warning", "UnparseableSchedule", message)
             return None
 

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 from rewound.actors.golang.quoting import cut, quoted_start
 from rewound.actors.kinds.values.times import duration_error, duration_seconds
+from rewound.actors.runtime.turns import Steps
 
 SECOND: Final = 1_000_000
 SEARCHED_YEARS: Final = 5  # a schedule that is not due in so many years never is, as in February 30
@@ -35,6 +36,8 @@ DESCRIPTORS: Final = {
     "@hourly": "0 * * * *",
 }
 
+_PARTS: Final = re.compile("[^,]+")
+_AT_ONCE: Final = 64  # parts, of up to ten microseconds each
 _is_number = re.compile("[-+]?[0-9]+").fullmatch
 
 
@@ -217,6 +220,17 @@ class _Search:
 
 def parse_schedule(text: str, zone: str = "") -> Schedule:
     """Read a text; `zone` names the zone of one that names none itself. Raises InvalidSchedule."""
+    steps = schedule_steps(text, zone)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Schedule = end.value
+            return found
+
+
+def schedule_steps(text: str, zone: str = "") -> Steps[Schedule]:
+    """The same with pauses: a text may have hundreds of thousands of parts, and v1.25 has no limit for it."""
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, space, text = text.partition("=")[2].partition(" ")
         wrong = time_zone_error(zone) if space else "no schedule follows it"
@@ -229,7 +243,7 @@ def parse_schedule(text: str, zone: str = "") -> Schedule:
         if text not in DESCRIPTORS:
             raise InvalidSchedule(f"unrecognized descriptor: {text}")
         text = DESCRIPTORS[text]
-    minutes, hours, days, months, weekdays = _fields(text.split())
+    minutes, hours, days, months, weekdays = yield from _fields(text.split())
     return Crontab(minutes, hours, days, months, weekdays, _time_zone(zone))
 
 
@@ -248,19 +262,27 @@ def _interval(text: str) -> Interval:
     return Interval(max(int(duration_seconds(duration)), 1))
 
 
-def _fields(texts: list[str]) -> list[_Field]:
+def _fields(texts: list[str]) -> Steps[list[_Field]]:
     if len(texts) != len(_FIELDS):
         raise InvalidSchedule(f"expected exactly 5 fields, found {len(texts)}: [{' '.join(texts)}]")
-    return [_field(text, bounds) for text, bounds in zip(texts, _FIELDS, strict=True)]
+    found = []
+    for text, bounds in zip(texts, _FIELDS, strict=True):
+        found.append((yield from _field(text, bounds)))
+    return found
 
 
-def _field(text: str, bounds: _Bounds) -> _Field:
+def _field(text: str, bounds: _Bounds) -> Steps[_Field]:
     values: set[int] = set()
     every = False
-    for part in filter(None, text.split(",")):
-        one = _range(part, bounds)
-        values.update(one.values)
-        every |= one.every
+    seen: set[str] = set()
+    for number, match in enumerate(_PARTS.finditer(text), 1):
+        if (part := match[0]) not in seen:
+            seen.add(part)
+            one = _range(part, bounds)
+            values.update(one.values)
+            every |= one.every
+        if number % _AT_ONCE == 0:
+            yield
     return _Field(tuple(sorted(values)), every)
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from rewound.actors.kinds.values.schedule import parse_schedule
+from rewound.actors.kinds.values.schedule import parse_schedule, schedule_steps
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
-from rewound.actors.workloads.cronjobs import NoInterval, missed_since, next_due
+from rewound.actors.runtime.turns import Steps
+from rewound.actors.workloads.cronjobs import NoInterval, Schedules, missed_since, next_due
 from tests.actors.controllers.control_plane import START
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 from tests.cases import cases
@@ -154,6 +155,30 @@ async def test_a_changed_schedule_waits_for_its_next_moment(
         assert not bench.names(JOBS)
         await bench.rest(900)
         assert len(bench.names(JOBS)) == 1
+
+
+LONG = ",".join(f"{number % 60:0{3 + number % 12}}" for number in range(0, 60_000, 15)) + " * * * *"
+
+
+async def test_long_schedules_are_parsed_in_turns_and_once(tmp_path: Path, autojump_clock: MockClock) -> None:
+    schedules, cron = Schedules(), cron_job(schedule=LONG)
+    assert schedules.known(cron) is None
+    found = await schedules.of(cron)
+    assert schedules.known(cron) is found and found == parse_schedule("*/15 * * * *")
+    assert schedules.known(cron_job(schedule=LONG.replace(" *", " 1", 1))) is None
+    assert len(list(parts_of_steps(LONG))) > 50
+    async with open_bench(tmp_path, "cronjob") as bench:
+        await bench.create(CRONS, cron_job(schedule="0 0 1 1 *"))
+        await bench.rest(3600 + 30)
+        await bench.patch(CRONS, "tick", {"spec": {"schedule": LONG}})
+        await bench.rest()
+        assert not bench.names(JOBS)
+        await bench.rest(900)
+        assert len(bench.names(JOBS)) == 1
+
+
+def parts_of_steps(text: str) -> Steps[None]:
+    yield from schedule_steps(text)
 
 
 async def test_zones_of_the_field_and_of_the_schedule(tmp_path: Path, autojump_clock: MockClock) -> None:
