@@ -4,6 +4,8 @@ It takes a limit, a continue token and a resourceVersion as a list does: a limit
 the token of that page continues with the next DELETE. This API has no transaction over several objects: each object is
 deleted separately, objects that were removed meanwhile are skipped, and after a timeout the rest stays. It lists in
 turns and deletes what each of them read, so that it holds little of a large collection.
+
+`Warned` collects the warnings of admission about all objects, each text once, also if a later object is refused.
 """
 
 from __future__ import annotations
@@ -29,8 +31,23 @@ from rewound.actors.store.reads import Listing, ListOptions, Reads
 BATCH = 256
 # Objects read before they are deleted.
 LISTED_BYTES = 1 << 20
+# Different warnings that are collected; a response has far fewer.
+MAX_WARNINGS = 1000
 
 Key = tuple[str, str]
+
+
+class Warned:
+    """The warnings of the deletions so far, each once, in the order in which they came."""
+
+    __slots__ = ("texts",)
+
+    def __init__(self) -> None:
+        self.texts: dict[str, None] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        if outcome.warnings and len(self.texts) < MAX_WARNINGS:
+            self.texts.update(dict.fromkeys(outcome.warnings))
 
 
 async def delete_collection(
@@ -41,15 +58,17 @@ async def delete_collection(
     listed: ListOptions,
     options: DeleteOptions,
     context: WriteContext,
+    warned: Warned,
 ) -> Listing:
     """Returns the metadata of the page that was listed, and none of its objects."""
     found = await reads.open(definition, namespace, listed)
     if isinstance(found, Listing):
-        await _delete_batch(directory, definition, [_key(body) for body in found.bodies], options, context)
+        keys = [_key(body) for body in found.bodies]
+        await _delete_batch(directory, definition, keys, options, context, warned)
         return replace(found, bodies=[])
     while not found.complete:
         for keys in await _keys(await found.read(LISTED_BYTES)):
-            await _delete_batch(directory, definition, keys, options, context)
+            await _delete_batch(directory, definition, keys, options, context, warned)
     return found.listing([])
 
 
@@ -76,15 +95,16 @@ async def _delete_batch(
     keys: list[Key],
     options: DeleteOptions,
     context: WriteContext,
+    warned: Warned,
 ) -> None:
     """Delete in the order of the list, one by one where webhooks may review it: the first refusal ends it then."""
     commands = [Delete(definition.api_version, *key, context, options, verb=COLLECTION) for key in keys]
     if commands and _may_pause(directory, definition, commands[0]):
         for command in commands:
             with suppress(NotFound):
-                await directory.ask_served(definition, command)
+                warned.add(await directory.ask_served(definition, command))
         return
-    await _delete_together(directory, definition, commands)
+    await _delete_together(directory, definition, commands, warned)
 
 
 def _may_pause(directory: Directory, definition: Definition, command: Delete) -> bool:
@@ -95,14 +115,16 @@ def _may_pause(directory: Directory, definition: Definition, command: Delete) ->
     return directory.admission_chain(definition, DELETE, "").may_pause(request)
 
 
-async def _delete_together(directory: Directory, definition: Definition, commands: list[Delete]) -> None:
+async def _delete_together(
+    directory: Directory, definition: Definition, commands: list[Delete], warned: Warned
+) -> None:
     """Send all commands before waiting for the first reply; the first error counts, but others are deleted."""
     replies: deque[Coroutine[Any, Any, Outcome]] = deque()
     failure = _send(directory, definition, commands, replies)
     try:
         while replies:
             try:
-                await replies.popleft()
+                warned.add(await replies.popleft())
             except NotFound:
                 continue
             except RequestError as error:

@@ -15,7 +15,7 @@ from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import BadRequest, Invalid, NotFound, Resource, TimedOut
 from rewound.actors.kinds.declaration.definition import Definition, Subresource
 from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
-from rewound.actors.resource.collection import delete_collection
+from rewound.actors.resource.collection import Warned, delete_collection
 from rewound.actors.store.addressing import check_name, check_namespace
 from rewound.actors.store.reads import Listing, ListOptions
 from rewound.gateway.handlers.bodies import Bodies
@@ -338,6 +338,7 @@ class Dispatch:
         chosen, _ = await self._delete_options(context, definition)
         write_context = new_write_context(self._write_contexts, context)
         before: Listing | None = None
+        warned = Warned()
         try:
             with Deadline(context):
                 if self._rules.collection_delete == "list":
@@ -352,10 +353,13 @@ class Dispatch:
                     listed,
                     chosen,
                     write_context,
+                    warned,
                 )
         except TimedOut:
             self._reads.check_reached(listed)
             raise
+        finally:
+            context.warnings.extend(warned.texts)
         if before is not None:
             return await self._lists.respond_whole(context, definition, before)
         details = {"group": definition.group} if definition.group else {}

@@ -47,7 +47,7 @@ from rewound.actors.message_encoding import (
 from rewound.actors.messages import Command, Create, Delete, DeleteOptions, Outcome, Replace
 from rewound.actors.names import CLUSTER
 from rewound.actors.resource.actor import ActorContext
-from rewound.actors.resource.collection import delete_collection
+from rewound.actors.resource.collection import Warned, delete_collection
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.large_work import LargeWork
 from rewound.actors.runtime.supervisor import Supervisor
@@ -258,6 +258,7 @@ class Store:
             _list_options(query),
             self._delete_options(None, query, many=True),
             self.write_contexts.new("user", "manager"),
+            Warned(),
         )
 
     def _delete_options(self, body: Document | None, query: Document, *, many: bool = False) -> DeleteOptions:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from rewound.actors.profile import PROFILES
 from tests.api.webhooks.hooking import CONFIG_MAPS, DENY, MAPS, hooking
 
 
@@ -21,6 +26,29 @@ async def test_collection_is_reviewed_object_by_object_until_the_first_refusal()
         assert all("name" not in sent and sent["namespace"] == "default" for sent in hooks.requests)
         left = (await hooks.api.list("configmaps"))["items"]
         assert [one["metadata"]["name"] for one in left] == ["c", "d"]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_collection_has_the_warnings_of_all_its_objects(profile: str) -> None:
+    """Each once, and also when a later object is refused."""
+
+    def warn(sent: dict[str, Any]) -> dict[str, Any]:
+        name = sent["oldObject"]["metadata"]["name"]
+        return {"warnings": ["careful", f"goodbye {name}"], "allowed": name != "c"}
+
+    async with hooking(warn=warn, changed={"profile": profile}) as hooks:
+        for name in "abcd":
+            (await hooks.create(name)).expect(201)
+        rules = [{**CONFIG_MAPS, "operations": ["DELETE"]}]
+        await hooks.configure("validating", hooks.hook("a.example.com", "/warn", rules=rules))
+        refused = await hooks.api.ask("DELETE", MAPS)
+        refused.expect(400)
+        texts = ["careful", "goodbye a", "goodbye b", "goodbye c"]
+        assert sorted(refused.warnings) == [f'299 - "{text}"' for text in texts]
+        deleted = await hooks.api.ask("DELETE", MAPS, labelSelector="no=such")
+        assert (deleted.status, deleted.warnings) == (200, [])
+        selected = await hooks.api.ask("DELETE", MAPS, fieldSelector="metadata.name=d", dryRun="All")
+        assert (selected.status, selected.warnings) == (200, ['299 - "careful"', '299 - "goodbye d"'])
 
 
 async def test_deletion_that_cannot_be_is_not_reviewed() -> None:
