@@ -127,6 +127,14 @@ class Rules:
         ("whole", "it has all objects, except Events"),
         "document 1, list semantics; v1.25 serves such lists from its watch cache",
     )
+    watch_history: Literal["5m", "10m"] = _rule(
+        (
+            "5m",
+            "without `--watch-history`, versions and continue tokens are valid for 5 minutes, then they get 410",
+        ),
+        ("10m", "they are valid for 10 minutes"),
+        "document 1, limits; v1.25 compacts every 5 minutes up to what was new 5 minutes before",
+    )
     last_page: Literal["matching", "unread"] = _rule(
         ("matching", "a page of a selection has a continue token if a further object matches"),
         ("unread", "a full page has one if there is any further object, so that the last page may be empty"),

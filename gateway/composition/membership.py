@@ -102,7 +102,7 @@ def make_node(member: Membership, journal: Journal, feed: Feed, supervisor: Supe
 
 def leading_tasks(settings: Settings, node: Node, journal: Journal, clock: Clock) -> list[Task]:
     """What the leader runs besides controllers."""
-    window = round(settings.watch_history * 1_000_000)
+    window = round(settings.history_seconds * 1_000_000)
     member = node.member
     compaction = Compaction(member.etcd, member.keys, journal, clock, node.election, window)
     return [("compaction of etcd", compaction.run)]

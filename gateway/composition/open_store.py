@@ -275,7 +275,7 @@ def _build_store(
     authorities = signing_authorities(settings, names)
     api_services = ApiServices(names, journal, feed, forwards=calls_out)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)
-    horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
+    horizon = Horizon(journal, clock, round(settings.history_seconds * 1_000_000))
     simulated_metrics = None
     if settings.controllers.simulates_nodes(rules):
         # Here, because an API server alone need not load it.

@@ -438,6 +438,7 @@ class AuditSettings:
 LOOPBACK = "127.0.0.1"
 TRANSPORTS = ("native", "asgi")
 _DEFAULT_STREAMS = 250
+_HISTORIES: Final = {"5m": 300.0, "10m": 600.0}  # seconds, by the rule watch-history
 _MAX_STREAMS = 2**31 - 1
 MAX_WORKERS = 64
 # Of one process.
@@ -500,7 +501,7 @@ class Settings:
     disable_admission_plugins: str = ""
     runtime_config: str = ""
     feature_gates: str = ""
-    watch_history: float = 300.0
+    watch_history: float | None = None  # None: that of the rules
     journal_retention: float | None = 86400.0  # None: for ever
     enable_journal_page: bool = True
     livez_grace_period: float = 0.0
@@ -785,12 +786,17 @@ class Settings:
             )
 
     def _check_history(self) -> None:
-        if self.watch_history <= 0:
+        if self.watch_history is not None and self.watch_history <= 0:
             raise SettingsError("--watch-history", "must be longer than nothing; the usual value is 5m")
-        if self.journal_retention is not None and self.journal_retention < self.watch_history:
+        if self.journal_retention is not None and self.journal_retention < self.history_seconds:
             raise SettingsError(
                 "--journal-retention", "is shorter than --watch-history; give at least as much, or 0 for ever"
             )
+
+    @property
+    def history_seconds(self) -> float:
+        """How old a version may be that clients ask for."""
+        return _HISTORIES[self.rules.watch_history] if self.watch_history is None else self.watch_history
 
     @property
     def service_ranges(self) -> ServiceRanges:

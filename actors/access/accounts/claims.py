@@ -50,7 +50,6 @@ class Subject:
     audiences: tuple[str, ...]  # empty: those of the API server
     expires: float | None  # seconds since 1970
     not_before: float | None
-    issued: float | None
     warn_after: float | None = None
 
 
@@ -101,6 +100,7 @@ def secret_claims(names: Names, account: Reference, secret: str) -> Claims:
 def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
     """Raises InvalidClaims."""
     _check_texts(claims)
+    _time(claims, "iat")  # a number, if there is one; nothing depends on it
     private = claims.get(names.key_domain)
     if not isinstance(private, dict):
         raise InvalidClaims
@@ -120,7 +120,6 @@ def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
         _audiences(claims),
         _time(claims, "exp") or 0.0,  # a bound token always has one: without it the token has expired
         _time(claims, "nbf"),
-        _time(claims, "iat"),
         _time(private, "warnafter"),
     )
 
@@ -128,6 +127,7 @@ def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
 def read_secret(names: Names, claims: Mapping[str, Any]) -> Subject:
     """Raises InvalidClaims."""
     _check_texts(claims)
+    _time(claims, "iat")  # a number, if there is one; nothing depends on it
     prefix = names.key("serviceaccount")
     namespace, name = _text(claims, f"{prefix}/namespace"), _text(claims, f"{prefix}/service-account.name")
     account = Reference(ACCOUNTS, namespace, name, _text(claims, f"{prefix}/service-account.uid"))
@@ -141,7 +141,6 @@ def read_secret(names: Names, claims: Mapping[str, Any]) -> Subject:
         _audiences(claims),
         _time(claims, "exp"),
         _time(claims, "nbf"),
-        _time(claims, "iat"),
     )
 
 

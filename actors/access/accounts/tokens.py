@@ -139,8 +139,8 @@ class AccountTokens:
     a token ends with the delete of its account. The key of the cache is the token itself: Python's keyed hash
     of it costs a tenth of SHA-256, and reveals as little in its time.
 
-    As in Kubernetes, `nbf` and `iat` may be a minute ahead and `exp` a minute past: the clocks of two servers
-    with the same keys may differ.
+    As in Kubernetes, `nbf` may be a minute ahead and `exp` a minute past: the clocks of two servers with the same keys
+    may differ. `iat` only informs (RFC 7519, section 4.1.6): it must be a number, and may be in the future.
 
     A `CachingMethod`.
     """
@@ -216,7 +216,7 @@ class AccountTokens:
             user,
             objects,
             self._result(subject, user, audiences) if audiences else None,
-            max(_nanoseconds(subject.not_before, 0), _nanoseconds(subject.issued, 0)) - LEEWAY,
+            _nanoseconds(subject.not_before, 0) - LEEWAY,
             _nanoseconds(subject.expires, FOR_EVER) + LEEWAY,
             _nanoseconds(subject.warn_after, FOR_EVER),
         )

@@ -137,7 +137,7 @@ def add_history(group: Any) -> None:
         "--watch-history",
         duration,
         "TIME",
-        "how old a resourceVersion clients may request (default 5m)",
+        "how old a resourceVersion clients may request (default 5m; 10m in the profile v1.25)",
     )
     add(
         group,

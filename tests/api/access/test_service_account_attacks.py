@@ -115,17 +115,15 @@ async def test_times_are_checked() -> None:
             {"exp": True},
             {"nbf": now + 61},
             {"nbf": str(now)},
-            {"iat": now + 61},
             {"iat": str(now)},
         ):
             assert await status_with(api, signed({**claims, **wrong}, key)) == 401, wrong
-        for right in ({"exp": now - 59}, {"nbf": now + 60}, {"iat": now + 60}):
+        for right in ({"exp": now - 59}, {"nbf": now + 60}, {"iat": now + 9999}):
             assert await status_with(api, signed({**claims, **right}, key)) == 403, right
-        for claim in ("nbf", "iat"):
-            early = signed({**claims, claim: api.clock.now() // 1_000_000 + 65}, key)
-            assert await status_with(api, early) == 401
-            api.clock.advance(5)
-            assert await status_with(api, early) == 403
+        early = signed({**claims, "nbf": now + 65}, key)
+        assert await status_with(api, early) == 401
+        api.clock.advance(5)
+        assert await status_with(api, early) == 403
 
 
 async def test_claims_have_their_types_and_a_bound_token_ends() -> None:

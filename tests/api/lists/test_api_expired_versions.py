@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rewound.actors.profile import DOCUMENTS, V1_25
 from tests.actors.object_store import WATCH_HISTORY, Refused, Verbs
 from tests.gateway.api import Opener, config_map, everywhere, names, served
 
@@ -93,6 +94,18 @@ async def test_get_accepts_any_version_that_was_reached(opened: Opener) -> None:
         api.clock.advance(10 * WATCH_HISTORY)
         assert (await api.get("configmaps", "a", resourceVersion=old))["data"] == {"text": "new"}
         assert (await api.get("configmaps", "a", resourceVersion=0))["data"] == {"text": "new"}
+
+
+@pytest.mark.parametrize(("profile", "seconds"), [(DOCUMENTS, 300), (V1_25, 600)])
+async def test_profile_has_a_length_of_the_history(profile: str, seconds: int) -> None:
+    async with served(profile=profile) as api:
+        old = (await api.create("configmaps", config_map("a")))["metadata"]["resourceVersion"]
+        await api.delete("configmaps", "a")
+        query = {"resourceVersion": old, "resourceVersionMatch": "Exact"}
+        api.clock.advance(seconds - 1)
+        assert names((await api.ask("GET", api.path("configmaps"), **query)).expect(200)) == ["a"]
+        api.clock.advance(2)
+        (await api.ask("GET", api.path("configmaps"), **query)).expect(410)
 
 
 async def test_length_of_the_history_is_configurable() -> None:

@@ -463,6 +463,7 @@ SEEN_BELOW_HTTP = {
     "root-certificate": "tests/gateway/cli/test_cli_controllers.py",
     "unfit-requests": "tests/actors/controllers/test_certificate_signing.py",
     "unissued-requests": "tests/actors/controllers/test_certificate_cleaning.py",
+    "watch-history": "tests/api/lists/test_api_expired_versions.py",
 }
 
 
