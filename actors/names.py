@@ -37,6 +37,7 @@ class Names:
     legacy_signer: str
     exec_info_variable: str  # the environment variable with the input of a credential plugin
     secret_token_issuer: str  # the claim `iss` of service account tokens in Secrets
+    server_manager: str  # the field manager of what the server itself writes
     # The Service of this server in the namespace default has the same name in both dialects.
     api_service: str = "kubernetes"
     service_domain: str = "cluster.local"  # where Services have their DNS names
@@ -68,6 +69,7 @@ CLUSTER = Names(
     legacy_signer="cluster.io/legacy-unknown",
     exec_info_variable="CLUSTER_EXEC_INFO",
     secret_token_issuer="cluster/serviceaccount",
+    server_manager="apiserver",
 )
 KUBERNETES = Names(
     dialect="kubernetes",
@@ -87,5 +89,6 @@ KUBERNETES = Names(
     legacy_signer="kubernetes.io/legacy-unknown",
     exec_info_variable="KUBERNETES_EXEC_INFO",
     secret_token_issuer="kubernetes/serviceaccount",
+    server_manager="kube-apiserver",
 )
 NAMES = {names.dialect: names for names in (CLUSTER, KUBERNETES)}

@@ -38,7 +38,7 @@ from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
-from rewound.actors.runtime.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
+from rewound.actors.runtime.write_context import SERVER_USER, WriteContexts
 from rewound.actors.store.document import decode
 from rewound.journal.log import Journal
 
@@ -51,7 +51,7 @@ ATTEMPTS: Final = 3  # at objects that other nodes change meanwhile
 class _Change:
     """A necessary write: `new` replaces the stored object, or is created, after a delete if `recreate` is set."""
 
-    type_name: str
+    wanted: InitialObject
     new: Object
     exists: bool
     recreate: bool = False
@@ -69,7 +69,7 @@ class Bootstrap:
         self._names = names
         self._catalog = catalog
         self._journal = journal
-        self._client = Client(directory, write_contexts, SERVER_USER, SERVER_MANAGER)
+        self._directory, self._write_contexts = directory, write_contexts
 
     async def create_namespaces(self) -> None:
         """Before the server listens: a list of an empty journal would have version 0, which means any in a watch.
@@ -123,16 +123,18 @@ class Bootstrap:
         return refused
 
     async def _write(self, change: _Change) -> None:
-        definition = self._catalog.storage(change.type_name)
+        definition = self._catalog.storage(change.wanted.type_name)
+        manager = change.wanted.manager or self._names.server_manager
+        client = Client(self._directory, self._write_contexts, SERVER_USER, manager)
         metadata = change.new["metadata"]
         namespace = metadata.get("namespace", "")
         if change.recreate:
-            await self._client.delete(definition, namespace, metadata["name"], DeleteOptions())
+            await client.delete(definition, namespace, metadata["name"], DeleteOptions())
         elif change.exists:
-            await self._client.replace(definition, change.new)
+            await client.replace(definition, change.new)
             return
         try:
-            await self._client.create(definition, namespace, change.new)
+            await client.create(definition, namespace, change.new)
         except AlreadyExists:
             return
 
@@ -149,16 +151,16 @@ class Bootstrap:
 
     def _change(self, wanted: InitialObject, stored: Object | None) -> _Change | None:
         if stored is None:
-            return _Change(wanted.type_name, self._decoded(wanted), exists=False)
+            return _Change(wanted, self._decoded(wanted), exists=False)
         if wanted.reconciled:
             return self._reconciled(wanted, stored)
         if not wanted.updated:
             return None
         new = self._decoded(wanted)
         if any(_value(new, path) != _value(stored, path) for path in wanted.immutable):
-            return _Change(wanted.type_name, new, exists=True, recreate=True)
+            return _Change(wanted, new, exists=True, recreate=True)
         if _update(stored, new, wanted.updated):
-            return _Change(wanted.type_name, stored, exists=True)
+            return _Change(wanted, stored, exists=True)
         return None
 
     def _reconciled(self, wanted: InitialObject, stored: Object) -> _Change | None:
@@ -166,7 +168,7 @@ class Bootstrap:
         if found is None:
             return None
         new = self._decoded(wanted) if found.recreate else found.object
-        return _Change(wanted.type_name, new, exists=True, recreate=found.recreate)
+        return _Change(wanted, new, exists=True, recreate=found.recreate)
 
     def _decoded(self, wanted: InitialObject) -> Object:
         if wanted.reconciled:  # default roles and bindings are as if decoded
@@ -286,7 +288,7 @@ def _reconcile_aggregation(new: Object, wanted: Object | None) -> None:
 
 
 async def create_namespace(
-    registry: Registry, directory: Directory, write_contexts: WriteContexts, name: str
+    names: Names, registry: Registry, directory: Directory, write_contexts: WriteContexts, name: str
 ) -> None:
     """Creates a namespace with the rights of the server itself, for the admission plugin NamespaceAutoProvision.
 
@@ -295,4 +297,4 @@ async def create_namespace(
     definition = registry.current.storage("namespaces")
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     new = definition.schema.decode_object(document).object
-    await Client(directory, write_contexts, SERVER_USER, SERVER_MANAGER).create(definition, "", new)
+    await Client(directory, write_contexts, SERVER_USER, names.server_manager).create(definition, "", new)

@@ -18,7 +18,7 @@ from rewound.actors.access.authorization.rbac.roles import aggregate_label, aggr
 from rewound.actors.aggregation.priorities import api_services_type, built_in_priorities, local_api_service
 from rewound.actors.allocation.ranges import ServiceRanges, first_address
 from rewound.actors.certificates.names import address_of
-from rewound.actors.flowcontrol.initial_objects import initial_object, initial_specs
+from rewound.actors.flowcontrol.initial_objects import SPEC_MANAGER, initial_object, initial_specs
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.scheduling import SYSTEM
 from rewound.actors.messages import Object
@@ -40,6 +40,7 @@ class InitialObject:
     updated: tuple[str, ...] = ()  # paths that every start sets again, such as this server's address
     immutable: tuple[str, ...] = ()  # paths that only a new object can change
     reconciled: bool = False  # a default role or binding: every start adds what it lacks
+    manager: str = ""  # of its fields; empty: that of the server
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def health_roles(names: Names) -> list[InitialObject]:
 def flow_control(names: Names) -> list[InitialObject]:
     """Created if missing; a controller maintains their specs."""
     return [
-        InitialObject(type_name, initial_object(names, type_name, name))
+        InitialObject(type_name, initial_object(names, type_name, name), manager=SPEC_MANAGER)
         for type_name, specs in initial_specs(names).items()
         for name in specs
     ]

@@ -32,7 +32,7 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import REWIND_GROUP
-from rewound.actors.runtime.write_context import SERVER_MANAGER, SERVER_USER
+from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
@@ -56,7 +56,9 @@ class RegistrationController:
         self._kind = context.registry.current.storage(api_services_type(context.names))
         self._label = automanaged_label(context.names)
         self._unlisted = (api_services_group(context.names), REWIND_GROUP)
-        self._client = Client(context.directory, context.write_contexts, SERVER_USER, SERVER_MANAGER)
+        self._client = Client(
+            context.directory, context.write_contexts, SERVER_USER, context.names.server_manager
+        )
         self.queue: WorkQueue[str] = WorkQueue()
         context.registry.follow(self._kinds_changed)
 
@@ -321,7 +323,9 @@ class TrustPublisher:
         self._api_services = context.journal.type_id(api_services_type(context.names))
         self.observed_types = frozenset({self._config_maps, self._api_services})
         self._kind = context.registry.current.storage("configmaps")
-        self._client = Client(context.directory, context.write_contexts, SERVER_USER, SERVER_MANAGER)
+        self._client = Client(
+            context.directory, context.write_contexts, SERVER_USER, context.names.server_manager
+        )
         self.queue: WorkQueue[str] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:

@@ -38,7 +38,7 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.background_import import imported
-from rewound.actors.runtime.write_context import SERVER_MANAGER, SERVER_USER
+from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import is_being_deleted
 from rewound.journal.records import Event
 
@@ -58,7 +58,9 @@ class CustomResourceController:
         type_name = definition_type(context.names)
         self._definition = context.registry.current.storage(type_name)
         self._type_id = context.journal.type_id(type_name)
-        self._client = Client(context.directory, context.write_contexts, SERVER_USER, SERVER_MANAGER)
+        self._client = Client(
+            context.directory, context.write_contexts, SERVER_USER, context.names.server_manager
+        )
         self._finalizer = cleanup_finalizer(context.names)
         self._deleting: dict[
             int, str

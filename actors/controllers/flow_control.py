@@ -20,6 +20,7 @@ from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import AlreadyExists, NotFound
 from rewound.actors.flowcontrol.initial_objects import (
     MANDATORY,
+    SPEC_MANAGER,
     autoupdate_key,
     flow_schema_type,
     initial_object,
@@ -32,7 +33,7 @@ from rewound.actors.runtime.write_context import SERVER_USER
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
-MANAGER = "api-priority-and-fairness-config-producer-v1"
+STATUS_MANAGER = "api-priority-and-fairness-config-consumer-v1"
 DANGLING = "Dangling"
 
 TypeAndName = tuple[str, str]
@@ -48,7 +49,9 @@ class FlowControlController:
         self._schemas, self._levels = flow_schema_type(context.names), priority_level_type(context.names)
         self._types = {context.journal.type_id(one): one for one in (self._schemas, self._levels)}
         self.observed_types = frozenset(self._types)
-        self._client = Client(context.directory, context.write_contexts, SERVER_USER, MANAGER)
+        directory, contexts = context.directory, context.write_contexts
+        self._client = Client(directory, contexts, SERVER_USER, SPEC_MANAGER)
+        self._status_client = Client(directory, contexts, SERVER_USER, STATUS_MANAGER)
         self.queue: WorkQueue[TypeAndName] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -143,7 +146,8 @@ class FlowControlController:
         others = [one for one in conditions if one.get("type") != DANGLING]
         schema["status"]["conditions"] = [*others, wanted]
         try:
-            await self._client.replace(self._registry.current.storage(self._schemas), schema, "status")
+            definition = self._registry.current.storage(self._schemas)
+            await self._status_client.replace(definition, schema, "status")
         except NotFound:
             return
 

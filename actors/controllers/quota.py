@@ -23,8 +23,9 @@ from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NoSuchResource, NotFound, ShuttingDown
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Object, Outcome, Patch
+from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
-from rewound.actors.runtime.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
+from rewound.actors.runtime.write_context import SERVER_USER, WriteContexts
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
@@ -117,8 +118,14 @@ class QuotaCharges:
     """
 
     def __init__(
-        self, registry: Registry, directory: Directory, write_contexts: WriteContexts, accounts: QuotaAccounts
+        self,
+        names: Names,
+        registry: Registry,
+        directory: Directory,
+        write_contexts: WriteContexts,
+        accounts: QuotaAccounts,
     ) -> None:
+        self._manager = names.server_manager
         self._definition = registry.current.storage("resourcequotas")
         self._directory = directory
         self._write_contexts = write_contexts
@@ -127,7 +134,7 @@ class QuotaCharges:
     def charge(self, key: QuotaKey, used: dict[str, str]) -> None:
         """Submit the status of a quota. Without effect while its actor starts again: the controller writes it then."""
         namespace, name = key
-        context = self._write_contexts.new(SERVER_USER, SERVER_MANAGER)
+        context = self._write_contexts.new(SERVER_USER, self._manager)
         patch = {"status": {"used": used}}
         version = self._definition.api_version
         command = Patch(version, namespace, name, "merge", patch, context, "status")

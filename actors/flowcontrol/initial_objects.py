@@ -15,6 +15,7 @@ from rewound.actors.names import Names
 
 EXEMPT, CATCH_ALL = "exempt", "catch-all"
 MANDATORY = (EXEMPT, CATCH_ALL)
+SPEC_MANAGER = "api-priority-and-fairness-config-producer-v1"  # owns the fields of these objects
 _SERVICE_ACCOUNTS = "system:serviceaccounts"
 _NODES = "system:nodes"
 _CONTROLLER_MANAGER, _SCHEDULER = "system:kube-controller-manager", "system:kube-scheduler"

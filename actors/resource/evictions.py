@@ -16,9 +16,9 @@ from rewound.actors.kinds.core.pod import RETRY_AFTER, AllowedEviction, may_evic
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.messages import Delete, DeleteOptions, Object, Replace, WriteContext
+from rewound.actors.names import Names
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.large_work import LARGE_BYTES
-from rewound.actors.runtime.write_context import SERVER_MANAGER
 from rewound.actors.store.document import decode
 from rewound.journal.log import Journal
 
@@ -28,7 +28,8 @@ ATTEMPTS = 20  # every Conflict means that another eviction has made progress
 class Evictions:
     """A pod or its budgets may be large: they are read in the thread for large work then."""
 
-    def __init__(self, catalog: Catalog, journal: Journal, directory: Directory) -> None:
+    def __init__(self, names: Names, catalog: Catalog, journal: Journal, directory: Directory) -> None:
+        self._manager = names.server_manager
         self._journal = journal
         self._directory = directory
         self._budget = catalog.storage("poddisruptionbudgets.policy")
@@ -83,7 +84,7 @@ class Evictions:
         name = budget["metadata"]["name"]
         updated = {**budget, "status": allowed.budget_status}
         # The server writes to the budget: a user that may evict needs no access to budgets.
-        server_context = context._replace(manager=SERVER_MANAGER)
+        server_context = context._replace(manager=self._manager)
         command = Replace(self._budget.api_version, namespace, name, updated, server_context, "status")
         await self._directory.ask(self._budget, command)
 

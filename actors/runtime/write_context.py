@@ -11,8 +11,9 @@ from rewound.actors.identity import User
 from rewound.actors.messages import WriteContext
 from rewound.actors.runtime.clock import Clock
 
-# The user and the field manager under which the server itself writes.
-SERVER_USER, SERVER_MANAGER = "system:apiserver", "apiserver"
+SERVER_USER = (
+    "system:apiserver"  # under which the server itself writes; `Names.server_manager` is the field manager
+)
 # No vowels, so that no random suffix is a word.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 

@@ -232,7 +232,7 @@ def _build_store(
     quotas = QuotaAccounts(names, journal, feed, settings.features)
 
     async def create_missing_namespace(name: str) -> None:
-        await create_namespace(registry, directory, write_contexts, name)
+        await create_namespace(names, registry, directory, write_contexts, name)
 
     running = _running_plugins(
         PluginContext(
@@ -271,7 +271,7 @@ def _build_store(
     else:
         directory = RemoteDirectory(registry, supervisor, nursery, actor_context, send)
     if node is None:
-        quotas.write_with(QuotaCharges(registry, directory, write_contexts, quotas).charge)
+        quotas.write_with(QuotaCharges(names, registry, directory, write_contexts, quotas).charge)
     authorities = signing_authorities(settings, names)
     api_services = ApiServices(names, journal, feed, forwards=calls_out)
     aggregated = ServersOnDemand(settings, api_services, journal, authorities)

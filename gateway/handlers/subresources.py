@@ -51,7 +51,7 @@ class SubresourceHandler:
         self._bodies = bodies
         self._directory = directory = store.directory
         catalog, issuer = store.registry.current, store.access.accounts.issuer
-        self._evictions = Evictions(catalog, store.journal, directory)
+        self._evictions = Evictions(self._names, catalog, store.journal, directory)
         self._token_requests = TokenRequests(catalog, store.journal, directory, issuer)
 
     async def create(

@@ -8,6 +8,7 @@ import pytest
 
 from rewound.actors.errors import Conflict, EvictionRefused, NotFound, TooManyBudgets
 from rewound.actors.messages import DeleteOptions, Replace
+from rewound.actors.names import CLUSTER
 from rewound.actors.resource.evictions import Evictions
 from tests.actors.object_store import Store, open_store
 
@@ -52,7 +53,7 @@ async def put_status(store: Store, plural: str, document: dict[str, Any]) -> Non
 
 
 async def evict(store: Store, name: str = "p", **options: Any) -> None:
-    evictions = Evictions(store.catalog, store.journal, store.directory)
+    evictions = Evictions(CLUSTER, store.catalog, store.journal, store.directory)
     context = store.write_contexts.new("user", "manager")
     await evictions.evict(store.definition("pods"), "default", name, DeleteOptions(**options), context)
 

@@ -13,6 +13,7 @@ from rewound.actors.admission.plugin import Plugin, rule
 from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from rewound.actors.errors import AlreadyExists, Forbidden, Resource
 from rewound.actors.messages import Create, DeleteOptions, Object, Patch, Written
+from rewound.actors.names import CLUSTER
 from rewound.actors.resource.evictions import Evictions
 from rewound.actors.runtime.large_work import LARGE_BYTES, MAX_WAITING_OF_USER
 from tests.actors.object_store import Refused, Store, open_store
@@ -255,7 +256,7 @@ async def test_pod_with_a_large_budget_is_evicted() -> None:
         }
         await store.create("poddisruptionbudgets", budget)
         started = store.directory.large_work.statistics().started
-        evictions = Evictions(store.catalog, store.journal, store.directory)
+        evictions = Evictions(CLUSTER, store.catalog, store.journal, store.directory)
         context = store.write_contexts.new("u", "m")
         await evictions.evict(store.definition("pods"), "default", "p", DeleteOptions(0), context)
         assert store.directory.large_work.statistics().started == started + 1

@@ -10,6 +10,7 @@ from trio.testing import MockClock
 from rewound.actors.errors import EvictionRefused
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.names import CLUSTER
 from rewound.actors.resource.evictions import Evictions
 from rewound.actors.workloads import controller
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
@@ -51,7 +52,7 @@ def condition(bench: Bench) -> Object:
 
 
 async def evict(bench: Bench, name: str) -> None:
-    evictions = Evictions(bench.catalog, bench.journal, bench.directory)
+    evictions = Evictions(CLUSTER, bench.catalog, bench.journal, bench.directory)
     context = bench.write_contexts.new("tester", "tester")
     pods = bench.catalog.storage("pods")
     await evictions.evict(pods, "default", name, DeleteOptions(), context)
