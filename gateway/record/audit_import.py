@@ -6,18 +6,18 @@ A response has the object with its version, which is exact. Without responses (l
 patches are applied with the code that the server applies them with. Without both (Metadata) the event has the last
 content that is known. The reason of an event says where its content, or its version, is not from the log.
 
-Lines are in the order in which responses ended, which is nearly that of versions; they are held for two seconds of the
+Lines are in the order in which responses ended, which is nearly that of versions; they are held for a minute of the
 log's time, and sorted. A delete has no version in the log: it took one that no other request has, after those of the
-requests that were complete before it arrived. The first such number is its place.
+requests that were complete before it arrived. The first such number is its place; `effects` has its bounds. An event
+that is not from a request, or comes too late for its version, never takes the version of another one in the window.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from typing import Any, Final
 
 from rewound.actors.errors import BadRequest
@@ -37,50 +37,46 @@ from rewound.gateway.record.changes import (
     stored_change,
 )
 from rewound.gateway.record.definitions import Definitions
+from rewound.gateway.record.effects import (
+    Effect,
+    Key,
+    Lives,
+    Numbers,
+    Turns,
+    bound_by_log,
+    settle_marks,
+    settle_writers,
+    with_revealed,
+)
 from rewound.gateway.record.kinds import MAX_KINDS, RecordedKind, kind_of
 from rewound.gateway.record.refused import RefusedRequests
 from rewound.gateway.record.requests import Request
 from rewound.gateway.record.sent import Unresolved, content_sent, is_gone
 from rewound.gateway.record.writer import RecordingWriter
-from rewound.journal.keys import MAX_OFFSET
 
 Document = dict[str, Any]
-Key = tuple[str, str, str]  # type, namespace, name
 
-HELD: Final = 2_000_000  # microseconds of the log's time; lines of one server are rarely apart by more
+# Microseconds of the log's time. A request lasts a minute at most, the default of --request-timeout; the line of one
+# that lasts long comes after those of requests that had later versions.
+HELD: Final = 60_000_000
+CLOCKS_DIFFER: Final = 1_000_000  # microseconds between servers of one cluster
 MOST_HELD: Final = 20_000  # effects
 MOST_HELD_BYTES: Final = 64 << 20
 REMEMBERED: Final = 100_000  # uids of deleted objects: a late line must not bring one back
 UNKNOWN_CONTENT: Final = "content unknown"
 ASSUMED_VERSION: Final = "version assumed"
+ASSUMED_DELETION: Final = "deletion assumed"
 UNSHOWN: Final = "the log shows neither the stored object nor the definition of its kind"
 UNKNOWN_COLLECTION: Final = "the log lacks the objects of a deletecollection"
+CREATED_MEANWHILE: Final = (
+    "the log does not say whether a deletecollection deleted what was created meanwhile"
+)
 BEFORE_LOG: Final = "existed before the log"
+UNLOGGED: Final = "its request is not in the log"
 # Subresources that change no stored object, or none that they name.
 _WITHOUT_EFFECT: Final = frozenset({"token", "exec", "attach", "portforward", "proxy", "log"})
 _UNREADABLE: Final = (KeyError, TypeError, AttributeError, ValueError)
-
-
-@dataclass(slots=True, eq=False)
-class Effect:
-    """What a request did to one object: it has the content `change`, or it is removed, or neither is in the log."""
-
-    kind: RecordedKind
-    namespace: str
-    name: str
-    request: Request
-    uid: str = ""
-    change: Change | None = None
-    removed: bool = False
-    seen: Change | None = None  # the object before it was deleted, as the response shows it
-    number: int | None = None  # the version
-    after: int = 0  # the version is higher than this
-    known: int = 0  # the highest version that was returned before the request arrived
-    shown: set[Key] = field(default_factory=set)  # of a collection: objects whose own effects are known
-
-    @property
-    def key(self) -> Key:
-        return self.kind.type_name, self.namespace, self.name
+_MOST_CAUSES: Final = 16  # deletes that are looked at for the one before a create
 
 
 @dataclass(slots=True)
@@ -105,11 +101,16 @@ class AuditImport:
         self._kinds: dict[tuple[str, str, str], RecordedKind | None] = {}
         self._held: list[Effect] = []
         self._held_bytes = 0
-        # When requests were complete, ascending, and the highest version until then.
-        self._complete: deque[tuple[int, int]] = deque(maxlen=10_000)
+        # Of what is released: the versions that are known, and the order.
+        self._numbers, self._lives, self._turns = Numbers(()), Lives(()), Turns(self._first_free)
+        self._numbered: set[str] = set()  # types with versions
+        # When requests with new highest versions were complete, ascending, and these versions.
+        self._complete: deque[tuple[int, int]] = deque(maxlen=100_000)
+        self._created: dict[Key, Effect] = {}  # the last create of each object of the window
         self._gone: dict[str, None] = {}  # uids, oldest first
         self._definition_type = definition_type(names)
         self._defined: set[str] = set()  # custom types whose definitions the log has
+        self._first_received = 0  # of all requests, in microseconds since 1970
         self.summary = Summary()
 
     def take(self, request: Request) -> None:
@@ -125,15 +126,20 @@ class AuditImport:
             self.summary.missing["their content cannot be read"] += 1
             return
         if found:
+            self._first_received = self._first_received or request.received
             # Their contents are bytes by now; only what a response does not show is read when it is released.
             if all(one.change is not None or one.removed for one in found):
                 request.sent = None
             request.returned = None if request.subresource != "scale" else request.returned
             # The version that the client sent is that of the object until then.
             sent = number_of(request.sent_version) or 0
-            highest = self._highest_before(request.received)
+            highest, known = map(self._highest_before, (request.received, request.received - CLOCKS_DIFFER))
             for effect in found:
-                effect.after, effect.known = max(effect.after, highest, sent), highest
+                effect.after = max(effect.after, highest, sent)
+                effect.known, effect.known_well = highest, known
+                self._note_created(effect)
+            if not found[0].name:
+                found += self._created_meanwhile(found[0])
             self._held += found
             self._held_bytes += request.size
             self._note(request.time, max(sent, *(one.number or 0 for one in found)))
@@ -146,6 +152,7 @@ class AuditImport:
     def finish(self) -> Summary:
         """Everything that is held; durable when this returns."""
         self._release(self._held)
+        self._definitions.finish()
         self._writer.flush()
         return self.summary
 
@@ -205,7 +212,7 @@ class AuditImport:
             yield effect
         if gone:
             after, seen = change.number or 0, None if effect.change is not None else change
-            yield Effect(*_place(effect), request, effect.uid, removed=True, seen=seen, after=after)
+            yield Effect(*effect.place, request, effect.uid, removed=True, seen=seen, after=after)
 
     def _collection(
         self, kind: RecordedKind, request: Request, returned: Document | None
@@ -219,18 +226,16 @@ class AuditImport:
             metadata = item["metadata"]
             where = str(metadata.get("namespace", "")) if kind.namespaced else ""
             effect = Effect(kind, where, metadata["name"], request, metadata.get("uid", ""))
-            effect.seen = self._change(effect, item)
-            effect.after = effect.seen.number or 0
+            seen = effect.seen = self._change(effect, item)
+            if seen.number is not None:
+                yield Effect(*effect.place, request, effect.uid, seen, number=seen.number, observed=True)
+            effect.after = seen.number or 0
             yield effect
 
     def _matching(self, kind: RecordedKind, namespace: str, request: Request) -> list[tuple[str, str]]:
         """Known objects that a deletecollection deleted whose response does not name them."""
-        selectors = request.query.get("labelSelector", [""])[0], request.query.get("fieldSelector", [""])[0]
-        try:
-            selector = LabelSelector.parse(selectors[0])
-        except BadRequest:
-            selector = None
-        if selector is None or selectors[1]:
+        selector = _selector(request)
+        if selector is None:
             self.summary.missing[UNKNOWN_COLLECTION] += 1
             return []
         known = sorted(self._writer.names_of(kind.type_name))
@@ -241,6 +246,11 @@ class AuditImport:
         if known and not found:
             self.summary.missing[UNKNOWN_COLLECTION] += 1  # a log of level Metadata has no labels
         return found
+
+    def _is_selected(self, effect: Effect) -> bool:
+        selector = _selector(effect.request)
+        known = selector is not None and self._writer.written(effect.key) is not None
+        return known and (not selector or selector.matches(self._labels(effect.key)))
 
     def _labels(self, key: Key) -> dict[str, str]:
         return decode(self._writer.content(key))["metadata"].get("labels") or {}
@@ -275,7 +285,29 @@ class AuditImport:
 
     def _note(self, time: int, version: int) -> None:
         last_time, last = self._complete[-1] if self._complete else (0, 0)
-        self._complete.append((max(time, last_time), max(version, last)))
+        if version > last:
+            self._complete.append((max(time, last_time), version))
+
+    def _note_created(self, effect: Effect) -> None:
+        if effect.request.creates and effect.name:
+            self._created.pop(effect.key, None)
+            self._created[effect.key] = effect
+            while len(self._created) > MOST_HELD:
+                del self._created[next(iter(self._created))]
+
+    def _created_meanwhile(self, effect: Effect) -> Iterator[Effect]:
+        """What a deletecollection whose response names no objects may have found while others created them.
+
+        Lines of creates come before its own. Those that arrived before it count as found, those after it do not.
+        """
+        arrived = effect.request.received
+        for key, created in self._created.items():
+            if not effect.covers(key) or created.request.time < arrived:
+                continue
+            if created.request.received >= arrived:
+                effect.created_meanwhile[key] = created.uid
+            elif created.number is not None:
+                yield Effect(*created.place, effect.request, created.uid, after=created.number, assumed=True)
 
     def _highest_before(self, received: int) -> int:
         """The highest version of the requests that were complete when another arrived."""
@@ -289,59 +321,162 @@ class AuditImport:
         versions come in the order of the log. It is resolved there; what it changes gets the next free numbers, and
         waits for its turn.
         """
-        taken = {one.number for one in self._held if one.number is not None}
         released = set(map(id, effects))
         self._held = [one for one in self._held if id(one) not in released]
         self._held_bytes = sum(one.request.size for one in self._held)
-        effects = list(_with_revealed(effects))
-        turns, last, following = _Turns(), dict[Key, int](), _following([*effects, *self._held])
-        numbered = {one.kind.type_name for one in (*effects, *self._held) if one.number is not None}
-        for order, effect in enumerate(effects):
+        window = [*effects, *self._held]
+        settle_writers(window)
+        settle_marks(window)
+        effects = list(with_revealed([one for one in effects if not one.dropped]))
+        self._held = [one for one in self._held if not one.dropped]
+        window = [*effects, *self._held]
+        self._numbers, self._lives, self._turns = Numbers(window), Lives(window), Turns(self._first_free)
+        self._numbered = {one.kind.type_name for one in window if one.number is not None}
+        bound_by_log(window)
+        last = dict[Key, int]()
+        for order, effect in enumerate(self._with_causes(effects)):
             before = last.get(effect.key, 0)
             if effect.number is None and effect.seen is not None and effect.request.verb == "delete":
                 self._use_seen_version(effect, before)
             if effect.number is None:
-                effect.after = min(effect.after, following.get(id(effect), MAX_OFFSET) - 1)
-                effect.after = max(effect.after, before, self._known(effect.key))
-                turns.add_unnumbered(effect, order, in_log_order=effect.kind.type_name not in numbered)
+                self._wait(effect, order, before)
             else:
                 last[effect.key] = max(before, effect.number)
-                turns.add(effect.number, order, effect)
-        for order, one in turns:
+                self._turns.add(effect.number, order, effect)
+        for order, one in self._turns:
             if isinstance(one, Change):
-                self._add(one)
+                self._write(one, order)
+            elif one.name:
+                self._take_turn(one, order)
+            else:
+                self._expand(one, order)
+
+    def _wait(self, effect: Effect, order: int, before: int) -> None:
+        """Let an effect without a version wait for its turn; `before` is the version before it in the log."""
+        written = self._writer.written(effect.key)
+        if self._lives.is_removed_by_another(effect) and self._was_created_meanwhile(effect):
+            self.summary.missing[CREATED_MEANWHILE] += (
+                1  # it deletes by name, and may have met the next object
+            )
+        if not (effect.deletes and self._lives.bound(effect, written)):
+            effect.after = min(effect.after, effect.before - 1)
+            effect.after = max(effect.after, before, 0 if written is None else written.offset)
+        in_log_order = effect.kind.type_name not in self._numbered
+        self._turns.add_unnumbered(effect, order, in_log_order=in_log_order)
+
+    def _was_created_meanwhile(self, effect: Effect) -> bool:
+        created = self._created.get(effect.key)
+        others = created is not None and created.uid != effect.uid
+        return created is not None and others and created.request.received <= effect.request.time
+
+    def _take_turn(self, effect: Effect, order: int) -> None:
+        """Write what an effect changed, or let it wait for its number."""
+        number = effect.after
+        for change in self._changes(effect):
+            if change.number is None or change.number <= self._writer.head:
+                number = self._first_free(number)
+                if number >= effect.before:
+                    return  # the next version of the object shows that it was before that
+                self._numbers.take(number)
+                change.place = number
+                self._turns.add(number, order, change)
+            else:
+                self._add(change)
+
+    def _first_free(self, after: int) -> int:
+        return self._numbers.first_free(max(after, self._writer.head))
+
+    def _write(self, change: Change, order: int) -> None:
+        """Write a change that has waited for its place, unless that was taken meanwhile."""
+        self._definitions.prepare(change)
+        if change.place > self._writer.head:
+            self._append(change)
+            return
+        change.place = self._first_free(0)
+        self._numbers.take(change.place)
+        self._turns.add(change.place, order, change)
+
+    def _expand(self, effect: Effect, order: int) -> None:
+        """Let a deletecollection whose response names no objects delete those that are known."""
+        for where, name in self._matching(effect.kind, effect.namespace, effect.request):
+            key = effect.kind.type_name, where, name
+            written = self._writer.written(key)
+            created = effect.created_meanwhile.get(key)
+            if key in effect.shown or written is None:
                 continue
-            number = one.after
-            for change in self._changes(one):
-                if change.version or one.number is not None:
-                    self._add(change)
-                    continue
-                number += 1
-                while number in taken:
-                    number += 1
-                if number < following.get(id(one), MAX_OFFSET):
-                    taken.add(number)
-                    change.place = number
-                turns.add(change.place or one.after, order, change)
+            if created is not None and written.uid in ("", created):
+                self.summary.missing[CREATED_MEANWHILE] += 1
+                continue
+            one = Effect(effect.kind, where, name, effect.request, written.uid)
+            one.after, one.assumed = effect.after, True
+            if not self._lives.was_deleted(one):
+                continue
+            if effect.kind.type_name in self._numbered:
+                self._wait(one, order, written.offset)
+            else:
+                self._take_turn(one, order)
+
+    def _with_causes(self, effects: list[Effect]) -> Iterator[Effect]:
+        """The same with the deletes of objects that others create again before the line of the delete.
+
+        Where the log has neither versions nor uids, a create of an object that exists shows that it was deleted before:
+        by a request that had arrived, and whose line is still to come.
+        """
+        unnumbered = [
+            (order, one)
+            for order, one in enumerate([*effects, *self._held])
+            if one.number is None and one.deletes and one.kind.type_name not in self._numbered
+        ]
+        causes: dict[Key, list[tuple[int, Effect]]] = {}
+        for order, one in unnumbered:
+            causes.setdefault(one.key, []).append((order, one))
+        exists: dict[Key, bool] = {}
+        for order, effect in enumerate(effects):
+            if effect.kind.type_name in self._numbered or not effect.name:
+                yield effect
+                if not effect.name:
+                    exists = {key: alive and not effect.covers(key) for key, alive in exists.items()}
+                continue
+            key = effect.key
+            alive = exists.get(key, self._writer.written(key) is not None)
+            if effect.request.creates and alive and (cause := _cause(causes, effect, order)) is not None:
+                if cause.name:
+                    cause.shown.add(key)  # else it may also have deleted the object that was created here
+                yield Effect(*effect.place, cause.request, removed=True, after=cause.after, guessed=True)
+            exists[key] = not effect.deletes
+            yield effect
 
     def _use_seen_version(self, effect: Effect, before: int) -> None:
         """Newer servers respond to a delete with its own version: one that a known object does not have yet."""
         assert effect.seen is not None
-        number, known = effect.seen.number, max(before, self._known(effect.key))
+        written = self._writer.written(effect.key)
+        number, known = effect.seen.number, max(before, 0 if written is None else written.offset)
         if number is not None and 0 < known < number:
             effect.number = number
-
-    def _known(self, key: Key) -> int:
-        known = self._writer.written(key)
-        return 0 if known is None else known.offset
 
     # The journal.
 
     def _add(self, change: Change) -> None:
+        self._definitions.prepare(change)
+        self._append(change)
+
+    def _append(self, change: Change) -> None:
         known = self._writer.written(change.key)
-        self._definitions.add(change)
-        if change.removed and known is not None:
-            self._forget(known.uid)
+        self._set_time(change)
+        self._definitions.append(change)
+        if change.removed:
+            self._forget(change.uid if known is None else known.uid)
+
+    def _set_time(self, change: Change) -> None:
+        """Times never decrease along the journal: one that is too late would make all after it too late.
+
+        A long deletecollection deletes some objects long before its response, and shows others that are older still.
+        """
+        author, time = change.author, self._writer.time or self._first_received
+        if author is None:
+            change.arrived = time
+        elif change.lasted:
+            change.author = author._replace(time=max(author.time - change.lasted, min(author.time, time)))
 
     def _forget(self, uid: str) -> None:
         if not uid:
@@ -355,42 +490,77 @@ class AuditImport:
 
         Those with a version are in the journal before the next one is asked for.
         """
-        request = effect.request
-        if not effect.name:
-            for where, name in self._matching(effect.kind, effect.namespace, request):
-                if (effect.kind.type_name, where, name) in effect.shown:
-                    continue
-                yield from self._changes(Effect(effect.kind, where, name, request))
-            return
         known = self._writer.written(effect.key)
         others = known is not None and known.uid and effect.uid and known.uid != effect.uid
-        if effect.uid in self._gone or (effect.removed and others):
+        if effect.uid in self._gone or effect.key in effect.shown or (effect.deletes and others):
             return  # a late line, or a delete of an earlier object of this name
-        if effect.change is not None:
-            effect.change.author = _author(request)
-            yield effect.change
+        if effect.assumed and not self._is_selected(effect):
             return
-        deletes = request.verb in ("delete", "deletecollection")
-        if effect.seen is not None and (known is None or (deletes and effect.number is None)):
-            effect.seen.reason = BEFORE_LOG if known is None else ""
-            yield effect.seen  # which the journal has already, unless its last write is not in the log
-        elif known is None and deletes:
-            yield self._placeholder(effect, BEFORE_LOG)
-            effect.removed = True
-        for change in self._resolved(effect):
-            change.author = _author(request)
-            change.version = "" if effect.number is None else str(effect.number)
+        if effect.change is not None:
+            yield from self._returned_change(effect, effect.change)
+            return
+        existed = self._existed(effect) if known is None and effect.deletes else None
+        if existed is None:
+            yield from self._resolved(effect, self._content(effect.key))
+            return
+        effect.removed |= effect.seen is None
+        changes = list(self._resolved(effect, decode(existed.body)))
+        if not changes:
+            return
+        if self._has_room(effect, 1 + len(changes)):
+            yield existed
+            yield from changes
+        else:
+            yield _first(changes[-1], existed)
+
+    def _returned_change(self, effect: Effect, change: Change) -> Iterator[Change]:
+        """The content that a response shows."""
+        if not effect.observed:
+            change.author = _author(effect)
+            yield change
+        elif (change.number or 0) > self._writer.head:
+            change.reason = UNLOGGED
+            yield change
+        elif self._writer.written(effect.key) is None and self._has_room(effect, 1):
+            change.reason = BEFORE_LOG
             yield change
 
-    def _resolved(self, effect: Effect) -> Iterator[Change]:
+    def _existed(self, effect: Effect) -> Change:
+        """An object that is first seen when it is deleted."""
+        if effect.seen is None:
+            return self._placeholder(effect, BEFORE_LOG)
+        effect.seen.reason = BEFORE_LOG
+        return effect.seen
+
+    def _has_room(self, effect: Effect, count: int) -> bool:
+        """Whether so many numbers are free that no other effect needs."""
+        first = self._first_free(effect.after)
+        if first + count > effect.before:
+            return False
+        return self._numbers.free_from(first) >= count + self._turns.unresolved
+
+    def _content(self, key: Key) -> Document | None:
+        return decode(self._writer.content(key)) if self._writer.written(key) is not None else None
+
+    def _resolved(self, effect: Effect, before: Document | None) -> Iterator[Change]:
         """The changes of an effect whose content is not in a response; none if nothing changed."""
+        removed_by_another = self._lives.is_removed_by_another(effect)
+        for change in self._contents(effect, before):
+            if change.removed and removed_by_another:
+                return
+            change.author = _author(effect)
+            change.version = "" if effect.number is None else str(effect.number)
+            if effect.request.verb == "deletecollection":
+                change.lasted = effect.request.time - effect.request.received
+            yield change
+
+    def _contents(self, effect: Effect, before: Document | None) -> Iterator[Change]:
         assumed = ASSUMED_VERSION if effect.number is None else ""
+        assumed = _joined(assumed, ASSUMED_DELETION if effect.assumed else "")
         if effect.removed:
             yield self._unchanged(effect, assumed, removed=True)
             return
-        exists = self._writer.written(effect.key) is not None
         try:
-            before = decode(self._writer.content(effect.key)) if exists else None
             found = content_sent(effect.kind, before, effect.request)
             if found.document is not None:
                 change = self._of_storage(effect, found.document)
@@ -404,9 +574,9 @@ class AuditImport:
                 why = UNKNOWN_CONTENT  # the error may quote what was sent
             reason = _joined(assumed, why)
             yield (
-                self._unchanged(effect, reason, removed=False)
-                if exists
-                else self._placeholder(effect, reason)
+                self._placeholder(effect, reason)
+                if before is None
+                else self._unchanged(effect, reason, removed=False)
             )
 
     def _of_storage(self, effect: Effect, document: Document) -> Change:
@@ -416,7 +586,7 @@ class AuditImport:
 
     def _unchanged(self, effect: Effect, reason: str, *, removed: bool) -> Change:
         """With the last content that is known."""
-        return Change(*_place(effect), effect.uid, "", removed, b"", b"", effect.request.time, reason)
+        return Change(*effect.place, effect.uid, "", removed, b"", b"", effect.request.time, reason)
 
     def _placeholder(self, effect: Effect, reason: str) -> Change:
         """An object of which only its name is known."""
@@ -430,141 +600,45 @@ class AuditImport:
         return change
 
 
-def _with_revealed(effects: list[Effect]) -> Iterator[Effect]:
-    """The same where a later response reveals what an effect without a version made of an object.
-
-    A request that returns a version from before its arrival changed nothing: the version is that of the effect before.
-    """
-    unknown: dict[Key, Effect] = {}
-    returned: set[tuple[Key, int]] = set()  # what others have written, or was revealed before
-    revealed: dict[int, Effect] = {}
-    more: dict[int, list[Effect]] = {}
-    for effect in effects:
-        if effect.number is None:
-            unknown[effect.key] = effect
-            continue
-        is_known = (effect.key, effect.number) in returned
-        returned.add((effect.key, effect.number))
-        if is_known or effect.change is None or effect.number > effect.known:
-            unknown.pop(effect.key, None)
-            continue
-        type_name, namespace, _ = effect.key
-        keys = (effect.key, (type_name, namespace, ""), (type_name, "", ""))
-        before = next((unknown[key] for key in keys if key in unknown), None)
-        if before is None or before.removed or before.uid not in ("", effect.uid):
-            continue
-        if before.after >= effect.number:
-            continue  # it is older
-        before.shown.add(effect.key)
-        shown = Effect(*_place(effect), before.request, effect.uid, effect.change, number=effect.number)
-        if before.name:
-            revealed[id(before)] = shown
-            del unknown[effect.key]
-        else:
-            more.setdefault(id(before), []).append(shown)
-        revealed[id(effect)] = shown
-    for effect in effects:
-        shown_now = revealed.get(id(effect), effect)
-        if shown_now is effect or effect.number is None:
-            yield shown_now
-        yield from more.get(id(effect), ())
-
-
-def _following(effects: list[Effect]) -> dict[int, int]:
-    """For each effect without a version, by id, the lowest version that its object has after it in the log."""
-    found: dict[int, int] = {}
-    next_ones: dict[Key, int] = {}
-    for effect in reversed(effects):
-        if effect.number is not None:
-            next_ones[effect.key] = min(effect.number, next_ones.get(effect.key, effect.number))
-        elif effect.key in next_ones:
-            found[id(effect)] = next_ones[effect.key]
-    return found
-
-
-class _Turns:
-    """Effects and changes by their numbers; one that has none after everything that the log has before it.
-
-    `order` is the place in the log. An effect without a number waits for the earlier ones of the same object that have
-    none either: what it makes of the object depends on them. One without a name is of all objects of its namespace.
-    """
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, int, Effect | Change]] = []
-        self._count = 0
-        # Where the effects that have no number are, by object and order; and the last change of each.
-        self._open: dict[Key, dict[int, int]] = {}
-        # Effects in the order of the log: the first of them is in the heap until it is resolved, `_active` is its
-        # order. The next one comes after what it has changed.
-        self._queue: deque[tuple[int, Effect]] = deque()
-        self._active = -1
-        self._reached = 0
-
-    def add(self, number: int, order: int, one: Effect | Change) -> None:
-        if isinstance(one, Change):
-            self._open.setdefault(one.key, {})[order] = 2 * number
-            if order == self._active:
-                self._reached = max(self._reached, 2 * number + 1)
-        self._push(2 * number, order, one)
-
-    def add_unnumbered(self, effect: Effect, order: int, *, in_log_order: bool) -> None:
-        if in_log_order:
-            self._queue.append((order, effect))
-            if self._active < 0:
-                self._start_next()
-            return
-        self._open_at(2 * effect.after + 1, order, effect)
-
-    def _start_next(self) -> None:
-        if not self._queue:
-            self._active = -1
-            return
-        self._active, effect = self._queue.popleft()
-        self._reached = max(2 * effect.after + 1, self._reached)
-        effect.after = self._reached // 2
-        self._open_at(self._reached, self._active, effect)
-
-    def _open_at(self, position: int, order: int, effect: Effect) -> None:
-        self._open.setdefault(effect.key, {})[order] = position
-        self._push(position, order, effect)
-
-    def __iter__(self) -> Iterator[tuple[int, Effect | Change]]:
-        while self._heap:
-            position, order, _, one = heappop(self._heap)
-            if isinstance(one, Effect) and one.number is None:
-                earlier = self._earlier(one, order)
-                if earlier >= position:
-                    one.after = max(one.after, earlier // 2)
-                    self._open[one.key][order] = earlier + 1
-                    self._push(earlier + 1, order, one)
-                    continue
-            if self._open.get(one.key, {}).get(order) == position:
-                del self._open[one.key][order]
-            yield order, one
-            if isinstance(one, Effect) and order == self._active:
-                self._start_next()
-
-    def _push(self, position: int, order: int, one: Effect | Change) -> None:
-        self._count += 1
-        heappush(self._heap, (position, order, self._count, one))
-
-    def _earlier(self, effect: Effect, order: int) -> int:
-        """The last position of what is earlier in the log and may concern the same object; -1 without any."""
-        type_name, namespace, name = effect.key
-        keys: Iterable[Key] = (effect.key, (type_name, namespace, ""), (type_name, "", ""))
-        if not name:
-            keys = [one for one in self._open if one[0] == type_name and namespace in ("", one[1])]
-        places = (self._open.get(key, {}) for key in keys)
-        return max((place for found in places for other, place in found.items() if other < order), default=-1)
-
-
 def _joined(*reasons: str) -> str:
     """One reason: the writer adds others after `; `."""
     return ", ".join(one.replace(";", ",") for one in reasons if one)
 
 
-def _author(request: Request) -> Author:
-    return Author(request.user, request.journal_verb, request.manager, request.source, request.time)
+def _selector(request: Request) -> LabelSelector | None:
+    """What a deletecollection selects by; None if that cannot be known."""
+    if request.query.get("fieldSelector", [""])[0]:
+        return None
+    try:
+        return LabelSelector.parse(request.query.get("labelSelector", [""])[0])
+    except BadRequest:
+        return None
+
+
+def _first(change: Change, existed: Change) -> Change:
+    """A change as the first event of its object, which has no event before it."""
+    if not change.body:
+        change.body, change.facts, change.alone = existed.body, existed.facts, True
+    change.reason = _joined(change.reason, existed.reason)
+    return change
+
+
+def _cause(causes: dict[Key, list[tuple[int, Effect]]], create: Effect, order: int) -> Effect | None:
+    """The delete whose line comes after that of a create, and which arrived before the create was complete."""
+    type_name, namespace, _ = create.key
+    for key in (create.key, (type_name, namespace, ""), (type_name, "", "")):
+        found = causes.get(key, ())
+        first = bisect_right(found, order, key=lambda one: one[0])
+        for _, one in found[first : first + _MOST_CAUSES]:
+            if one.request.received <= create.request.time and create.key not in one.shown:
+                return one
+    return None
+
+
+def _author(effect: Effect) -> Author:
+    request = effect.request
+    who = request.user, request.journal_verb, request.manager, request.source, request.time
+    return Author(*who, guessed=effect.guessed)
 
 
 def _kind_name(request: Request) -> str:
@@ -580,10 +654,6 @@ def _kind_name(request: Request) -> str:
 def _assumed_kind(plural: str) -> str:
     """Of a custom kind, until the log shows an object of it."""
     return plural.removesuffix("s").capitalize()
-
-
-def _place(effect: Effect) -> tuple[RecordedKind, str, str]:
-    return effect.kind, effect.namespace, effect.name
 
 
 def _name_in(sent: Any) -> str:

@@ -34,7 +34,6 @@ NEAR: Final = 10.0  # seconds from the arrival of a request until its change is 
 PENDING_SECONDS: Final = 30.0  # seconds for which a request waits for its change
 MOST_PENDING: Final = 50_000  # requests
 _CHANGES: Final = frozenset({"update", "patch"})
-_DELETES: Final = frozenset({"delete", "deletecollection"})
 
 
 @dataclass(slots=True, eq=False)
@@ -162,7 +161,7 @@ class Authors:
             return None
         unused = [one for one in candidates if not one.uses and not one.versions]
         if not exists:
-            found = [one for one in unused if _creates(one.request) and (one.request.name or one.uids)]
+            found = [one for one in unused if one.request.creates and (one.request.name or one.uids)]
             found = [one for one in found if change.uid in (one.uids or {change.uid})]
         else:
             found = [one for one in unused if one.request.verb == "update"]
@@ -175,14 +174,14 @@ class Authors:
         """Who deleted an object, by its uid; who removed its last finalizer, if it was marked before."""
         named = [one for one in candidates if change.uid and change.uid in one.uids]
         if change.removed and change.body and not _is_marked(before()):
-            deletes = [one for one in named if one.request.verb in _DELETES]
+            deletes = [one for one in named if one.request.deletes]
         elif change.removed:
             ended = [one for one in named if one.request.verb in _CHANGES and _ends(one.request)]
-            repeated = [one for one in named if one.request.verb in _DELETES and not one.marked]
-            whole = [one for one in named if one.request.verb in _DELETES and _removed_at_once(one.request)]
+            repeated = [one for one in named if one.request.deletes and not one.marked]
+            whole = [one for one in named if one.request.deletes and _removed_at_once(one.request)]
             deletes = ended or repeated or whole
         else:
-            deletes = [one for one in named if one.request.verb in _DELETES and not one.marked]
+            deletes = [one for one in named if one.request.deletes and not one.marked]
         if not deletes:
             return None
         by_version = [one for one in deletes if change.version in one.versions]
@@ -203,7 +202,7 @@ class Authors:
             if now - one.arrived < NEAR and not one.versions and one.request.received <= latest
         ]
         if change.removed or not change.body:
-            found = [one for one in near if one.request.verb in _DELETES or _ends(one.request)]
+            found = [one for one in near if one.request.deletes or _ends(one.request)]
             found = [one for one in found if not change.uid or change.uid in (one.uids or {change.uid})]
             found = [one for one in found if _selects(one.request, change)]
             return (found[0], True, "") if found else (None, False, "")
@@ -211,10 +210,10 @@ class Authors:
         old = decode(before()) if exists else None
         writer = writer_of(old, after, change.arrived)
         if writer.deletes:
-            found = [one for one in near if one.request.verb in _DELETES and _selects(one.request, change)]
+            found = [one for one in near if one.request.deletes and _selects(one.request, change)]
             return (found[0], True, "") if found else (None, False, "")
         if not exists:
-            found = [one for one in near if _creates(one.request) and not one.uses]
+            found = [one for one in near if one.request.creates and not one.uses]
         else:
             found = [one for one in near if not one.uses and _fits(one.request, old or {}, after)]
         if not found:
@@ -282,7 +281,7 @@ def _pending(request: Request, type_name: str, arrived: float) -> _PendingReques
         names.discard("")
     namespace = "" if type_name == "namespaces" else request.namespace
     keys = tuple((type_name, namespace, name) for name in sorted(names))
-    if request.verb in _DELETES and request.verb != "delete":
+    if request.verb == "deletecollection":
         versions = set()  # that of a list
     return _PendingRequest(request, keys, arrived, frozenset(versions - {""}), frozenset(uids - {""}))
 
@@ -296,12 +295,6 @@ def _documents(request: Request) -> Iterable[Any]:
     if request.verb == "deletecollection" and isinstance(items, list):
         return items
     return (returned,)
-
-
-def _creates(request: Request) -> bool:
-    if request.verb == "create":
-        return not request.subresource
-    return request.verb == "patch" and request.code == 201
 
 
 def _ends(request: Request) -> bool:

@@ -65,6 +65,10 @@ class Change:
     reason: str = ""
     author: Author | None = None
     listed: bool = False  # a list showed it: there may have been others before it
+    lasted: int = (
+        0  # microseconds before the author's time in which it was made; 0 if that is known well enough
+    )
+    alone: bool = False  # a removal of an object that has no event before it
     place: int = 0  # of a change without a version: the offset that it should have, if that is free
 
     @property

@@ -27,7 +27,7 @@ class Definitions:
     """Of an import: lets custom kinds be served from their first object on.
 
     What is added has no version. It goes into the first gap that versions leave, such as the one of the status that the
-    server wrote; before an object of the kind at the latest.
+    server wrote: if there is one, before the first object of the kind. It never takes the version of another event.
     """
 
     def __init__(self, writer: RecordingWriter, names: Names, catalog: Catalog) -> None:
@@ -36,19 +36,37 @@ class Definitions:
         self._kind = built_in_definitions(names, catalog.storage(definition_type(names)))
         self._served: set[str] = set()
         self._written: list[str] = []  # definitions that may lack their status
+        self._waiting: list[
+            tuple[RecordedKind, int]
+        ] = []  # kinds without a definition, and when they were seen
         writer.journal.register_types([self._kind.type_name])
+
+    def prepare(self, change: Change) -> None:
+        """Add what a change needs before it; the head of the journal may be another one then."""
+        kind, number = change.kind, change.number
+        if not kind.is_built_in and kind.type_name not in self._served and kind.group:
+            self._served.add(kind.type_name)
+            self._waiting.append((kind, change.arrived))
+        while self._waiting and number != self._writer.head + 1:
+            self._serve(*self._waiting.pop())
+        while self._written and (number or change.place) > self._writer.head + 1:
+            self._establish(self._written.pop(), change.arrived)
 
     def add(self, change: Change) -> None:
         """Write a change, after what it needs."""
-        kind, number = change.kind, change.number or change.place
-        while self._written and number > self._writer.head + 1:
-            self._establish(self._written.pop(), change.arrived)
-        if not kind.is_built_in and kind.type_name not in self._served and kind.group:
-            self._served.add(kind.type_name)
-            self._serve(kind, change.arrived)
+        self.prepare(change)
+        self.append(change)
+
+    def append(self, change: Change) -> None:
+        """Write a change for which all is prepared."""
         self._writer.add(change)
-        if kind.type_name == self._kind.type_name and not change.removed:
+        if change.kind.type_name == self._kind.type_name and not change.removed:
             self._written.append(change.name)
+
+    def finish(self) -> None:
+        """Add what found no gap."""
+        while self._waiting:
+            self._serve(*self._waiting.pop())
 
     def _serve(self, kind: RecordedKind, time: int) -> None:
         if not self._establish(kind.type_name, time):

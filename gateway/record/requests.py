@@ -67,6 +67,17 @@ class Request:
         return self.code >= 400
 
     @property
+    def deletes(self) -> bool:
+        return self.verb in ("delete", "deletecollection")
+
+    @property
+    def creates(self) -> bool:
+        """Whether it made an object that was not there before."""
+        if self.verb == "create":
+            return not self.subresource
+        return self.verb == "patch" and self.code == 201
+
+    @property
     def manager(self) -> str:
         """The field manager, as a server finds it: the query parameter, or the user agent up to its first slash."""
         named = self.query.get("fieldManager", [""])[0] or self.agent.partition("/")[0]

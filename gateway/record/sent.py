@@ -85,7 +85,7 @@ def content_sent(kind: RecordedKind, before: Document | None, request: Request) 
 
 
 def _outcome(kind: RecordedKind, before: Document | None, request: Request) -> Outcome:
-    if request.verb in ("delete", "deletecollection") or request.subresource == "eviction":
+    if request.deletes or request.subresource == "eviction":
         return _deleted(kind, before, request)
     if request.subresource == "scale":
         return _scaled(before, request)

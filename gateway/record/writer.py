@@ -115,16 +115,20 @@ class RecordingWriter:
         """Append one change after all that were added before; durable after `flush`."""
         known = self._objects.get(change.key)
         if change.removed:
-            if known is not None:
+            if known is not None or change.alone:
                 self._append(change, known, removed=True)
             return
         same = known is not None and (known.uid == change.uid or not known.uid or not change.uid)
         if same and known is not None and _is_recorded(change, known):
             return
         if known is not None and not same:
-            # It was deleted and created again, and no watch had the deletion.
-            self._append(_unseen_removal(change), known, removed=True)
-            known = None
+            # It was deleted and created again, and nothing showed the deletion. Its version is free, or was passed.
+            removal = _unseen_removal(change)
+            if change.number is None or change.number > self._head + 1:
+                self._append(removal, known, removed=True)
+                known = None
+            else:
+                change.reason = "; ".join(filter(None, (change.reason, removal.reason)))
         self._append(change, known, removed=False)
 
     def _append(self, change: Change, known: Written | None, *, removed: bool) -> None:
@@ -161,7 +165,7 @@ class RecordingWriter:
         self._batch_bytes += len(body)
         self.events += 1
         if removed:
-            del self._objects[change.key]
+            self._objects.pop(change.key, None)
         else:
             uid = change.uid or (known.uid if known is not None else "")
             version = change.version or (str(offset) if change.place else "")

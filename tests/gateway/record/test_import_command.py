@@ -82,7 +82,7 @@ def test_lines_out_of_order_and_a_delete_without_a_version(tmp_path: Path) -> No
         audit("update", 2, responseObject=config_map(12, "two")),
         audit("delete", 4, **gone("uid-web")),
         audit("create", 5, code=201, responseObject=config_map(20, "again", uid="other")),
-        audit("update", 5, responseObject=config_map(13, "late")),
+        audit("update", 5, responseObject=config_map(13, "late"), requestReceivedTimestamp=TIME.format(2)),
     )
     assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
     found = imported(tmp_path / "out")
