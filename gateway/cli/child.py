@@ -56,11 +56,11 @@ async def _run(settings: Settings, role: Role) -> None:
             if role.name == WRITER:
                 from rewound.gateway.workers.writer import run_writer
 
-                await run_writer(settings, role, ready, link.drain, link.stop)
+                await run_writer(settings, role, ready, link)
             else:
                 from rewound.gateway.workers.worker import run_worker
 
-                await run_worker(settings, role, ready, link.stop)
+                await run_worker(settings, role, ready, link)
             nursery.cancel_scope.cancel()
 
 

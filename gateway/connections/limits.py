@@ -23,6 +23,8 @@ from rewound.gateway.connections.config import ServerConfig
 from rewound.gateway.connections.unauthenticated import WorkShares
 
 KIB = 1024
+# Long enough that clients which send requests one after the other send one.
+_DRAIN_IDLE = 1.0
 TICK = 1.0
 DRAIN_TICK = 0.25
 
@@ -65,6 +67,7 @@ class AcceptShare:
 
     record: Callable[[int], None]  # gets the number of connections of this process when it changes
     is_ahead: Callable[[], bool]  # whether another process has fewer, so that it should accept the next one
+    begin: trio.Event | None = None  # nobody is accepted before it is set: other processes are not ready
 
 
 class ConnectionLease:
@@ -132,6 +135,9 @@ class Limits:
     # refusal it is well below 5 s, and a peer on a bad network can still repeat a lost packet.
     drain_seconds: float = 2.0
     drain_linger_seconds: float = 0.5
+    # How long a stopping server goes on with connections without a request in progress, where other processes serve
+    # the same clients: what they send meanwhile is answered, and says that the connection ends. 0: they end at once.
+    drain_idle_seconds: float = 0.0
 
     connections: int = field(default_factory=affordable_connections)
     share: AcceptShare | None = None  # None: no other process accepts from the same sockets
@@ -158,6 +164,7 @@ class Limits:
             idle_seconds=config.keep_alive_timeout,
             connections=connections,
             share=share,
+            drain_idle_seconds=0.0 if share is None else _DRAIN_IDLE,
             lease=lease,
             unauthenticated=WorkShares(),
             streams=config.h2_max_concurrent_streams,

@@ -140,6 +140,8 @@ class Server:
             transport.abort()
 
     async def _accept(self, listener: Listener, connections: trio.Nursery) -> None:
+        if self._share is not None and self._share.begin is not None:
+            await self._share.begin.wait()
         while True:
             await wait_readable(listener.sock)
             while (room := self._room()) <= 0:

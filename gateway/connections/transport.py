@@ -222,7 +222,9 @@ class Transport:
         A stream ends by itself; without a deadline a handler runs, whose response the new limits apply to.
         """
         self.limits = limits
-        if self.idle or self.protocol == "h2":  # HTTP/2 sends GOAWAY
+        if self.idle and self.protocol != "h2" and limits.drain_idle_seconds:
+            self.deadline = min(self.deadline, now + limits.drain_idle_seconds)
+        elif self.idle or self.protocol == "h2":  # HTTP/2 sends GOAWAY
             self.interrupt()
         elif (self.deadline < inf or self.patient) and not self.streaming:
             self.deadline = min(self.deadline, now + limits.drain_seconds)

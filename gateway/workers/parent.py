@@ -2,7 +2,8 @@
 
 It serves nothing itself. The writer process starts first; workers wait for it. All accept from the same sockets,
 which stay open as long as the parent lives: while processes are replaced the kernel queues new connections, and
-refuses none.
+refuses none. When a server starts, none accepts before all are ready: clients that wait for it would all be with the
+first one, and stay there.
 
     a worker ends       another one takes its place; its clients connect again, and watches resume
     the writer ends     the same; workers keep the writes that arrive meanwhile, and send them to the next one
@@ -30,7 +31,7 @@ from rewound.gateway.composition.api_server import listening_addresses
 from rewound.gateway.connections.config import server_config
 from rewound.gateway.connections.listen import Listener, open_for_others
 from rewound.gateway.settings.settings import Addresses, Settings
-from rewound.gateway.workers.parent_link import DRAIN, READY
+from rewound.gateway.workers.parent_link import DRAIN, READY, SERVE
 from rewound.gateway.workers.roles import WORKER, WRITER, Role, addresses_of, page_in, socket_in
 from rewound.gateway.workers.shared_page import WRITER_INDEX, SharedPage
 
@@ -69,10 +70,17 @@ class Child:
         self.ended.set()
         self.started.set()
 
+    async def serve(self) -> None:
+        """Let it accept clients."""
+        await self._send(SERVE)
+
     async def drain(self) -> None:
         """Let it serve no more clients."""
-        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-            await self._link.send_all(DRAIN)
+        await self._send(DRAIN)
+
+    async def _send(self, message: bytes) -> None:
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+            await self._link.send_all(message)
 
     def stop(self) -> None:
         self.planned = True
@@ -132,6 +140,7 @@ class Parent:
         self._children: dict[tuple[str, int], Child] = {}  # the newest of each place
         self._alive: dict[Child, str] = {}  # all, by the names of their roles
         self._stopping = self._replacing = False
+        self._all_ready = False  # each place has had a process that was ready
         self._sockets: Sockets
         self._following: trio.Nursery
         self._keeping: trio.Nursery
@@ -148,6 +157,9 @@ class Parent:
                     async with trio.open_nursery() as starting:
                         for place in self._places[1:]:
                             starting.start_soon(self._keeping.start, self._keep, place)
+                    self._all_ready = True
+                    for child in list(self._children.values()):
+                        await child.serve()
                     announce(self._sockets.addresses)
                     await trio.sleep_forever()
                 await self._stop_all()
@@ -161,6 +173,8 @@ class Parent:
             child = self._children[place] = await self._start(place)
             started = trio.current_time()
             await child.started.wait()
+            if child.is_ready and self._all_ready:
+                await child.serve()
             if not begun and not child.is_ready:
                 self._exit_code = child.process.returncode or 1
                 self._serving.cancel()
@@ -235,6 +249,7 @@ class Parent:
                 )
                 continue
             self._children[place] = fresh
+            await fresh.serve()
             old.stop()
             await old.ended.wait()
 

@@ -1,6 +1,7 @@
 """A child's connection to its parent: the child says once that it is ready; when the parent ends, the child stops.
 
-parent -> child     DRAIN     serve no more clients; the writer process goes on for the others
+parent -> child     SERVE     accept clients: all processes are ready, so that the first clients are spread over them
+                    DRAIN     serve no more clients; the writer process goes on for the others
                     SIGTERM   stop
 """
 
@@ -8,21 +9,25 @@ from __future__ import annotations
 
 import signal
 import socket
+from contextlib import suppress
 
 import trio
 
 READY = b"ready\n"
+SERVE = b"serve\n"
 DRAIN = b"drain\n"
 
 
 class ParentLink:
     def __init__(self, connection: socket.socket) -> None:
         self._socket = trio.socket.from_stdlib_socket(connection)
+        self.serve = trio.Event()
         self.drain = trio.Event()  # set before `stop`
         self.stop = trio.Event()
 
     async def tell_ready(self) -> None:
-        await self._socket.send(READY)
+        with suppress(OSError):  # the parent has ended: `follow` stops this process
+            await self._socket.send(READY)
 
     async def follow(self) -> None:
         """Set `drain` and `stop` when the parent asks for it, or has ended."""
@@ -41,7 +46,10 @@ class ParentLink:
 
     async def _parent_ended(self) -> None:
         try:
-            while await self._socket.recv(len(DRAIN)):
-                self.drain.set()
+            received = b""
+            while more := await self._socket.recv(64):
+                *messages, received = (received + more).split(b"\n")
+                for message in messages:
+                    (self.drain if message + b"\n" == DRAIN else self.serve).set()
         except OSError:
             pass

@@ -13,6 +13,8 @@ import mmap
 from pathlib import Path
 from typing import Final
 
+import trio
+
 from rewound.gateway.connections.limits import AcceptShare
 
 _SIZE: Final = mmap.PAGESIZE
@@ -44,8 +46,8 @@ class SharedPage:
     def store_newest(self, offset: int) -> None:
         self._numbers[_NEWEST] = offset
 
-    def accept_share(self, index: int, processes: int) -> AcceptShare:
-        """For one process of so many; the first is the writer process.
+    def accept_share(self, index: int, processes: int, begin: trio.Event | None = None) -> AcceptShare:
+        """For one process of so many; the first is the writer process. It accepts nobody before `begin` is set.
 
         The more there are, the more writes of the others are its work, which nobody can take from it. So each of its
         connections counts as one for each other process: of two processes both have the same, of four it has a tenth.
@@ -66,4 +68,4 @@ class SharedPage:
             return any(count - count // _TOLERANCE > numbers[other] * each for other, each in others)
 
         record(0)
-        return AcceptShare(record, is_ahead)
+        return AcceptShare(record, is_ahead, begin)

@@ -24,6 +24,7 @@ from rewound.gateway.pipeline.services import CatchUp
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Store
 from rewound.gateway.workers.channel import Channel, ChannelClosed
+from rewound.gateway.workers.parent_link import ParentLink
 from rewound.gateway.workers.quotas import QuotasOfWorker
 from rewound.gateway.workers.roles import Ready, Role
 from rewound.gateway.workers.shared import SharedOfWorker
@@ -147,7 +148,7 @@ def _nothing() -> None:
 
 @asynccontextmanager
 async def _open_store(
-    settings: Settings, role: Role, connection: WriterConnection, page: SharedPage
+    settings: Settings, role: Role, connection: WriterConnection, page: SharedPage, parent: ParentLink
 ) -> AsyncIterator[tuple[Store, Extensions]]:
     """The store of a worker, and what its server needs besides."""
     journal = Journal.open(settings.journal, readonly=True)
@@ -167,7 +168,7 @@ async def _open_store(
             nursery.start_soon(deliveries.run)
             connection.committed = deliveries.after(_ending_with_history(tail.record, nursery))
             try:
-                share = page.accept_share(role.index, role.workers)
+                share = page.accept_share(role.index, role.workers, parent.serve)
                 extensions = Extensions(
                     binds=role.binds,
                     accept_share=share,
@@ -226,18 +227,30 @@ def _before_requests(tail: Tail, catch_up: Callable[[], None]) -> CatchUp:
     return lambda _: publish() if tail.is_behind else None
 
 
-async def run_worker(settings: Settings, role: Role, ready: Ready, stop: trio.Event) -> None:
-    """Serve clients until `stop` is set."""
+async def run_worker(settings: Settings, role: Role, ready: Ready, parent: ParentLink) -> None:
+    """Serve clients until the parent asks for a stop, or has ended: also while this worker starts.
+
+    Without the parent there may never be a writer process to wait for, and this process has the sockets of clients.
+    """
     page, connection = SharedPage(role.page), WriterConnection(role)
+    stop, serves = parent.stop, False
     async with trio.open_nursery() as connecting:
+
+        async def give_up() -> None:
+            await stop.wait()
+            if not serves:
+                connecting.cancel_scope.cancel()
+
+        connecting.start_soon(give_up)
         connecting.start_soon(connection.run)
         connecting.start_soon(connection.quotas.run)
         await connection.channel()
-        opened = _open_store(settings, role, connection, page)
+        opened = _open_store(settings, role, connection, page, parent)
         async with opened as (store, extensions):
             async with trio.open_nursery() as nursery:
                 server = ApiServer(settings, store, nursery, extensions)
                 await connection.quotas.ordered()
+                serves = True  # a stop lets requests complete
                 await nursery.start(server.serve)
                 server.health.finish_start()
                 await ready()

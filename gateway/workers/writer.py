@@ -32,6 +32,7 @@ from rewound.gateway.composition.secure_port import prepare_certificates
 from rewound.gateway.settings.settings import Settings
 from rewound.gateway.store import Store
 from rewound.gateway.workers.channel import Channel
+from rewound.gateway.workers.parent_link import ParentLink
 from rewound.gateway.workers.quotas import (
     QuotasOfWorker,
     QuotasOfWriter,
@@ -102,10 +103,9 @@ class WriterProcess:
                 await self._gone.park()
 
 
-async def run_writer(
-    settings: Settings, role: Role, ready: Ready, drain: trio.Event, stop: trio.Event
-) -> None:
-    """Serve clients until `drain` is set, and write for workers until `stop` is."""
+async def run_writer(settings: Settings, role: Role, ready: Ready, parent: ParentLink) -> None:
+    """Serve clients until the parent asks for a drain, and write for workers until it asks for a stop."""
+    drain, stop = parent.drain, parent.stop
     assert role.writer is not None, "the parent opened it"
     created, page = CreatedPaths(settings), SharedPage(role.page)
     listening = socket.socket(fileno=role.writer)
@@ -125,7 +125,7 @@ async def run_writer(
         own = OwnCommits(store.journal, store.feed, page.newest)
         extensions = Extensions(
             binds=role.binds,
-            accept_share=page.accept_share(role.index, role.workers),
+            accept_share=page.accept_share(role.index, role.workers, parent.serve),
             catch_up=lambda _: own.missing(),
             shared=shared.shared,
             holder=quotas.holder,

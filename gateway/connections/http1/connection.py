@@ -169,7 +169,7 @@ class Http1Connection:
     async def _receive_first(self) -> bytes:
         """Return the first bytes: as many as show whether this is HTTP/2, if they begin like its preface."""
         transport = self._transport
-        if self._server.draining:
+        if self._server.draining and not self._await_another():
             data = transport.receive_nowait()
         else:
             data = await self._receive_more()
@@ -219,13 +219,19 @@ class Http1Connection:
                 self._await_rest(size)
             else:
                 transport.deadline = server.now + idle_seconds
-                if server.draining:
+                if server.draining and not self._await_another():
                     data = transport.receive_nowait()
                     continue
             try:  # as `_receive_more`, without another coroutine
                 data = await transport.receive()
             except trio.ClosedResourceError:
                 data = await self._interrupted()
+
+    def _await_another(self) -> bool:
+        """Whether a stopping server waits a moment for a request that its client may be sending."""
+        seconds = self._server.limits.drain_idle_seconds
+        self._transport.deadline = self._server.now + seconds
+        return seconds > 0
 
     async def _serve_incomplete(self) -> bool:
         """Handle the request whose body has not arrived whole, and those after it that arrive with its rest.

@@ -21,7 +21,16 @@ import trio
 
 from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.http2.output import Flusher, Output
-from rewound.gateway.connections.http2.protocol import CANCEL, NO_ERROR, STREAM_MASK, ConnectionFault, goaway
+from rewound.gateway.connections.http2.protocol import (
+    CANCEL,
+    LEAVING_PING,
+    NO_ERROR,
+    PING,
+    STREAM_MASK,
+    ConnectionFault,
+    frame,
+    goaway,
+)
 from rewound.gateway.connections.http2.receiver import Receiver
 from rewound.gateway.connections.http2.response_heads import HTTP2
 from rewound.gateway.connections.http2.stream import Stream
@@ -73,6 +82,7 @@ class Http2Connection:
         "_responder",
         "_running",
         "_transport",
+        "_warned_at",
         "heads",
         "output",
         "receiver",
@@ -87,6 +97,7 @@ class Http2Connection:
         self._transport = transport
         self._peer = peer
         self._running = 0  # tasks that handle requests, also of streams that were reset
+        self._warned_at: float | None = None  # when the peer was told that the connection will end
         self._leaving = False  # GOAWAY has been sent
         self._last_stream = STREAM_MASK  # the highest number that it named
         self._late_reads = 0  # since the server began to stop
@@ -235,7 +246,7 @@ class Http2Connection:
         """Return the peer's next bytes; b"" when the connection ends."""
         transport, server, receiver = self._transport, self.server, self.receiver
         while not (self.output.failed or (self._leaving and not receiver.streams and not self._running)):
-            if server.draining and not self._leaving:
+            if server.draining and not self._leaving and self._is_warned():
                 self._late_reads += 1
                 if self._late_reads <= _LATE_READS and (data := transport.receive_nowait()):
                     return data
@@ -377,6 +388,9 @@ class Http2Connection:
         transport, server = self._transport, self.server
         transport.idle = False
         self._partial_since = self.receiver.partial_since(server.now)
+        if self._warned_at is not None and not self._leaving:
+            transport.deadline = min(self._deadline, self._leaves_at())
+            return
         if self._partial_since is not None and not self._leaving:  # then each request has its own limits
             transport.deadline = min(self._deadline, self._partial_since + server.limits.head_seconds)
             return
@@ -424,6 +438,25 @@ class Http2Connection:
         if self._transport.deadline == -inf:
             self._transport.close()  # the new client waits
 
+    def _is_warned(self) -> bool:
+        """Whether the last GOAWAY may be sent, by which requests on their way are refused.
+
+        Where other processes go on, the peer is warned first, by a GOAWAY that refuses none, and a PING: when it has
+        acknowledged that, it sends no more requests on this connection.
+        """
+        limits, now = self.server.limits, trio.current_time()
+        if not limits.drain_idle_seconds:
+            return True
+        if self._warned_at is None:
+            self._warned_at = now
+            self.output.control(goaway(STREAM_MASK, NO_ERROR) + frame(PING, 0, 0, LEAVING_PING))
+            self.output.flush()
+        return self.receiver.acknowledged_leaving or now >= self._leaves_at()
+
+    def _leaves_at(self) -> float:
+        """When the last GOAWAY is due, whether the peer has acknowledged the first or not."""
+        return inf if self._warned_at is None else self._warned_at + self.server.limits.drain_seconds
+
     def _leave(self) -> None:
         """Send GOAWAY: the requests up to now are completed, the peer may repeat later ones elsewhere."""
         self._leaving = True
@@ -447,7 +480,7 @@ class Http2Connection:
     def _become_idle(self) -> None:
         self._deadline = inf
         self._transport.idle = True
-        self._transport.deadline = self.server.now + self.server.limits.idle_seconds
+        self._transport.deadline = min(self.server.now + self.server.limits.idle_seconds, self._leaves_at())
 
     def _finish(self, fault: ConnectionFault | None) -> None:
         """The reading has ended: end the streams and send what is queued."""

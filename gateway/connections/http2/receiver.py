@@ -24,6 +24,7 @@ from rewound.gateway.connections.http2.protocol import (
     HEADERS,
     HPACK_TABLE_SIZE,
     INITIAL_WINDOW_SIZE,
+    LEAVING_PING,
     MAX_CONCURRENT_STREAMS,
     MAX_HEADER_LIST_SIZE,
     MAX_WINDOW,
@@ -77,6 +78,7 @@ class Receiver:
         "_resets",
         "_server",
         "_skipped",
+        "acknowledged_leaving",
         "begun",
         "bodies",
         "highest",
@@ -90,6 +92,7 @@ class Receiver:
         self._server = server
         self._peer = peer
         self._output = output
+        self.acknowledged_leaving = False  # the peer knows that the connection will end
         self._frames = FrameReader(server.limits.http2_head, server.partial_heads)
         self._heads = RequestHeads(server.limits)
         self._budget = _Budget(server.now)
@@ -345,6 +348,8 @@ class Receiver:
                 self._apply_settings(payload)
         elif kind == PING and not flags & ACK:
             self._output.control(frame(PING, ACK, 0, payload))
+        elif kind == PING and payload == LEAVING_PING:
+            self.acknowledged_leaving = True
         # GOAWAY changes nothing for us; PRIORITY and frames of unknown types are ignored.
 
     def _spend(self, cost: int) -> None:
