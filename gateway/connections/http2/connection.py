@@ -97,7 +97,7 @@ class Http2Connection:
         self._transport = transport
         self._peer = peer
         self._running = 0  # tasks that handle requests, also of streams that were reset
-        self._warned_at: float | None = None  # when the peer was told that the connection will end
+        self._warned_at: float | None = None  # when the peer was warned that the connection will end
         self._leaving = False  # GOAWAY has been sent
         self._last_stream = STREAM_MASK  # the highest number that it named
         self._late_reads = 0  # since the server began to stop
