@@ -3,7 +3,8 @@
 Each node has a key in etcd with its address and a lease. At intervals it renews the lease, reads the addresses of all
 nodes and makes the Endpoints these. A node that ends gives its lease up at once; the key of one that was killed or cut
 off goes when its lease expires, and the next of the others that looks removes its address. Two nodes that look at the
-same time may write the older list last, until one of them looks again.
+same time may write the older list last, until one of them looks again. What somebody else has put among these keys is
+deleted, and a node whose key was changed puts it again.
 
 Rejected: the node that runs the controllers writes for all. A node that has just begun would be missing until that one
 looks, and a cluster whose controllers are off (`--controllers`) would have none.
@@ -13,13 +14,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from typing import Final
 
 import trio
 
 from rewound.actors.bootstrap.objects import ServingAddress
-from rewound.actors.etcd.api import Etcd, EtcdError, LeaseGone, OutcomeUnknown, Put, prefix_end
-from rewound.actors.store.etcd.records import Keys, Serving
+from rewound.actors.certificates.names import address_of
+from rewound.actors.etcd.api import (
+    Compare,
+    DeleteRange,
+    Etcd,
+    EtcdError,
+    KeyValue,
+    LeaseGone,
+    OutcomeUnknown,
+    Put,
+    prefix_end,
+)
+from rewound.actors.store.etcd.records import Keys, Serving, UnknownLayout, Unreadable
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +74,15 @@ class ServingNodes:
         try:
             found = await call()
         except EtcdError as error:
-            if str(error) != self._problem:
-                self._problem = str(error)
-                logger.warning("the addresses of the nodes that serve are not known: %s", error)
+            self._log(f"the addresses of the nodes that serve are not known: {error}")
             return None
         self._problem = ""
         return found
+
+    def _log(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            logger.warning(problem)
 
     async def _look(self) -> set[ServingAddress]:
         if self._lease:
@@ -74,9 +90,14 @@ class ServingNodes:
                 await self._etcd.keep_alive(self._lease)
             except LeaseGone:
                 self._lease = 0
+        value = Serving(self._address.address, self._address.port).encode()
+        if self._lease:
+            own = (await self._etcd.range(self._key)).kvs
+            if not own or own[0].value != value or own[0].lease != self._lease:
+                await self._etcd.revoke(self._lease)
+                self._lease = 0
         if not self._lease:
             lease = await self._etcd.grant(TTL)
-            value = Serving(self._address.address, self._address.port).encode()
             try:
                 await self._etcd.txn((), [Put(self._key, value, lease)])
             except OutcomeUnknown:
@@ -91,5 +112,26 @@ class ServingNodes:
 
     async def _addresses(self) -> set[ServingAddress]:
         found = await self._etcd.range(self._prefix, prefix_end(self._prefix))
-        serving = (Serving.decode(one.value) for one in found.kvs)
-        return {ServingAddress(one.address, one.port) for one in serving}
+        return {address for one in found.kvs if (address := await self._address_in(one)) is not None}
+
+    async def _address_in(self, stored: KeyValue) -> ServingAddress | None:
+        """None for what no node has put there: it has no lease, or cannot be read. It is deleted."""
+        if stored.key == self._key and stored.lease == self._lease:
+            return self._address
+        try:
+            found = Serving.decode(stored.value)
+            if stored.lease and address_of(found.address) and 0 < found.port < 1 << 16:
+                return ServingAddress(found.address, found.port)
+        except Unreadable:
+            pass
+        except UnknownLayout as later:
+            self._log(str(later))
+            return None
+        logger.warning(
+            "somebody else has put the key %s of etcd, where nodes say where they serve: it is deleted",
+            stored.key.decode(errors="backslashreplace"),
+        )
+        with suppress(OutcomeUnknown):
+            compare = Compare(stored.key, "mod_revision", stored.mod_revision)
+            await self._etcd.txn([compare], [DeleteRange(stored.key)])
+        return None

@@ -54,6 +54,7 @@ class _Subscription:
 class Feed:
     def __init__(self, head: int, journal: Readable) -> None:
         self.head = head
+        self._complete = head  # all changes up to it are published; versions without a change follow the head
         self._journal = journal
         self._followers: list[_Subscription] = []
         self._concerned: dict[int, tuple[_Subscription, ...]] = {}  # by the only type of a batch
@@ -130,6 +131,20 @@ class Feed:
     async def reached(self, offset: int) -> None:
         """Wait until the journal has grown to `offset`."""
         while self.head < offset:
+            await self._published.park()
+
+    def complete(self, version: int) -> None:
+        """There is no change after the head up to this version: no event will have it."""
+        self._complete = max(self._complete, version)
+        self._published.unpark_all()
+
+    def is_complete(self, version: int) -> bool:
+        """Whether all changes up to a version are published, which need not be that of an event."""
+        return self.head >= version or self._complete >= version
+
+    async def completed(self, version: int) -> None:
+        """Wait until all changes up to a version are published."""
+        while not self.is_complete(version):
             await self._published.park()
 
     async def run(self) -> None:

@@ -45,7 +45,8 @@ class CreatedPaths:
 
 def _contents(settings: Settings) -> tuple[Path, ...]:
     """In the order of removal: the journal last, because its folder holds the lock that keeps other servers out."""
-    return settings.kubeconfig, settings.pki, settings.node_id, settings.unsynced, settings.journal
+    node = settings.node_id, settings.unsynced, settings.quarantine
+    return settings.kubeconfig, settings.pki, *node, settings.journal
 
 
 def _exists(path: Path) -> bool:

@@ -6,14 +6,19 @@ follows. `gateway.composition.open_store` calls both.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import orjson
 import trio
 
 from rewound.actors.allocation.allocated import items_in
+from rewound.actors.certificates.pki import write_atomically
 from rewound.actors.certificates.trust import verifying
 from rewound.actors.etcd.api import Etcd
 from rewound.actors.kinds.apiextensions import definition_type
@@ -23,8 +28,9 @@ from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.runtime.write_context import new_uid
 from rewound.actors.store.etcd.compaction import Compaction
 from rewound.actors.store.etcd.copy import Unsynced, prepare
+from rewound.actors.store.etcd.foreign import printable
 from rewound.actors.store.etcd.node import Membership, Node, Task
-from rewound.actors.store.etcd.records import Keys
+from rewound.actors.store.etcd.records import Keys, Quarantined
 from rewound.actors.store.feed import Feed
 from rewound.gateway.settings.cluster import ClusterSettings
 from rewound.gateway.settings.settings import Settings
@@ -32,6 +38,8 @@ from rewound.journal.log import Journal
 
 if TYPE_CHECKING:
     from rewound.gateway.etcd.client import EtcdClient
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ async def _joined(settings: Settings, etcd: Etcd) -> Joined:
     keys = Keys(settings.cluster.prefix)
     unsynced = Unsynced(settings.unsynced)
     prepared = await prepare(etcd, keys, settings.journal, settings.dialect, unsynced)
-    member = Membership(etcd, keys, _node_id(settings), prepared.start)
+    member = Membership(etcd, keys, _node_id(settings), prepared.start, prepared.unreadable)
     return Joined(member, prepared.cluster_id, unsynced)
 
 
@@ -91,13 +99,39 @@ def _node_id(settings: Settings) -> str:
     return path.read_text().strip()
 
 
-def make_node(member: Membership, journal: Journal, feed: Feed, supervisor: Supervisor, names: Names) -> Node:
+def make_node(
+    settings: Settings,
+    member: Membership,
+    journal: Journal,
+    feed: Feed,
+    supervisor: Supervisor,
+    names: Names,
+    clock: Clock,
+) -> Node:
     """The services of this node, for its open journal. Addresses of Services belong to one Service in the cluster."""
     definitions = definition_type(names)
     with journal.read() as view:
         stored = [name for _, name, _ in view.rows(journal.type_id(definitions), "")]
     journal.register_types(stored)  # a kind has its id before it is published
-    return Node(member, journal, feed, supervisor.keep, {"services": items_in}, declared_by=definitions)
+    node = Node(
+        member, journal, feed, supervisor.keep, {"services": items_in}, declared_by=definitions, now=clock.now
+    )
+    node.foreign.on_change = partial(write_quarantine, settings.quarantine)
+    return node
+
+
+def write_quarantine(path: Path, found: Mapping[bytes, Quarantined]) -> None:
+    """A copy of what etcd has in quarantine, for `rewound verify`, which knows only the data folder."""
+    rows = [
+        {"key": printable(key), "version": one.revision, "why": one.why} for key, one in sorted(found.items())
+    ]
+    try:
+        if rows:
+            write_atomically(path, orjson.dumps(rows, option=orjson.OPT_INDENT_2), 0o600)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("%s, with what is in quarantine, cannot be written: %s", path, error.strerror)
 
 
 def leading_tasks(settings: Settings, node: Node, journal: Journal, clock: Clock) -> list[Task]:

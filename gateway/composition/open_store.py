@@ -31,11 +31,13 @@ from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.publication import Publication
 from rewound.actors.controllers.quota import QuotaCharges
 from rewound.actors.conversion.converter import Converter, NoClients
+from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.names import NAMES
 from rewound.actors.resource.actor import LONGEST_STEP, ActorContext
 from rewound.actors.resource.directory import Directory
+from rewound.actors.resource.foreign_record import ForeignRecords
 from rewound.actors.resource.object_size import ObjectSizes
 from rewound.actors.resource.remote import RemoteDirectory, Send
 from rewound.actors.runtime.clock import Clock
@@ -216,11 +218,13 @@ def _build_store(
     feed, supervisor = Feed(journal.head, journal), Supervisor()
     write_contexts = WriteContexts(clock, extensions.random)
     repeatable = extensions.random is not None
-    node = None if member is None else make_node(member, journal, feed, supervisor, names)
+    node = None if member is None else make_node(settings, member, journal, feed, supervisor, names, clock)
     committer: Commits = (
         Committer(journal, feed, UnmeasuredDisk() if repeatable else None) if node is None else node.committer
     )
     registry = Registry(catalog, committer.register_types)
+    if node is not None:
+        node.foreign.check = ForeignRecords(registry, journal, definition_type(names)).check
     next_offset = committer.next_offset if send is None else lambda: journal.head + IN_FLIGHT
     publication = Publication(names, registry, journal, feed, next_offset, rules)
     committer.commits_on_loop = publication.establishes

@@ -342,6 +342,16 @@ def meter_node(metrics: Metrics, node: Node) -> None:
         "How often it had to watch etcd again.",
         lambda: node.follower.restarts,
     )
+    metrics.counter(
+        "rewound_node_foreign_changes_total",
+        "Changes in etcd by others than nodes that this node has settled.",
+        lambda: node.foreign.settled,
+    )
+    metrics.gauge(
+        "rewound_node_quarantined_keys",
+        "Keys of etcd whose values cannot be read; the log and `rewound verify` name them.",
+        lambda: len(node.foreign.quarantined),
+    )
 
 
 def meter_writes(metrics: Metrics, read: Callable[[], Distributions]) -> None:

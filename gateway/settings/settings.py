@@ -610,6 +610,11 @@ class Settings:
         return self.data_dir / "unsynced"
 
     @property
+    def quarantine(self) -> Path:
+        """Of such a node: a copy of what is in quarantine in etcd; there if anything is."""
+        return self.data_dir / "quarantine.json"
+
+    @property
     def pki(self) -> Path:
         return self.data_dir / "pki"
 

@@ -33,6 +33,7 @@ from rewound.actors.etcd.api import (
     EtcdRefused,
     EtcdUnavailable,
     Get,
+    KeyValue,
     LeaseGone,
     Operation,
     OutcomeUnknown,
@@ -331,7 +332,7 @@ class EtcdCommitter:
             compares, then = self._transaction(flight, previous, epoch, submission.condition)
             compares += counted
             try:
-                result = await self._etcd.txn(compares, then, self._otherwise())
+                result = await self._etcd.txn(compares, then, self._otherwise(compares))
             except OutcomeUnknown as lost:
                 if not await self._is_applied(flight, epoch, lost):
                     continue
@@ -345,7 +346,7 @@ class EtcdCommitter:
             if result.succeeded:
                 flight.revision = result.revision
                 break
-            await self._explain(result, epoch, submission.condition)
+            await self._explain(result, compares, epoch, submission.condition)
         if submission.condition.counted_in:
             flight.last_counted, flight.counted_since = flight.revision, since
         flight.replied.set()
@@ -445,24 +446,58 @@ class EtcdCommitter:
             name = self._type_names[type_id]
         return name
 
-    def _otherwise(self) -> tuple[Operation, ...]:
-        return Get(self._epoch.key), Get(self._keys.leader), Get(self._keys.head, keys_only=True)
+    def _otherwise(self, compares: list[Compare]) -> list[Operation]:
+        """What explains why a comparison failed; after the first three, the claims and quotas that were compared."""
+        keys = self._keys
+        marks = [Get(one.key, keys_only=True) for one in compares if keys.is_mark(one.key)]
+        return [Get(self._epoch.key), Get(keys.leader), Get(keys.head, keys_only=True), *marks]
 
-    async def _explain(self, result: TxnResult, epoch: int, condition: Condition) -> None:
-        """Returns if the epoch was another one: the same transaction can be sent again. Overtaken, NotLeading."""
-        node, leader, head = result.responses
-        assert (
-            isinstance(node, RangeResult)
-            and isinstance(leader, RangeResult)
-            and isinstance(head, RangeResult)
-        )
+    async def _explain(
+        self, result: TxnResult, compares: list[Compare], epoch: int, condition: Condition
+    ) -> None:
+        """Returns if the same transaction can be sent again: the epoch was another one, or somebody else had put a
+        claim or the key of quotas. Overtaken, NotLeading.
+        """
+        node, leader, head, *marks = [one for one in result.responses if isinstance(one, RangeResult)]
         if version_of(node) != epoch:
             await self._begin_epoch(epoch)
             return
         if condition.leading and (leader.kvs[0].create_revision if leader.kvs else 0) != self.term():
             raise NotLeading
-        await self._feed.reached(version_of(head))
-        raise Overtaken
+        await self._feed.completed(version_of(head))
+        foreign = [one for found in marks for one in found.kvs if self._is_foreign(one)]
+        if not foreign:
+            raise Overtaken
+        for one in foreign:
+            await self._remove_mark(one)
+
+    def _is_foreign(self, mark: KeyValue) -> bool:
+        """Whether no change has put the key of a claim or of quotas. This node has all changes up to the key's."""
+        if mark.mod_revision > self._feed.head:
+            return True
+        item = self._keys.claimed_item(mark.key)
+        return bool(item) and not self._is_claimed(item)
+
+    def _is_claimed(self, item: str) -> bool:
+        with self._journal.read() as view:
+            return any(
+                item in claims(row.body)
+                for type_name, claims in self._claims.items()
+                for _, _, row in view.rows(self._journal.type_id(type_name))
+            )
+
+    async def _remove_mark(self, mark: KeyValue) -> None:
+        logger.warning("somebody else has put the key %s of etcd: it is deleted", mark.key.decode())
+        try:
+            await self._etcd.txn(
+                [Compare(mark.key, "mod_revision", mark.mod_revision)], [DeleteRange(mark.key)]
+            )
+        except OutcomeUnknown:
+            logger.debug("the next attempt finds out", exc_info=True)
+        except EtcdUnavailable as error:
+            raise Unreachable(str(error)) from error
+        except EtcdRefused as error:
+            raise StorageRefused(str(error)) from error
 
     async def _is_applied(self, flight: _Flight, epoch: int, lost: OutcomeUnknown) -> bool:
         """Whether a transaction whose reply was lost was applied; if not, it never will be."""
@@ -474,7 +509,7 @@ class EtcdCommitter:
                 logger.warning("the outcome of a write is not known yet: %s", lost)
             except EtcdRefused as error:
                 raise OutcomeUnclear(str(error)) from error
-        await self._feed.reached(started.head)
+        await self._feed.completed(started.head)
         return flight.event is not None
 
     async def _begin_epoch(self, epoch: int) -> None:

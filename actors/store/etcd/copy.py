@@ -9,7 +9,8 @@ times, and as much history as etcd has. Nothing was compacted yet in a young clu
 first revision.
 
 If somebody else compacted etcd beyond the floor (`--auto-compaction-retention`), a node without a journal raises
-the floor.
+the floor; also if the key `floor` or `cluster` was deleted or replaced by something else. What cannot be read among the
+objects is left out of the journal, and named to the node (`foreign`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from os import urandom
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import orjson
 import trio
 
 from rewound.actors.etcd.api import (
@@ -31,15 +33,17 @@ from rewound.actors.etcd.api import (
     Compare,
     Etcd,
     Get,
+    KeyValue,
     OutcomeUnknown,
     Put,
     RangeResult,
     prefix_end,
 )
 from rewound.actors.store.document import at_version
-from rewound.actors.store.etcd.records import Change, Cluster, Floor, Head, Keys
+from rewound.actors.store.etcd.records import Change, Cluster, Floor, Head, Keys, UnknownLayout, Unreadable
 from rewound.journal.errors import JournalError
 from rewound.journal.files.identity import new_cluster_id
+from rewound.journal.files.identity import read as read_identity
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 from rewound.journal.transfer import restore_state
@@ -48,10 +52,15 @@ logger = logging.getLogger(__name__)
 
 PAGE: Final = 500  # objects of one read of the state
 ATTEMPTS: Final = 5  # at reading a state that is compacted meanwhile
+PAUSE_SECONDS: Final = 1.0  # between two looks at a key that somebody has deleted
 
 
 class CannotJoin(JournalError):
     """The data folder or the flags belong to another cluster than etcd has."""
+
+
+class NoFloor(Exception):
+    """No object has the version of the floor: somebody else wrote it, or has changed that object."""
 
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -100,6 +109,7 @@ class Unsynced:
 class Prepared:
     cluster_id: bytes
     start: int  # the version after which an empty journal follows
+    unreadable: tuple[bytes, ...] = ()  # keys of objects that were left out
 
 
 async def prepare(
@@ -109,7 +119,7 @@ async def prepare(
 
     `unsynced`: whether the machine has ended while the journal was open.
     """
-    cluster, created = await _find_cluster(etcd, keys, dialect)
+    cluster, created = await _find_cluster(etcd, keys, folder, dialect)
     if cluster.dialect != dialect:
         raise CannotJoin(
             f"--dialect: the cluster in etcd has the dialect {cluster.dialect}, not {dialect}; "
@@ -119,48 +129,125 @@ async def prepare(
         logger.warning("the machine ended while this node ran: its copy is made anew from the state in etcd")
         _remove(folder)
     head = _head_in(folder, cluster)
+    unreadable: list[bytes] = []
     for _ in range(ATTEMPTS):
-        found = await etcd.range(keys.floor)
-        floor = Floor.decode(found.kvs[0].value) if found.kvs else Floor(created, 0)
-        if head >= floor.version and await _is_readable(etcd, keys, head):
+        floor = await _find_floor(etcd, keys) or Floor(created, 0)
+        if head and head >= floor.version and await _is_readable(etcd, keys, head):
             break
-        if not await _is_readable(etcd, keys, floor.version):
+        if not await _is_readable(etcd, keys, floor.version) or (
+            floor.version <= created and await _is_older(etcd, keys, created)
+        ):
             await _raise_floor(etcd, keys)
             continue
         _remove(folder)
         if floor.version > created:
             try:
-                await _restore(etcd, keys, folder, cluster, floor)
+                unreadable = await _restore(etcd, keys, folder, cluster, floor)
             except Compacted:
+                continue
+            except NoFloor:
+                await _raise_floor(etcd, keys)
                 continue
         break
     else:
         raise CannotJoin(
             "etcd is compacted faster than its state can be read; see its flag --auto-compaction-retention"
         )
-    return Prepared(cluster.cluster_id, created)
+    return Prepared(cluster.cluster_id, created, tuple(unreadable))
 
 
-async def _find_cluster(etcd: Etcd, keys: Keys, dialect: str) -> tuple[Cluster, int]:
-    """Read who the cluster is and the revision in which it was created, or create it. EtcdUnavailable, EtcdRefused."""
-    # A transaction whose outcome is unknown is repeated here for ever; a read says when etcd cannot be used at all.
-    if found := (await etcd.range(keys.cluster)).kvs:
-        return Cluster.decode(found[0].value), found[0].create_revision
-    new = Cluster(new_cluster_id(), dialect)
+async def _find_cluster(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> tuple[Cluster, int]:
+    """Read who the cluster is and the revision in which it was created, or create it.
+
+    CannotJoin, EtcdUnavailable, EtcdRefused.
+    """
+    known = _cluster_in(folder)
+    for _ in range(ATTEMPTS):
+        # A transaction whose outcome is unknown is repeated for ever; a read says when etcd cannot be used at all.
+        found = (await etcd.range(keys.cluster)).kvs
+        cluster = _decoded(keys, found[0].value) if found else None
+        if found and cluster is not None:
+            return cluster, found[0].create_revision
+        if not found and not (await etcd.range(keys.head, keys_only=True)).kvs:
+            return await _put_cluster(etcd, keys, Cluster(new_cluster_id(), dialect), 0)
+        if known is not None:
+            logger.warning(
+                "somebody else has changed the key %s of etcd: it is put again", keys.cluster.decode()
+            )
+            return await _put_cluster(etcd, keys, known, found[0].mod_revision if found else 0)
+        await trio.sleep(PAUSE_SECONDS)  # a node that runs puts it again
+    if not found:
+        logger.warning(
+            "the cluster in etcd has lost the key %s: it gets a new identity", keys.cluster.decode()
+        )
+        return await _put_cluster(etcd, keys, Cluster(new_cluster_id(), dialect), 0)
+    raise CannotJoin(
+        f"--journal: the key {keys.cluster.decode()} of etcd, which says which cluster this is, has a value that no "
+        "node wrote: start a node that has its data folder first, which puts it again; if there is none any more, "
+        f"delete the key (etcdctl del {keys.cluster.decode()})"
+    )
+
+
+def _decoded(keys: Keys, value: bytes) -> Cluster | None:
+    """UnknownLayout."""
+    try:
+        return Cluster.decode(value)
+    except Unreadable:
+        return None
+    except UnknownLayout as later:
+        raise UnknownLayout(f"the key {keys.cluster.decode()}", later.layout) from None
+
+
+async def _put_cluster(etcd: Etcd, keys: Keys, new: Cluster, version: int) -> tuple[Cluster, int]:
+    """Put who the cluster is, unless another node was first. EtcdUnavailable, EtcdRefused, CannotJoin."""
     while True:
         try:
             result = await etcd.txn(
-                [Compare(keys.cluster, "create_revision", 0)],
-                [Put(keys.cluster, new.encode())],
+                [Compare(keys.cluster, "mod_revision", version)],
+                [Put(keys.cluster, new.encode()), Get(keys.cluster)],
                 [Get(keys.cluster)],
             )
         except OutcomeUnknown:
             continue  # then this or another one is there
-        if result.succeeded:
-            return new, result.revision
-        [other] = result.responses
-        assert isinstance(other, RangeResult)
-        return Cluster.decode(other.kvs[0].value), other.kvs[0].create_revision
+        stored = result.responses[-1]
+        assert isinstance(stored, RangeResult)
+        found = _decoded(keys, stored.kvs[0].value) if stored.kvs else None
+        if found is None:
+            raise CannotJoin(
+                f"--journal: somebody changes the key {keys.cluster.decode()} of etcd again and again: find out who"
+            )
+        return found, stored.kvs[0].create_revision
+
+
+def _cluster_in(folder: Path) -> Cluster | None:
+    """The cluster whose journal is in the folder."""
+    if not folder.exists() or not any(folder.iterdir()):
+        return None
+    try:
+        who = read_identity(folder)
+    except ValueError:
+        return None  # opening the journal says why
+    return None if who is None else Cluster(who.cluster_id, who.dialect)
+
+
+async def _find_floor(etcd: Etcd, keys: Keys) -> Floor | None:
+    """None if there is none, or somebody else put something in its place."""
+    found = await etcd.range(keys.floor)
+    try:
+        floor = Floor.decode(found.kvs[0].value) if found.kvs else None
+    except Unreadable as why:
+        logger.warning("the key %s of etcd is not used: %s", keys.floor.decode(), why)
+        return None
+    except UnknownLayout as later:
+        raise UnknownLayout(f"the key {keys.floor.decode()}", later.layout) from None
+    return floor if floor is not None and 0 < floor.version <= found.revision else None
+
+
+async def _is_older(etcd: Etcd, keys: Keys, created: int) -> bool:
+    """Whether the cluster had objects before its key `cluster` was created, which was then deleted and put again."""
+    head = (await etcd.range(keys.head, keys_only=True)).kvs
+    page = await etcd.range(keys.objects, prefix_end(keys.objects), limit=PAGE, keys_only=True)
+    return any(one.create_revision < created for one in (*head, *page.kvs))
 
 
 def _head_in(folder: Path, cluster: Cluster) -> int:
@@ -191,15 +278,8 @@ async def _is_readable(etcd: Etcd, keys: Keys, version: int) -> bool:
 
 async def _raise_floor(etcd: Etcd, keys: Keys) -> None:
     """Write an object once more as it is, so that there is an event at which all nodes can start."""
-    head = await etcd.range(keys.head)
-    page = await etcd.range(keys.objects, prefix_end(keys.objects), limit=1)
-    if not page.kvs or not head.kvs:
-        raise CannotJoin(
-            "etcd was compacted before the cluster had its first object; give another prefix in --journal"
-        )
-    [one] = page.kvs
+    one, before = await _find_object(etcd, keys)
     type_name, namespace, name = keys.parse_object(one.key)
-    before = Change.decode(one.value)
     again = before._replace(verb="update", previous=one.mod_revision, write_id=urandom(16))
     newest = Head(type_name, namespace, name, again.write_id)
     try:
@@ -213,11 +293,40 @@ async def _raise_floor(etcd: Etcd, keys: Keys) -> None:
         return  # the caller looks again
 
 
-async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor: Floor) -> None:
-    """Make the journal of the state at the floor. Compacted."""
+async def _find_object(etcd: Etcd, keys: Keys) -> tuple[KeyValue, Change]:
+    """An object that can be read. CannotJoin."""
+    start, end = keys.objects, prefix_end(keys.objects)
+    while True:
+        page = await etcd.range(start, end, limit=PAGE)
+        for one in page.kvs:
+            if (change := _read_object(keys, one)) is not None:
+                return one, change
+        if not page.more:
+            raise CannotJoin(
+                "etcd was compacted before the cluster had its first object; give another prefix in --journal"
+            )
+        start = page.kvs[-1].key + b"\0"
+
+
+def _read_object(keys: Keys, stored: KeyValue) -> Change | None:
+    """None if no node can have written it. UnknownLayout."""
+    try:
+        keys.parse_object(stored.key)
+        change = Change.decode(stored.value)
+        at_version(change.body, stored.mod_revision)
+        document = orjson.loads(change.body)
+    except (Unreadable, ValueError):
+        return None
+    return change if isinstance(document, dict) else None
+
+
+async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor: Floor) -> list[bytes]:
+    """Make the journal of the state at the floor; returns the keys that cannot be read. Compacted, NoFloor."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder.parent) as stream:
-        places = await _read_state(etcd, keys, floor.version, stream)
+        places, unreadable = await _read_state(etcd, keys, floor.version, stream)
+        if not any(version == floor.version for version, *_ in places):
+            raise NoFloor
         await trio.to_thread.run_sync(
             lambda: restore_state(
                 folder,
@@ -227,23 +336,33 @@ async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor
                 floor=floor.version,
             )
         )
+    return unreadable
 
 
 _Place = tuple[int, bytes, int, int]  # version, key, where its value begins, and how long it is
 
 
-async def _read_state(etcd: Etcd, keys: Keys, version: int, stream: BinaryIO) -> list[_Place]:
-    """Read all objects at a version in pages; they are needed in the order of their versions, so a file keeps them."""
+async def _read_state(
+    etcd: Etcd, keys: Keys, version: int, stream: BinaryIO
+) -> tuple[list[_Place], list[bytes]]:
+    """Read all objects at a version in pages; they are needed in the order of their versions, so a file keeps them.
+
+    Also returns the keys of those that cannot be read.
+    """
     places: list[_Place] = []
+    unreadable: list[bytes] = []
     start, end, position = keys.objects, prefix_end(keys.objects), 0
     while True:
         page = await etcd.range(start, end, revision=version, limit=PAGE)
         for one in page.kvs:
+            if _read_object(keys, one) is None:
+                unreadable.append(one.key)
+                continue
             stream.write(one.value)
             places.append((one.mod_revision, one.key, position, len(one.value)))
             position += len(one.value)
         if not page.more:
-            return sorted(places)
+            return sorted(places), unreadable
         start = page.kvs[-1].key + b"\0"
 
 

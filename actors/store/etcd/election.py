@@ -2,8 +2,9 @@
 
 Writes of controllers compare the create_revision of that key (`Condition.leading`): a node that has lost its lease
 cannot write, however late it finds out. It stops its controllers when it could not renew the lease in time, before
-another node can begin. The nodes that do not lead ask for the key at short intervals; one of them begins within TTL
-and an interval after the leader has gone, and at once after it has stopped in order.
+another node can begin, or when the key is not as it put it. The nodes that do not lead ask for the key at short
+intervals; one of them begins within TTL and an interval after the leader has gone, and at once after it has stopped in
+order.
 """
 
 from __future__ import annotations
@@ -14,7 +15,18 @@ from typing import Final
 
 import trio
 
-from rewound.actors.etcd.api import Compare, Etcd, EtcdError, Get, LeaseGone, OutcomeUnknown, Put, RangeResult
+from rewound.actors.etcd.api import (
+    Compare,
+    DeleteRange,
+    Etcd,
+    EtcdError,
+    Get,
+    KeyValue,
+    LeaseGone,
+    OutcomeUnknown,
+    Put,
+    RangeResult,
+)
 from rewound.actors.store.etcd.records import Keys
 
 logger = logging.getLogger(__name__)
@@ -27,6 +39,19 @@ GIVE_UP_SECONDS: Final = 2.5
 
 Task = tuple[str, Callable[[], Awaitable[None]]]
 Keep = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
+
+
+class KeyTaken(EtcdError):
+    """The key is no longer as this node has put it: the writes of its controllers would fail, or nobody follow it."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(f"somebody else has changed the key {key.decode()} of etcd")
+
+
+def _is_of_node(held: KeyValue) -> bool:
+    """Whether a node has put it: with the lease that it names."""
+    _, space, lease = held.value.rpartition(b" ")
+    return bool(space) and held.lease != 0 and lease == b"%x" % held.lease
 
 
 class Election:
@@ -86,7 +111,26 @@ class Election:
             return result.revision
         [found] = result.responses
         assert isinstance(found, RangeResult)
-        return found.kvs[0].create_revision if found.kvs and found.kvs[0].value == own else 0
+        if not found.kvs:
+            return 0
+        [held] = found.kvs
+        if not _is_of_node(held):
+            await self._remove(held)
+            return 0
+        return held.create_revision if held.value == own else 0
+
+    async def _remove(self, held: KeyValue) -> None:
+        """Delete what no node has put there: it has no lease with which it would go."""
+        logger.warning(
+            "somebody else has changed the key %s of etcd, which says who runs the controllers: it is deleted",
+            self._key.decode(),
+        )
+        try:
+            await self._etcd.txn(
+                [Compare(self._key, "mod_revision", held.mod_revision)], [DeleteRange(self._key)]
+            )
+        except OutcomeUnknown:
+            logger.debug("the next attempt finds out", exc_info=True)
 
     async def _renew(self, lease: int) -> None:
         sent = trio.current_time()
@@ -102,21 +146,24 @@ class Election:
                 self._term = term
                 for name, run in self._tasks:
                     nursery.start_soon(self._keep, name, run)
-                failure = await self._keep_lease(lease)
+                failure = await self._keep_lease(lease, term)
                 nursery.cancel_scope.cancel()
         finally:
             self._term = 0
         if failure is not None:
             raise failure
 
-    async def _keep_lease(self, lease: int) -> EtcdError:
-        """Renew the lease until that fails for too long; returns why."""
+    async def _keep_lease(self, lease: int, term: int) -> EtcdError:
+        """Renew the lease until that fails for too long, or somebody else has taken the key; returns why."""
         failure: EtcdError = LeaseGone(lease)
         while True:
             await trio.sleep(RENEW_SECONDS)
             with trio.move_on_at(self._renewed + GIVE_UP_SECONDS) as scope:
                 try:
                     await self._renew(lease)
+                    held = (await self._etcd.range(self._key)).kvs
+                    if not held or held[0].create_revision != term or not _is_of_node(held[0]):
+                        return KeyTaken(self._key)
                 except LeaseGone as gone:
                     return gone
                 except EtcdError as error:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import trio
 
-from rewound.actors.etcd.api import Etcd, Get, OutcomeUnknown, Put, RangeResult
-from rewound.actors.store.etcd.records import Keys
+from rewound.actors.etcd.api import Compare, Etcd, Get, OutcomeUnknown, Put, RangeResult
+from rewound.actors.store.etcd.records import Head, Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Epoch:
         self.node = node
         self.key = keys.of_node(node)
         self._etcd = etcd
-        self._head = keys.head
+        self._head, self._keys = keys.head, keys
         self._started = EpochStart(0, 0)
         self._lock = trio.Lock()
 
@@ -48,8 +48,25 @@ class Epoch:
                     continue  # putting it once more does no harm
                 found = result.responses[1]
                 assert isinstance(found, RangeResult)
-                self._started = EpochStart(result.revision, version_of(found))
+                head = version_of(found) or await newest_version(self._etcd, self._keys)
+                self._started = EpochStart(result.revision, head)
             return self._started
+
+
+async def newest_version(etcd: Etcd, keys: Keys) -> int:
+    """The version of the newest change, by a linearizable read. EtcdUnavailable, EtcdRefused.
+
+    Somebody may have deleted the key that says it. No version would then be newer than what a node has, so it is put
+    again, for no change, before anything relies on it.
+    """
+    while True:
+        if version := version_of(await etcd.range(keys.head, keys_only=True)):
+            return version
+        try:
+            nothing = Head("", "", "", b"")
+            await etcd.txn([Compare(keys.head, "create_revision", 0)], [Put(keys.head, nothing.encode())])
+        except OutcomeUnknown:
+            continue
 
 
 def version_of(found: RangeResult) -> int:

@@ -5,6 +5,10 @@ before 3.5 may send events twice, and parts of a revision: what this node has is
 on with another one before it is whole makes the follower watch again from the newest version that it has stored.
 The events go to the committer of this node's journal, which stores and publishes them in batches.
 
+A revision that changed an object or `head` and is not as nodes write it is of somebody else, if etcd says that nothing
+of it is missing. It is no event: every node passes it over, and one of them settles it with a change of its own
+(`foreign`), so that all have the same events.
+
 Times of events never decrease along the log, although the clocks of nodes differ: each event has at least the time
 of the one before it. That is a function of the log, so every node has the same times.
 
@@ -15,8 +19,9 @@ with a linearizable read at intervals, and watches again if it has not got the n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
 
 import trio
 
@@ -24,8 +29,8 @@ from rewound.actors.etcd.api import Compacted, Etcd, EtcdError, EtcdUnavailable,
 from rewound.actors.etcd.api import Event as WatchEvent
 from rewound.actors.store.committer import Committer
 from rewound.actors.store.document import at_version
-from rewound.actors.store.etcd.epoch import version_of
-from rewound.actors.store.etcd.records import Change, Head, Keys
+from rewound.actors.store.etcd.epoch import newest_version, version_of
+from rewound.actors.store.etcd.records import Change, Head, Keys, UnknownLayout, Unreadable
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.proposal import Proposal
 from rewound.journal.log import Journal
@@ -40,6 +45,16 @@ CHECK_SECONDS: Final = 2.0  # between two comparisons with etcd
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # before watching again
 # Events that may wait for the disk: a follower far behind must not need them all in memory.
 MOST_WAITING: Final = 2000
+
+
+class Others(Protocol):
+    """What others than the nodes have written to etcd (`foreign`)."""
+
+    def see(self, event: WatchEvent) -> None:
+        """Every event of the watch, in order."""
+
+    def settle(self, objects: Mapping[bytes, KeyValue | None], head: WatchEvent | None) -> None:
+        """A revision that no node has written changed these."""
 
 
 class CopyOutdated(Exception):
@@ -98,40 +113,96 @@ class Arrived(Proposal):
         return event
 
 
+class Whole(NamedTuple):
+    """The change of one revision."""
+
+    head: Head
+    change: Change
+    revision: int
+    is_adopted: bool = False  # a node settled with it what somebody else had written
+
+
+@dataclass(slots=True)
+class Revision:
+    """What has arrived of one revision, as far as it concerns objects."""
+
+    number: int
+    objects: dict[bytes, KeyValue | None] = field(default_factory=dict)  # None: deleted
+    head: WatchEvent | None = None
+    is_adopted: bool = False
+
+
 class Revisions:
-    """Puts the events of a watch together to whole revisions that this node does not have."""
+    """Puts the events of a watch together to revisions that this node does not have."""
 
     def __init__(self, keys: Keys, newest: int) -> None:
         self._keys = keys
         self.newest = newest  # all that changed objects up to it are complete
-        self._held: KeyValue | None = None  # the object of a revision whose `head` has not arrived
+        self._open: Revision | None = None  # its `head` has not arrived
+        self._foreign = 0  # the newest that was not whole
 
-    def take(self, event: WatchEvent) -> tuple[Head, Change, int] | None:
-        """The change that this event completes. Incomplete."""
-        now = event.now
-        revision = now.mod_revision
-        if revision <= self.newest:
-            return None  # etcd has sent it again
-        if self._held is not None and revision != self._held.mod_revision:
-            raise Incomplete(f"revision {self._held.mod_revision} did not end before {revision}")
-        if now.key.startswith(self._keys.objects):
-            self._held = now
-        elif now.key == self._keys.head:
-            head = Head.decode(now.value)
-            held, self._held = self._held, None
-            self.newest = revision
-            return head, self._change(head, held, revision), revision
-        return None
+    def take(self, event: WatchEvent) -> Iterator[Whole | Revision]:
+        """What this event completes: whole changes, and revisions that no node has written or that lack a part."""
+        key, number = event.now.key, event.now.mod_revision
+        is_object = key.startswith(self._keys.objects)
+        if number <= self.newest:
+            if is_object and number == self._foreign:  # etcd before 3.5 may send it in parts
+                yield Revision(number, {key: None if event.is_delete else event.now})
+            return  # etcd has sent it again
+        if self._open is not None and number != self._open.number:
+            yield from self.end()
+        if not is_object and key not in (self._keys.head, self._keys.adopted):
+            return
+        found = self._open or Revision(number)
+        if is_object:
+            found.objects[key] = None if event.is_delete else event.now
+        elif key == self._keys.adopted:
+            found.is_adopted = True
+        else:
+            found.head = event
+        self._open = found
+        if found.head is not None and (whole := self._whole(found)) is not None:
+            self._open, self.newest = None, number
+            yield whole
 
-    def _change(self, head: Head, held: KeyValue | None, revision: int) -> Change:
-        if head.removal:
-            return Change.decode(head.removal)
-        if held is None or held.key != self._keys.of_object(head.type_name, head.namespace, head.name):
-            raise Incomplete(f"revision {revision} came without its object")
-        change = Change.decode(held.value)
-        if change.write_id != head.write_id:
-            raise Incomplete(f"revision {revision} came with another object")
-        return change
+    def end(self) -> Iterator[Revision]:
+        """A revision of which nothing more will arrive, if there is one."""
+        if self._open is not None:
+            found, self._open = self._open, None
+            self.newest = self._foreign = found.number
+            if found.objects or found.head is not None:
+                yield found
+
+    def _whole(self, found: Revision) -> Whole | None:
+        """None if it is not as a node writes it, or not all of it is there."""
+        assert found.head is not None
+        try:
+            head = Head.decode(found.head.now.value)
+            key = self._keys.of_object(head.type_name, head.namespace, head.name)
+            if head.removal:
+                is_whole = found.is_adopted or (key in found.objects and found.objects[key] is None)
+                change = Change.decode(head.removal)
+            else:
+                stored = found.objects.get(key)
+                if stored is None:
+                    return None
+                change = Change.decode(stored.value)
+                is_whole = change.write_id == head.write_id
+        except Unreadable:
+            return None
+        except UnknownLayout as error:
+            if found.objects:
+                written = ", ".join(one.decode(errors="backslashreplace") for one in found.objects)
+                raise UnknownLayout(written, error.layout) from None
+            return None  # every change of a later release has an object, too
+        return Whole(head, change, found.number, found.is_adopted) if is_whole else None
+
+
+def _has(stored: KeyValue, head: Head) -> bool:
+    try:
+        return Change.decode(stored.value).write_id == head.write_id
+    except Unreadable:
+        return False
 
 
 class Follower:
@@ -145,19 +216,22 @@ class Follower:
         start: int,
         applied: Applied,
         unstored: Unstored,
+        others: Others,
         declared_by: str = "",
     ) -> None:
-        """`start`: the version after which an empty journal follows.
+        """`start`: the version after which an empty journal follows. `others` gets what no node has written.
 
         `declared_by`: the type whose objects declare types, which get their ids before these objects are stored.
         """
         self._etcd, self._keys = etcd, keys
         self._journal, self._feed, self._local = journal, feed, local
         self._start, self._declared_by = start, declared_by
-        self._applied, self._unstored = applied, unstored
+        self._applied, self._unstored, self._others = applied, unstored, others
         self._waiting = 0  # events that are not stored yet
         self._progress = trio.lowlevel.ParkingLot()
         self._failed: Exception | None = None  # why the journal did not store events
+        self._doubted = 0  # a revision that seems to be of a later release
+        self._was_refused = False  # since then nothing was stored
         self._logged = ""
         self.restarts = 0  # of the watch
         self.problem = ""  # why this node may be behind; empty if it is not
@@ -215,18 +289,97 @@ class Follower:
                 await self._take(revisions, response)
 
     async def _take(self, revisions: Revisions, response: WatchResponse) -> None:
-        """Pass the whole revisions of a response on to be stored."""
-        whole = [found for event in response.events if (found := revisions.take(event)) is not None]
+        """Pass the whole revisions of a response on to be stored, and the others to who settles them."""
+        whole: list[Whole] = []
+        for event in response.events:
+            self._others.see(event)
+            for found in revisions.take(event):
+                await self._sort(found, whole)
+        if not response.partial:
+            for ended in revisions.end():
+                await self._sort(ended, whole)
+        await self._store(whole)
+
+    async def _sort(self, found: Whole | Revision, whole: list[Whole]) -> None:
+        """Gather whole changes, which are stored together; what is not one comes after them."""
+        if isinstance(found, Revision):
+            await self._store(whole)
+            whole.clear()
+            await self._pass(found)
+        elif found.is_adopted or self._was_refused:
+            await self._store(whole)
+            whole.clear()
+            await self._store_after_all(found)
+        else:
+            whole.append(found)
+
+    async def _pass(self, found: Revision) -> None:
+        """Leave out a revision that is no change. Incomplete if it is one, and a part of it has not arrived."""
+        await self._require_foreign(found)
+        self._others.settle(found.objects, found.head)
+        self._complete(found.number)
+
+    def _complete(self, revision: int) -> None:
+        """When all before it is stored, this node has everything up to a revision."""
+        self._local.submit([], lambda error: None if error is not None else self._feed.complete(revision))
+
+    async def _require_foreign(self, found: Revision) -> None:
+        """Incomplete unless etcd says that no node can have written this revision."""
+        number, keys = found.number, self._keys
+        if found.head is None:
+            if version_of(await self._etcd.range(keys.head, revision=number, keys_only=True)) == number:
+                raise Incomplete(f"revision {number} came without its end")
+            return
+        try:
+            head = Head.decode(found.head.now.value)
+            key = keys.of_object(head.type_name, head.namespace, head.name)
+        except Unreadable:
+            return
+        except UnknownLayout:
+            if self._doubted == number:
+                return
+            self._doubted = number  # the second time nothing has got lost
+            raise Incomplete(f"revision {number} came without its object") from None
+        if head.is_no_change:
+            return
+        now = (await self._etcd.range(key, revision=number)).kvs
+        if head.removal:
+            before = (await self._etcd.range(key, revision=number - 1, keys_only=True)).kvs
+            if before and not now:
+                raise Incomplete(f"revision {number} came without its object")
+        elif now and now[0].mod_revision == number and _has(now[0], head):
+            raise Incomplete(f"revision {number} came without its object")
+
+    async def _store_after_all(self, found: Whole) -> None:
+        """Store a change whose version before may be another one here.
+
+        A node that made its copy while somebody else's change was there and not settled has another state before this
+        change than the others, and the same after it.
+        """
+        while self._waiting:
+            await self._progress.park()
+        if self._failed is not None:
+            raise EtcdUnavailable(f"this node could not store what it got: {self._failed}")
+        head, change = found.head, found.change
+        with self._journal.read() as view:
+            row = view.get(self._journal.type_id(head.type_name), head.namespace, head.name)
+        if row is None and head.removal:
+            self._complete(found.revision)
+            return
+        change = change._replace(previous=0 if row is None else row.offset)
+        await self._store([found._replace(change=change)])
+
+    async def _store(self, whole: list[Whole]) -> None:
         if not whole:
             return
-        types = {head.type_name: None for head, _, _ in whole}
-        for head, _, _ in whole:
-            if head.type_name == self._declared_by and not head.removal:
-                types[head.name] = None
+        types = {one.head.type_name: None for one in whole}
+        for one in whole:
+            if one.head.type_name == self._declared_by and not one.head.removal:
+                types[one.head.name] = None
         await self._local.register_types(list(types))
         arrived = [
-            Arrived(self._journal.type_id(head.type_name), head, change, revision)
-            for head, change, revision in whole
+            Arrived(self._journal.type_id(one.head.type_name), one.head, one.change, one.revision)
+            for one in whole
         ]
         self._waiting += len(arrived)
         self._local.submit(arrived, lambda error: self._stored(arrived, error))
@@ -238,6 +391,7 @@ class Follower:
     def _stored(self, arrived: list[Arrived], error: Exception | None) -> None:
         self._waiting -= len(arrived)
         self._progress.unpark_all()
+        self._was_refused = error is not None
         if error is not None:
             self._failed = error
             for one in arrived:
@@ -256,14 +410,14 @@ class Follower:
                 return
             before = self._feed.head
             try:
-                newest = version_of(await self._etcd.range(self._keys.head, keys_only=True))
+                newest = await newest_version(self._etcd, self._keys)
             except EtcdError as error:
                 self.problem = str(error)
                 continue  # then there is nothing newer to be had, or the watch ends by itself
-            if newest <= self._feed.head:
+            if self._feed.is_complete(newest):
                 self.problem = ""
                 continue
             await trio.sleep(CHECK_SECONDS)
-            if self._feed.head == before and not self._waiting:
+            if self._feed.head == before and not self._feed.is_complete(newest) and not self._waiting:
                 scope.cancel()
                 return

@@ -14,7 +14,7 @@ import trio
 from rewound.actors.errors import Unreachable
 from rewound.actors.etcd.api import Etcd, EtcdError, EtcdUnavailable
 from rewound.actors.store.committer import Committer
-from rewound.actors.store.etcd.epoch import version_of
+from rewound.actors.store.etcd.epoch import newest_version
 from rewound.actors.store.etcd.records import Keys
 from rewound.actors.store.feed import Feed
 
@@ -35,7 +35,7 @@ class Freshness:
         """`local` stores what this node follows."""
         self._etcd = etcd
         self._local = local
-        self._head = keys.head
+        self._keys = keys
         self._feed = feed
         self._waiting: _Round | None = None
         self._wanted = trio.Event()
@@ -49,14 +49,14 @@ class Freshness:
         await asked.done.wait()  # two rounds at most, and a call of etcd has its own deadline
         if asked.failure is not None:
             raise Unreachable(f"the newest version is not known: {asked.failure}")
-        if self._feed.head < asked.version:
+        if not self._feed.is_complete(asked.version):
             await self._reach(asked.version)
 
     async def _reach(self, version: int) -> None:
         if self._local.last_failure:
             raise Unreachable(self._local.last_failure, "this node cannot store the newest changes")
         with trio.move_on_after(WITHIN):
-            await self._feed.reached(version)
+            await self._feed.completed(version)
             return
         raise Unreachable(f"this node has not received version {version} within {WITHIN:.0f} s")
 
@@ -69,7 +69,7 @@ class Freshness:
             if asked is None:
                 continue
             try:
-                asked.version = version_of(await self._etcd.range(self._head, keys_only=True))
+                asked.version = await newest_version(self._etcd, self._keys)
                 asked.failure = None
             except EtcdError as error:
                 asked.failure = error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from time import time_ns
 
 from rewound.actors.etcd.api import Etcd
 from rewound.actors.store.committer import Committer
@@ -14,6 +15,7 @@ from rewound.actors.store.etcd.committer import Claims, EtcdCommitter
 from rewound.actors.store.etcd.election import Election, Keep
 from rewound.actors.store.etcd.epoch import Epoch
 from rewound.actors.store.etcd.follower import Follower
+from rewound.actors.store.etcd.foreign import CheckRecord, Foreign, own_cluster, refuse_records
 from rewound.actors.store.etcd.freshness import Freshness
 from rewound.actors.store.etcd.records import Keys
 from rewound.actors.store.feed import Feed
@@ -30,6 +32,7 @@ class Membership:
     keys: Keys
     node: str  # its id, which stays the same over restarts
     start: int  # the version after which an empty journal follows
+    unreadable: tuple[bytes, ...] = ()  # keys of objects that the journal does not have for this reason
 
 
 class Node:
@@ -41,8 +44,13 @@ class Node:
         keep: Keep,
         claims: Mapping[str, Claims],
         declared_by: str = "",
+        check: CheckRecord = refuse_records,
+        now: Callable[[], int] = lambda: time_ns() // 1000,
     ) -> None:
-        """`declared_by`: the type whose objects declare types, each the one that has its name."""
+        """`declared_by`: the type whose objects declare types, each the one that has its name.
+
+        `check` decides about records that somebody else wrote; `now` is when they were found.
+        """
         etcd, keys = member.etcd, member.keys
         self.member = member
         self._feed = feed
@@ -51,6 +59,10 @@ class Node:
         )  # the task of the write to etcd, then the reply
         self._epoch = Epoch(etcd, keys, member.node)
         self.committer = EtcdCommitter(etcd, keys, self._epoch, journal, feed, self._local, claims)
+        self.foreign = Foreign(etcd, keys, journal, feed, claims, check, now)
+        self.foreign.suspect(member.unreadable)
+        if (who := journal.environment.identity) is not None:
+            self.foreign.guard(keys.cluster, *own_cluster(who.cluster_id, who.dialect))
         self.follower = Follower(
             etcd,
             keys,
@@ -60,6 +72,7 @@ class Node:
             member.start,
             self.committer.apply,
             self.committer.leave,
+            self.foreign,
             declared_by,
         )
         self.freshness = Freshness(etcd, keys, feed, self._local)
@@ -75,9 +88,10 @@ class Node:
             ("writes to etcd", self.committer.run),
             ("consistent reads", self.freshness.run),
             ("election", self.election.run),
+            ("changes of others in etcd", self.foreign.run),
         ]
 
     async def join(self) -> None:
         """Wait until this node has everything that was written before. EtcdUnavailable, EtcdRefused."""
         started = await self._epoch.begin_after(0)
-        await self._feed.reached(started.head)
+        await self._feed.completed(started.head)

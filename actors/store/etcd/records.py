@@ -11,6 +11,11 @@ Below the prefix of a cluster:
     quotas/<namespace>                  put by every change that a quota of the namespace counts
     floor                               the newest version that all nodes may start from, and its time (`copy`)
     cluster                             who the cluster is: id, dialect, layout
+    adopted                             put by every transaction that settles what somebody else wrote (`foreign`)
+    quarantine/<key below the prefix>   what somebody else wrote and no node can use (`foreign`)
+    keys/service-accounts               the sealed key that signs tokens (`gateway.composition.account_key`)
+
+No key begins with a slash: the prefix /registry of --journal is `registry/` in etcd.
 
 A transaction changes one object, so that its revision can be the offset of the event. `head` says which, with the
 author and the last content of a deleted object, for which etcd has no value. It is the last operation: a follower
@@ -18,7 +23,11 @@ that has it has the whole revision. Type ids are those of one node's journal, so
 name has a slash.
 
     head    msgpack [layout, type, namespace, name, write id, change if the object was deleted]
+            without a type: it stands for no change (`foreign` puts it where somebody else has changed `head`)
     object  msgpack [layout, verb, previous, time, user, manager, reason, write id, facts, body]
+
+Anybody who can write to etcd can put anything under these keys: `decode` checks every field, and raises `Unreadable`
+for what no node has written.
 """
 
 from __future__ import annotations
@@ -36,10 +45,15 @@ LAYOUT: Final = 1
 class UnknownLayout(Exception):
     """A later release has written it."""
 
-    def __init__(self, what: str, layout: object) -> None:
+    def __init__(self, what: str, layout: int) -> None:
         super().__init__(
-            f"{what} in etcd has layout {layout!r}; this release knows {LAYOUT}: run the release that wrote it"
+            f"{what} in etcd has layout {layout}; this release knows {LAYOUT}: run the release that wrote it"
         )
+        self.layout = layout
+
+
+class Unreadable(Exception):
+    """No release has written this value."""
 
 
 class Keys:
@@ -52,16 +66,33 @@ class Keys:
         self.head = self.prefix + b"head"
         self.leader = self.prefix + b"leader"
         self.serving = self.prefix + b"serving/"
+        self.claims = self.prefix + b"claims/"
+        self.quotas = self.prefix + b"quotas/"
         self.floor = self.prefix + b"floor"
         self.cluster = self.prefix + b"cluster"
+        self.adopted = self.prefix + b"adopted"
+        self.quarantine = self.prefix + b"quarantine/"
+        self.account_key = self.prefix + b"keys/service-accounts"
 
     def of_object(self, type_name: str, namespace: str, name: str) -> bytes:
         return self.objects + f"{type_name}/{namespace}/{name}".encode()
 
     def parse_object(self, key: bytes) -> tuple[str, str, str]:
-        """Type, namespace and name."""
-        type_name, namespace, name = key[len(self.objects) :].decode().split("/")
+        """Type, namespace and name. Unreadable."""
+        try:
+            type_name, namespace, name = key[len(self.objects) :].decode().split("/")
+        except ValueError:
+            raise Unreadable("its key is not objects/<type>/<namespace>/<name>") from None
+        if not type_name or not name:
+            raise Unreadable("its key has no type or no name")
         return type_name, namespace, name
+
+    def of_quarantine(self, key: bytes) -> bytes:
+        return self.quarantine + key[len(self.prefix) :]
+
+    def quarantined(self, key: bytes) -> bytes:
+        """The key that a key of the quarantine stands for."""
+        return self.prefix + key[len(self.quarantine) :]
 
     def of_node(self, node: str) -> bytes:
         return self.prefix + b"nodes/" + node.encode()
@@ -70,10 +101,18 @@ class Keys:
         return self.serving + node.encode()
 
     def of_claim(self, item: str) -> bytes:
-        return self.prefix + b"claims/" + item.encode()
+        return self.claims + item.encode()
+
+    def claimed_item(self, key: bytes) -> str:
+        """Empty if it is not the key of a claim."""
+        return key[len(self.claims) :].decode() if key.startswith(self.claims) else ""
 
     def of_quotas(self, namespace: str) -> bytes:
-        return self.prefix + b"quotas/" + namespace.encode()
+        return self.quotas + namespace.encode()
+
+    def is_mark(self, key: bytes) -> bool:
+        """Whether a key says only that it is there: a claim or the quotas of a namespace."""
+        return key.startswith((self.claims, self.quotas))
 
 
 class Change(NamedTuple):
@@ -94,10 +133,8 @@ class Change(NamedTuple):
 
     @classmethod
     def decode(cls, value: bytes) -> Change:
-        layout, *fields = msgpack.unpackb(value)
-        if layout != LAYOUT:
-            raise UnknownLayout("an object", layout)
-        return cls(*fields)
+        """Unreadable, UnknownLayout."""
+        return cls(*_unpack("an object", value, _CHANGE))
 
 
 class Head(NamedTuple):
@@ -109,15 +146,17 @@ class Head(NamedTuple):
     write_id: bytes
     removal: bytes = b""  # the encoded change if the object was deleted
 
+    @property
+    def is_no_change(self) -> bool:
+        return not self.type_name
+
     def encode(self) -> bytes:
         return _pack((LAYOUT, *self))
 
     @classmethod
     def decode(cls, value: bytes) -> Head:
-        layout, *fields = msgpack.unpackb(value)
-        if layout != LAYOUT:
-            raise UnknownLayout("the newest change", layout)
-        return cls(*fields)
+        """Unreadable, UnknownLayout."""
+        return cls(*_unpack("the newest change", value, _HEAD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +171,8 @@ class Floor:
 
     @classmethod
     def decode(cls, value: bytes) -> Floor:
-        layout, *fields = msgpack.unpackb(value)
-        if layout != LAYOUT:
-            raise UnknownLayout("the floor", layout)
-        return cls(*fields)
+        """Unreadable, UnknownLayout."""
+        return cls(*_unpack("the floor", value, _FLOOR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +187,8 @@ class Cluster:
 
     @classmethod
     def decode(cls, value: bytes) -> Cluster:
-        layout, *fields = msgpack.unpackb(value)
-        if layout != LAYOUT:
-            raise UnknownLayout("the cluster", layout)
-        return cls(*fields)
+        """Unreadable, UnknownLayout."""
+        return cls(*_unpack("the cluster", value, _CLUSTER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +203,67 @@ class Serving:
 
     @classmethod
     def decode(cls, value: bytes) -> Serving:
-        layout, *fields = msgpack.unpackb(value)
-        if layout != LAYOUT:
-            raise UnknownLayout("a node that serves", layout)
-        return cls(*fields)
+        """Unreadable, UnknownLayout."""
+        return cls(*_unpack("a node that serves", value, _SERVING))
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """What somebody else wrote under a key, which no node can use."""
+
+    revision: int  # that wrote it
+    time: int  # microseconds since 1970, when a node found it
+    why: str
+    value: bytes  # its beginning if it is large
+
+    def encode(self) -> bytes:
+        return _pack((LAYOUT, self.revision, self.time, self.why, self.value))
+
+    @classmethod
+    def decode(cls, value: bytes) -> Quarantined:
+        """Unreadable, UnknownLayout."""
+        return cls(*_unpack("a value in quarantine", value, _QUARANTINED))
+
+
+@dataclass(frozen=True, slots=True)
+class SealedKey:
+    """The key that signs the tokens of service accounts, encrypted."""
+
+    key_id: str  # of its public part
+    sealed: bytes
+
+    def encode(self) -> bytes:
+        return _pack((LAYOUT, self.key_id, self.sealed))
+
+    @classmethod
+    def decode(cls, value: bytes) -> SealedKey:
+        """Unreadable, UnknownLayout."""
+        return cls(*_unpack("the key of service account tokens", value, _SEALED_KEY))
+
+
+_CHANGE: Final[list[type]] = [str, int, int, str, str, str, bytes, bytes, bytes]
+_HEAD: Final[list[type]] = [str, str, str, bytes, bytes]
+_FLOOR: Final[list[type]] = [int, int]
+_CLUSTER: Final[list[type]] = [bytes, str]
+_SERVING: Final[list[type]] = [str, int]
+_QUARANTINED: Final[list[type]] = [int, int, str, bytes]
+_SEALED_KEY: Final[list[type]] = [str, bytes]
+
+
+def _unpack(what: str, value: bytes, types: list[type]) -> list[Any]:
+    """The fields of a record, of these types. Unreadable, UnknownLayout."""
+    try:
+        unpacked = msgpack.unpackb(value)
+    except Exception as error:  # the library has no one class for bytes that it cannot read
+        raise Unreadable(f"it is not msgpack ({type(error).__name__})") from None
+    if type(unpacked) is not list or not unpacked or type(unpacked[0]) is not int:
+        raise Unreadable("it is no record of a node")
+    layout, *fields = unpacked
+    if layout > LAYOUT:
+        raise UnknownLayout(what, layout)
+    if layout != LAYOUT or [type(one) for one in fields] != types:
+        raise Unreadable("it is another record than this key has")
+    return fields
 
 
 def _pack(fields: tuple[Any, ...]) -> bytes:

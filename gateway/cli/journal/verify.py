@@ -39,6 +39,7 @@ from rewound.journal.repair.verify import SHOWN, Report
 
 # -P: the folder in which the command runs may have a folder `journal`, too.
 CHILD = (sys.executable, "-P", "-m", "rewound.gateway.cli.journal.verify_child")
+QUARANTINE = "quarantine.json"
 _OF_SERVERS = ("--kubeconfig", "--context", "--server", "-s", "--token")
 ADVICE = "restore the folder from a backup, or see what `rewound recover` can save"
 
@@ -52,6 +53,9 @@ class Found:
     report: Report | None = None
     died: str = ""  # why the child ended before it was done
     recoverable: str = ""  # what `recover` would save of a damaged file
+    quarantined: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # of etcd, if the folder is that of a node
 
     @property
     def wrong(self) -> int:
@@ -108,8 +112,22 @@ def run(options: Options, output: Output) -> int:
             found = read_in_child([*CHILD, str(opened.journal.path), str(options.digest_after)])
     else:
         found = read_in_child([*CHILD, str(path / JOURNAL), str(options.digest_after)])
+        found.quarantined = _read_quarantine(path)
     (_print_document if options.output == "json" else _print)(output, found)
     return 1 if found.wrong else 0
+
+
+def _read_quarantine(folder: Path) -> list[dict[str, Any]]:
+    """What the node whose data folder it is has last seen in quarantine (docs/cluster.md)."""
+    try:
+        rows = json.loads((folder / QUARANTINE).read_bytes())
+        return [{name: one[name] for name in ("key", "version", "why")} for one in rows]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise Failure(
+            f"{folder / QUARANTINE} cannot be read ({error}); a node that starts writes it again"
+        ) from error
 
 
 def read_in_child(command: Sequence[str]) -> Found:
@@ -164,6 +182,13 @@ def _print(output: Output, found: Found) -> None:
         output.line(f"{found.pages} pages can be read; the records were not compared")
     for sentence in found.sentences:
         output.line(output.paint(f"wrong: {escaped(sentence)}", "red"))
+    for one in found.quarantined:
+        output.line(
+            output.paint(
+                f"quarantined in etcd since version {one['version']}: {escaped(one['key'])}: {escaped(one['why'])}",
+                "yellow",
+            )
+        )
     if found.recoverable:
         output.line(found.recoverable)
     if found.wrong:
@@ -186,6 +211,7 @@ def _print_document(output: Output, found: Found) -> None:
             "damage": [_document(damage) for damage in found.damage],
             "differences": report.differences + ([found.died] if found.died else []),
             "recoverable": found.recoverable,
+            "quarantined": found.quarantined,
         }
     )
 

@@ -13,6 +13,7 @@ from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.store.committer import UNCONDITIONAL, Condition
 from rewound.actors.store.etcd.committer import Claims
 from rewound.actors.store.etcd.copy import prepare
+from rewound.actors.store.etcd.foreign import CheckRecord, refuse_records
 from rewound.actors.store.etcd.node import Membership, Node, Task
 from rewound.actors.store.etcd.records import Keys
 from rewound.actors.store.feed import Feed
@@ -22,6 +23,7 @@ from rewound.journal.records import Event
 from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
 
 KEYS = Keys("/test")
+FOUND_AT = 1000  # microseconds: when a node finds what somebody else wrote
 
 
 @dataclass
@@ -45,6 +47,16 @@ class RunningNode:
         await done.wait()
         return outcome[0]
 
+    async def read(self) -> dict[tuple[int, str, str], int]:
+        """The version of every object, after a consistent read."""
+        await self.node.freshness.wait()
+        with self.journal.read() as view:
+            return {
+                (type_id, namespace, name): row.offset
+                for type_id in self.journal.types().values()
+                for namespace, name, row in view.rows(type_id)
+            }
+
     def events(self) -> list[Event]:
         with self.journal.read() as view:
             return list(view.all_events(0))
@@ -57,17 +69,22 @@ async def running(
     name: str = "a",
     claims: Mapping[str, Claims] | None = None,
     leading: Sequence[Task] = (),
+    check: CheckRecord = refuse_records,
 ) -> AsyncIterator[RunningNode]:
-    """`leading`: tasks that the node runs while it leads."""
+    """`leading`: tasks that the node runs while it leads; `check`: which records of others are valid."""
     async with trio.open_nursery() as nursery:
         etcd = FakeEtcd(cluster, nursery)
         prepared = await prepare(etcd, KEYS, folder / name, "cluster")
-        journal = Journal.open(folder / name, dialect="cluster", cluster_id=prepared.cluster_id)
+        journal = Journal.open(
+            folder / name, dialect="cluster", cluster_id=prepared.cluster_id, durable=False
+        )
         try:
             journal.register_types(["things", "services"])
             feed = Feed(journal.head, journal)
-            member = Membership(etcd, KEYS, name, prepared.start)
-            node = Node(member, journal, feed, Supervisor().keep, claims or {})
+            member = Membership(etcd, KEYS, name, prepared.start, prepared.unreadable)
+            node = Node(
+                member, journal, feed, Supervisor().keep, claims or {}, check=check, now=lambda: FOUND_AT
+            )
             node.election.lead_with(leading)
             found = RunningNode(etcd, journal, feed, node)
             feed.follow(found.published.extend)

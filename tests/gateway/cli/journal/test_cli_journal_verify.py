@@ -45,6 +45,7 @@ def test_verify_as_json(tmp_path: Path) -> None:
         "damage": [],
         "differences": [],
         "recoverable": "",
+        "quarantined": [],
     }
 
 

@@ -1,0 +1,249 @@
+"""Changes of objects in etcd by others than nodes: deletes by nobody, updates by nobody, and the quarantine."""
+
+import msgpack
+import pytest
+import trio
+
+from rewound.actors.etcd.api import DeleteRange, Put, prefix_end
+from rewound.actors.store.etcd.compaction import Compaction
+from rewound.actors.store.etcd.foreign import DELETED, UNREADABLE, WRITTEN
+from rewound.actors.store.etcd.records import Change, Floor, Head, Unreadable
+from rewound.actors.store.proposal import Proposal
+from tests.actors.store.etcd.fake import FakeCluster
+from tests.actors.store.etcd.nodes import FOUND_AT, KEYS, RunningNode, running
+from tests.actors.store.etcd.test_follower import one_by_one, twice
+from tests.actors.store.proposals import BODY, creation
+
+
+def thing(name: str, previous: int | Proposal = 0) -> Proposal:
+    return creation(1, name, previous)
+
+
+def key(name: str) -> bytes:
+    return KEYS.of_object("things", "ns", name)
+
+
+def foreign(cluster: FakeCluster, *operations: Put | DeleteRange) -> None:
+    cluster.apply([], operations, [])
+
+
+async def settle(*nodes: RunningNode) -> None:
+    """Virtual time passes until nodes have settled all that is there."""
+    await trio.sleep(10)
+    for node in nodes:
+        await node.node.freshness.wait()
+
+
+def names(found: dict[tuple[int, str, str], int]) -> list[str]:
+    return sorted(name for _, _, name in found)
+
+
+async def write(node: RunningNode, *names: str) -> None:
+    for name in names:
+        assert await node.write(thing(name)) is None
+
+
+async def check_same(*nodes: RunningNode) -> None:
+    """They have the same events, objects and quarantine, and write."""
+    first, *others = nodes
+    for other in others:
+        assert await other.read() == await first.read()
+        kept = {one.offset for one in other.events()}
+        assert [one for one in first.events() if one.offset in kept] == other.events()
+        assert other.node.foreign.quarantined == first.node.foreign.quarantined
+    for number, node in enumerate(nodes):
+        assert await node.write(thing(f"written-{number}-{len(nodes)}")) is None
+
+
+async def test_deleted_object_is_a_delete_by_nobody(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        await write(a, "x", "y")
+        before = a.events()[0]
+        foreign(cluster, DeleteRange(key("x")))
+        await settle(a, b)
+        last = a.events()[-1]
+        assert (last.name, last.removed, last.verb, last.user, last.manager) == ("x", True, "delete", "", "")
+        assert (last.previous, last.reason, last.time) == (before.offset, DELETED, FOUND_AT)
+        assert names(await b.read()) == ["y"]
+        assert await b.write(thing("x")) is None  # its name is free
+        async with running(cluster, tmp_path, "c") as c:
+            await check_same(a, b, c)
+            assert a.events()[:4] == c.events()[:4]
+
+
+async def test_objects_deleted_by_one_revision_each_get_a_version(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        await write(a, *(f"x{number}" for number in range(30)))
+        foreign(cluster, DeleteRange(key(""), prefix_end(key(""))))
+        await settle(a, b)
+        gone = [one for one in b.events() if one.removed]
+        assert sorted(one.name for one in gone) == sorted(f"x{number}" for number in range(30))
+        assert len({one.offset for one in gone}) == 30
+        await check_same(a, b)
+
+
+JUNK = {
+    "text": b"junk",
+    "nothing": b"",
+    "cut off": Change("create", 0, 1, "", "", "", b"", b"", BODY).encode()[:-7],
+    "another record": Floor(1, 1).encode(),
+    "a newest change": Head("things", "ns", "x", b"").encode(),
+    "a later layout": msgpack.packb([99, "x"]),
+    "not valid": Change("create", 0, 1, "", "", "", b"", b"", b"{}").encode(),
+}
+
+
+@pytest.mark.parametrize("value", JUNK.values(), ids=JUNK)
+async def test_unreadable_value_goes_to_the_quarantine(tmp_path, autojump_clock, value):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        await write(a, "x", "y")
+        foreign(cluster, Put(key("x"), value), Put(key("new"), value))
+        written = cluster.revision
+        await settle(a, b)
+        assert names(await a.read()) == ["y"]
+        last = a.events()[-1]
+        assert (last.name, last.removed, last.user, last.reason) == ("x", True, "", UNREADABLE)
+        for node in (a, b):
+            found = node.node.foreign.quarantined
+            assert set(found) == {key("x"), key("new")}
+            assert all((one.value, one.revision) == (value, written) and one.why for one in found.values())
+        async with running(cluster, tmp_path, "c") as c:
+            await settle(c)
+            await check_same(a, b, c)
+        assert await b.write(thing("x")) is None  # the name can be used again
+        foreign(cluster, DeleteRange(KEYS.of_quarantine(key("x"))))
+        await settle(a, b)
+        assert set(a.node.foreign.quarantined) == set(b.node.foreign.quarantined) == {key("new")}
+
+
+KEYS_OF_NOBODY = {
+    "of no object": KEYS.objects + b"x",
+    "too long": KEYS.objects + b"a/b/c/d",
+    "no text": KEYS.objects + b"\xff\xfe/b/c",
+    "without a name": KEYS.objects + b"things/ns/",
+    "empty": KEYS.objects,
+}
+
+
+@pytest.mark.parametrize("odd", KEYS_OF_NOBODY.values(), ids=KEYS_OF_NOBODY)
+async def test_key_of_no_object_goes_to_the_quarantine(tmp_path, autojump_clock, odd):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        foreign(cluster, Put(odd, b"junk"))
+        await write(a, "x")
+        await settle(a, b)
+        assert set(a.node.foreign.quarantined) == {odd}
+        assert odd not in cluster.at(cluster.revision)
+        await check_same(a, b)
+
+
+def valid(type_name: str, namespace: str, name: str, body: bytes) -> tuple[bytes, bytes]:
+    if b"valid" not in body:
+        raise Unreadable("not valid")
+    return b"\x90", body
+
+
+async def test_valid_record_is_an_update_by_nobody(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    body = b'{"metadata":{"name":"x","resourceVersion":"","valid":1}}'
+    record = Change("create", 0, 5, "eve", "eve", "", b"id", b"facts", body).encode()
+    async with (
+        running(cluster, tmp_path, "a", check=valid) as a,
+        running(cluster, tmp_path, "b", check=valid) as b,
+    ):
+        await write(a, "x")
+        foreign(cluster, Put(key("x"), record))
+        foreign(cluster, Put(key("new"), record))
+        await settle(a, b)
+        first, *ours = b.events()
+        assert [(one.name, one.verb, one.previous, one.user, one.reason) for one in ours] == [
+            ("x", "update", first.offset, "", WRITTEN),
+            ("new", "create", 0, "", WRITTEN),
+        ]
+        assert all(b'"resourceVersion":"%d"' % one.offset in one.body for one in ours)
+        assert not a.node.foreign.quarantined
+        async with running(cluster, tmp_path, "c", check=valid) as c:
+            await check_same(a, b, c)
+
+
+@pytest.mark.parametrize("deliver", [twice, one_by_one], ids=["twice", "parts"])
+async def test_foreign_revisions_are_the_same_whatever_the_watch_delivers(tmp_path, autojump_clock, deliver):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        b.etcd.deliver = deliver
+        await write(a, "x", "y", "z")
+        foreign(cluster, DeleteRange(key("x")), Put(key("y"), b"junk"))
+        await write(a, "more")
+        foreign(cluster, Put(KEYS.head, b"junk"), Put(key("z"), b"junk"))
+        await settle(a, b)
+        assert names(await a.read()) == ["more"]
+        await check_same(a, b)
+
+
+async def test_foreign_changes_while_all_nodes_are_down(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        await write(a, "x", "y", "z")
+    foreign(cluster, DeleteRange(key("x")), Put(key("y"), b"junk"))
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        await settle(a, b)
+        assert names(await b.read()) == ["z"]
+        await check_same(a, b)
+
+
+class Clock:
+    def now(self) -> int:
+        return 10**9
+
+
+async def compact(node: RunningNode) -> int:
+    with trio.fail_after(30):
+        while not node.node.election.term():
+            await trio.sleep(0.1)
+    return await Compaction(node.etcd, KEYS, node.journal, Clock(), node.node.election, 0).run_once()
+
+
+async def test_copy_made_after_compaction_has_the_same_state_and_quarantine(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        await write(a, "x", "y", "z")
+        foreign(cluster, DeleteRange(key("x")), Put(key("y"), b"junk"))
+        await settle(a)
+        await write(a, "later")
+        assert await compact(a) == cluster.compacted == a.feed.head
+        async with running(cluster, tmp_path, "b") as b:
+            await settle(b)
+            assert names(await b.read()) == ["later", "z"]
+            await check_same(a, b)
+
+
+async def test_copy_made_of_a_state_with_changes_that_are_not_settled(tmp_path, autojump_clock):
+    """The floor is between a foreign change and the change that settles it."""
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        await write(a, "x", "y", "z")
+        a.etcd.stalled = True  # it learns of nothing
+        record = Change("create", 0, 1, "", "", "", b"", b"", BODY).encode()
+        foreign(cluster, Put(key("x"), b"junk"), DeleteRange(key("y")), Put(key("z"), record))
+        change = Change("create", 0, 7, "", "", "", b"id", b"\x90", BODY)
+        foreign(
+            cluster,
+            Put(key("floor"), change.encode()),
+            Put(KEYS.head, Head("things", "ns", "floor", b"id").encode()),
+        )
+        foreign(cluster, Put(KEYS.floor, Floor(cluster.revision, 7).encode()))
+        async with running(cluster, tmp_path, "b") as b:
+            assert await b.write(thing("y")) is None  # a has it still
+            a.etcd.stalled = False
+            a.etcd.break_watches.set()
+            a.etcd.break_watches = trio.Event()
+            await settle(a, b)
+            assert names(await a.read()) == names(await b.read()) == ["floor", "y"]
+            assert await a.read() == await b.read()
+            assert a.node.foreign.quarantined == b.node.foreign.quarantined
+            assert set(a.node.foreign.quarantined) == {key("x"), key("z")}
+            for node in (a, b):
+                assert await node.write(thing(f"of-{node.node.member.node}")) is None
