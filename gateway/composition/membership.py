@@ -32,6 +32,7 @@ from rewound.actors.store.etcd.foreign import printable
 from rewound.actors.store.etcd.node import Membership, Node, Task
 from rewound.actors.store.etcd.records import Keys, Quarantined
 from rewound.actors.store.feed import Feed
+from rewound.gateway.composition.account_key import share_account_key
 from rewound.gateway.settings.cluster import ClusterSettings
 from rewound.gateway.settings.settings import Settings
 from rewound.journal.log import Journal
@@ -86,7 +87,8 @@ async def _joined(settings: Settings, etcd: Etcd) -> Joined:
     keys = Keys(settings.cluster.prefix)
     unsynced = Unsynced(settings.unsynced)
     prepared = await prepare(etcd, keys, settings.journal, settings.dialect, unsynced)
-    member = Membership(etcd, keys, _node_id(settings), prepared.start, prepared.unreadable)
+    account_key = await share_account_key(settings, etcd, keys, prepared.cluster_id)
+    member = Membership(etcd, keys, _node_id(settings), prepared.start, account_key, prepared.unreadable)
     return Joined(member, prepared.cluster_id, unsynced)
 
 

@@ -318,6 +318,8 @@ async def served(
         prepared = folder is None and await _begin_with(
             initial or initial_data_for(changed), scratch / "data"
         )
+        if "cluster" in changed:
+            await _share_certificates((folder or scratch) / "data" / "pki", changed.get("dialect", "cluster"))
         async with trio.open_nursery() as nursery:
             api = made_as(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
             await api.start(prepared=prepared)
@@ -326,6 +328,13 @@ async def served(
             finally:
                 with trio.move_on_after(10, shield=True):
                     await api.finish()
+
+
+async def _share_certificates(folder: Path, dialect: str) -> None:
+    """All nodes of a cluster have the same authority."""
+    if not folder.exists():
+        made = await trio.to_thread.run_sync(own_certificates, dialect)
+        shutil.copytree(made.folder, folder)
 
 
 # By data folder: a second server in it is of the same cluster.

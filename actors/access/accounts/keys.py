@@ -197,30 +197,33 @@ def _saying_how_to_mend(path: Path) -> Iterator[None]:
 
 def _own_key(path: Path) -> SigningKey:
     if not path.exists():
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with one_process_at_a_time(path.parent):
-                if not path.exists():  # else another process of the server has made it meanwhile
-                    _make_key(path)
-        except OSError as error:
-            raise AccountKeyError(
-                f"cannot keep the key of service account tokens in {path}: {error.strerror}; "
-                "make the folder writable"
-            ) from error
+        write_own_key(path)
     with _saying_how_to_mend(path):
         return _signing_key(_read(path), path)
 
 
-def _make_key(path: Path) -> None:
+def write_own_key(path: Path, pem: bytes = b"") -> None:
+    """Keep this key, or a new one, unless there is one already. AccountKeyError."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with one_process_at_a_time(path.parent):
+            if not path.exists():  # else another process of the server has made it meanwhile
+                write_atomically(path, pem or _new_key(), 0o600)
+                logger.info("the signing key of service account tokens is now in %s", path)
+    except OSError as error:
+        raise AccountKeyError(
+            f"cannot keep the key of service account tokens in {path}: {error.strerror}; make the folder writable"
+        ) from error
+
+
+def _new_key() -> bytes:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    pem = key.private_bytes(
+    return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_atomically(path, pem, 0o600)
-    logger.info("created the signing key of service account tokens: %s", path)
 
 
 def _signing_key(pem: bytes, path: Path) -> SigningKey:

@@ -8,6 +8,7 @@ journal.
     `epoch`        makes sure that a transaction whose reply was lost is applied now or never
     `freshness`    consistent reads: one linearizable read for all that wait
     `election`     which node runs the controllers
+    `foreign`      what others than nodes have written, and the quarantine
 
 docs/decisions/0043-journal-on-etcd.md says why it has this shape. Begin with `records`, then `committer`.
 """

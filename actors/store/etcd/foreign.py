@@ -52,6 +52,7 @@ from rewound.actors.store.etcd.records import (
     Head,
     Keys,
     Quarantined,
+    SealedKey,
     UnknownLayout,
     Unreadable,
 )
@@ -331,17 +332,22 @@ class Foreign:
 
 def own_cluster(cluster_id: bytes, dialect: str) -> tuple[bytes, Callable[[bytes], bool]]:
     """The value of the key `cluster`, and whether another value is right: for `guard`."""
-    own = Cluster(cluster_id, dialect).encode()
+    own = Cluster(cluster_id, dialect)
+    return own.encode(), lambda value: _equal(Cluster.decode, value, own)
 
-    def is_right(value: bytes) -> bool:
-        try:
-            return Cluster.decode(value).encode() == own
-        except Unreadable:
-            return False
-        except UnknownLayout:
-            return True  # a later release has taken over
 
-    return own, is_right
+def own_account_key(own: SealedKey) -> tuple[bytes, Callable[[bytes], bool]]:
+    """The same of the sealed key of service account tokens."""
+    return own.encode(), lambda value: _equal(SealedKey.decode, value, own)
+
+
+def _equal(decode: Callable[[bytes], object], value: bytes, own: object) -> bool:
+    try:
+        return decode(value) == own
+    except Unreadable:
+        return False
+    except UnknownLayout:
+        return True  # a later release has taken over
 
 
 def printable(key: bytes) -> str:

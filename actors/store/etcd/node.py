@@ -15,9 +15,15 @@ from rewound.actors.store.etcd.committer import Claims, EtcdCommitter
 from rewound.actors.store.etcd.election import Election, Keep
 from rewound.actors.store.etcd.epoch import Epoch
 from rewound.actors.store.etcd.follower import Follower
-from rewound.actors.store.etcd.foreign import CheckRecord, Foreign, own_cluster, refuse_records
+from rewound.actors.store.etcd.foreign import (
+    CheckRecord,
+    Foreign,
+    own_account_key,
+    own_cluster,
+    refuse_records,
+)
 from rewound.actors.store.etcd.freshness import Freshness
-from rewound.actors.store.etcd.records import Keys
+from rewound.actors.store.etcd.records import Keys, SealedKey
 from rewound.actors.store.feed import Feed
 from rewound.journal.log import Journal
 
@@ -32,6 +38,7 @@ class Membership:
     keys: Keys
     node: str  # its id, which stays the same over restarts
     start: int  # the version after which an empty journal follows
+    account_key: SealedKey | None = None  # of the cluster, if it is in etcd
     unreadable: tuple[bytes, ...] = ()  # keys of objects that the journal does not have for this reason
 
 
@@ -63,6 +70,8 @@ class Node:
         self.foreign.suspect(member.unreadable)
         if (who := journal.environment.identity) is not None:
             self.foreign.guard(keys.cluster, *own_cluster(who.cluster_id, who.dialect))
+        if member.account_key is not None:
+            self.foreign.guard(keys.account_key, *own_account_key(member.account_key))
         self.follower = Follower(
             etcd,
             keys,
