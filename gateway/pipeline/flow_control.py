@@ -1,11 +1,16 @@
 """The seats of a request: how many it takes, and that it has none while it waits for somebody outside.
 
+Of several processes, a write keeps its seats: those of a worker wait for webhooks in the writer process, so that the
+worker does not know when they do. If those of the writer process gave theirs back, there would be more writes at once,
+in all, than the level has seats.
+
 And the header fields that name its FlowSchema and priority level.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import trio
 
@@ -19,6 +24,8 @@ from rewound.gateway.message import SharedFields
 from rewound.gateway.pipeline.context import RequestContext
 
 Limits = PriorityAndFairness | InFlightLimits
+
+_READS: Final = frozenset({"get", "list", "watch"})
 
 
 def flow_fields(names: Names) -> Callable[[str, str], SharedFields | None]:
@@ -48,7 +55,7 @@ def seats_of(context: RequestContext, limits: Limits, flow: Flow) -> int:
 class SeatedRequest:
     """A request of a limited flow, as `actors.runtime.outside` needs it."""
 
-    __slots__ = ("_context", "_limits", "_needed", "_waits", "task")
+    __slots__ = ("_context", "_keeps", "_limits", "_needed", "_waits", "task")
 
     def __init__(self, context: RequestContext, limits: Limits) -> None:
         self.task = trio.lowlevel.current_task()
@@ -56,19 +63,22 @@ class SeatedRequest:
         self._limits = limits
         self._waits = 0  # one within the other
         self._needed = 0  # seats that it had
+        self._keeps = False  # it waits with its seats
 
     def leave(self) -> None:
         """NoSeat."""
         context = self._context
         assert context.flow is not None
         if not self._waits:
+            self._keeps = context.flow.level.leased and context.seats > 0 and context.route.verb not in _READS
+        if not self._waits and not self._keeps:
             self._limits.leave(context.flow, context.user.name, context.seats, context.waited)
             self._needed, context.seats, context.waited = context.seats, 0, None
         self._waits += 1
 
     async def come_back(self) -> None:
         context, needed = self._context, self._needed
-        if self._waits == 1 and needed:
+        if self._waits == 1 and needed and not self._keeps:
             assert context.flow is not None
             needed = min(needed, context.flow.level.limit)
             try:
@@ -83,7 +93,7 @@ class SeatedRequest:
         context = self._context
         assert context.flow is not None
         self._waits -= 1
-        if not self._waits:
+        if not self._waits and not self._keeps:
             self._limits.come_back(context.flow, context.user.name)
 
 
