@@ -48,7 +48,9 @@ class Epoch:
                     continue  # putting it once more does no harm
                 found = result.responses[1]
                 assert isinstance(found, RangeResult)
-                head = version_of(found) or await newest_version(self._etcd, self._keys)
+                head = version_of(found)
+                if not head and revision:
+                    head = await newest_version(self._etcd, self._keys)  # somebody has deleted it
                 self._started = EpochStart(result.revision, head)
             return self._started
 

@@ -19,7 +19,7 @@ with a linearizable read at intervals, and watches again if it has not got the n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -141,37 +141,40 @@ class Revisions:
         self._open: Revision | None = None  # its `head` has not arrived
         self._foreign = 0  # the newest that was not whole
 
-    def take(self, event: WatchEvent) -> Iterator[Whole | Revision]:
+    def take(self, event: WatchEvent) -> Sequence[Whole | Revision]:
         """What this event completes: whole changes, and revisions that no node has written or that lack a part."""
-        key, number = event.now.key, event.now.mod_revision
-        is_object = key.startswith(self._keys.objects)
+        now, keys = event.now, self._keys
+        key, number = now.key, now.mod_revision
+        is_object = key.startswith(keys.objects)
         if number <= self.newest:
             if is_object and number == self._foreign:  # etcd before 3.5 may send it in parts
-                yield Revision(number, {key: None if event.is_delete else event.now})
-            return  # etcd has sent it again
-        if self._open is not None and number != self._open.number:
-            yield from self.end()
-        if not is_object and key not in (self._keys.head, self._keys.adopted):
-            return
-        found = self._open or Revision(number)
+                return (Revision(number, {key: None if event.is_delete else now}),)
+            return ()  # etcd has sent it again
+        found = self._open
+        ended = () if found is None or found.number == number else self.end()
+        if not is_object and key != keys.head and key != keys.adopted:
+            return ended
+        if found is None or ended:
+            found = self._open = Revision(number)
         if is_object:
-            found.objects[key] = None if event.is_delete else event.now
-        elif key == self._keys.adopted:
+            found.objects[key] = None if event.is_delete else now
+            return ended
+        if key == keys.adopted:
             found.is_adopted = True
         else:
             found.head = event
-        self._open = found
         if found.head is not None and (whole := self._whole(found)) is not None:
             self._open, self.newest = None, number
-            yield whole
+            return (*ended, whole)
+        return ended
 
-    def end(self) -> Iterator[Revision]:
+    def end(self) -> tuple[Revision, ...]:
         """A revision of which nothing more will arrive, if there is one."""
-        if self._open is not None:
-            found, self._open = self._open, None
-            self.newest = self._foreign = found.number
-            if found.objects or found.head is not None:
-                yield found
+        found, self._open = self._open, None
+        if found is None:
+            return ()
+        self.newest = self._foreign = found.number
+        return (found,)
 
     def _whole(self, found: Revision) -> Whole | None:
         """None if it is not as a node writes it, or not all of it is there."""

@@ -241,13 +241,14 @@ class SealedKey:
         return cls(*_unpack("the key of service account tokens", value, _SEALED_KEY))
 
 
-_CHANGE: Final[list[type]] = [str, int, int, str, str, str, bytes, bytes, bytes]
-_HEAD: Final[list[type]] = [str, str, str, bytes, bytes]
-_FLOOR: Final[list[type]] = [int, int]
-_CLUSTER: Final[list[type]] = [bytes, str]
-_SERVING: Final[list[type]] = [str, int]
-_QUARANTINED: Final[list[type]] = [int, int, str, bytes]
-_SEALED_KEY: Final[list[type]] = [str, bytes]
+# The types of the layout and of the fields.
+_CHANGE: Final[list[type]] = [int, str, int, int, str, str, str, bytes, bytes, bytes]
+_HEAD: Final[list[type]] = [int, str, str, str, bytes, bytes]
+_FLOOR: Final[list[type]] = [int, int, int]
+_CLUSTER: Final[list[type]] = [int, bytes, str]
+_SERVING: Final[list[type]] = [int, str, int]
+_QUARANTINED: Final[list[type]] = [int, int, int, str, bytes]
+_SEALED_KEY: Final[list[type]] = [int, str, bytes]
 
 
 def _unpack(what: str, value: bytes, types: list[type]) -> list[Any]:
@@ -256,14 +257,13 @@ def _unpack(what: str, value: bytes, types: list[type]) -> list[Any]:
         unpacked = msgpack.unpackb(value)
     except Exception as error:  # the library has no one class for bytes that it cannot read
         raise Unreadable(f"it is not msgpack ({type(error).__name__})") from None
+    if type(unpacked) is list and list(map(type, unpacked)) == types and unpacked[0] == LAYOUT:
+        return unpacked[1:]
     if type(unpacked) is not list or not unpacked or type(unpacked[0]) is not int:
         raise Unreadable("it is no record of a node")
-    layout, *fields = unpacked
-    if layout > LAYOUT:
-        raise UnknownLayout(what, layout)
-    if layout != LAYOUT or [type(one) for one in fields] != types:
-        raise Unreadable("it is another record than this key has")
-    return fields
+    if unpacked[0] > LAYOUT:
+        raise UnknownLayout(what, unpacked[0])
+    raise Unreadable("it is another record than this key has")
 
 
 def _pack(fields: tuple[Any, ...]) -> bytes:

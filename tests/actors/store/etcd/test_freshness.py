@@ -25,6 +25,7 @@ async def test_read_waits_until_the_node_has_an_acknowledged_write(tmp_path, aut
 
 async def test_reads_that_wait_share_one_read_of_etcd(tmp_path, autojump_clock):
     async with running(FakeCluster(), tmp_path, "a") as a:
+        assert await a.write(creation(1, "x")) is None
         ranges = a.etcd.ranges
         async with trio.open_nursery() as nursery:
             for _ in range(50):
