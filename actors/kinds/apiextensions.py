@@ -57,6 +57,7 @@ from rewound.actors.kinds.schema.fields import (
     Type,
     zero_struct,
 )
+from rewound.actors.kinds.schema.json_tree import stored_numbers
 from rewound.actors.kinds.validation import (
     FieldErrors,
     dns_1035_label,
@@ -229,7 +230,8 @@ def _fields(schema: Struct, prefix: str) -> tuple[Field, ...]:
         Field("properties", by_name, 29),
         Field("additionalProperties", or_bool, 30, pointer=True),
         Field("patternProperties", by_name, 31),
-        Field("dependencies", MapOf(or_strings, go_name="v1.JSONSchemaDependencies"), 32),
+        # Stored never, and refused even when empty.
+        Field("dependencies", MapOf(or_strings, go_name="v1.JSONSchemaDependencies"), 32, pointer=True),
         Field("additionalItems", or_bool, 33, pointer=True),
         Field("definitions", MapOf(schema, go_name="v1.JSONSchemaDefinitions"), 34),
         Field("externalDocs", EXTERNAL_DOCUMENTATION, 35, pointer=True),
@@ -768,9 +770,15 @@ def declare(names: Names) -> tuple[Definition, ...]:
             prepare_for_update=prepare_update,
             validate_create=partial(create_rules, names),
             validate_update=partial(update_rules, names),
+            canonicalize=canonicalize,
         ),
     )
     return (custom_resource_definitions,)
+
+
+def canonicalize(new: Object) -> None:
+    """Defaults are written as Go writes them; before that, 1e18 is no integer."""
+    new["spec"] = stored_numbers(new["spec"])
 
 
 def definition_type(names: Names) -> str:

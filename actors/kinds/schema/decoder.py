@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
 from rewound.actors.kinds.schema.fields import STRING, Field, ListOf, Struct
-from rewound.actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, parse_tree
+from rewound.actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, parse_tree, tree_is_too_deep
 from rewound.actors.kinds.schema.pydantic_decoder import NO_DECODER, NoDecoder, PydanticDecoder, is_postponed
 from rewound.actors.kinds.schema.scalars import WrongType, json_type_of
 from rewound.actors.messages import Object
@@ -103,6 +103,8 @@ class Schema:
 
     def _decode(self, document: Any, problems: tuple[str, ...], defaults: bool) -> Decoded:
         self.check_type(document)
+        if tree_is_too_deep(document):
+            raise NotDecodable(self._not_handled(TOO_DEEP))
         decoder = ExactDecoder(defaults=defaults)
         try:
             found = decoder.struct(self._document, document)

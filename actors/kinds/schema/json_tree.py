@@ -11,14 +11,14 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NoReturn
 
 import orjson
 
 from rewound.actors.golang.json import DEEPEST, is_too_deep
 
-TOO_DEEP: Final = "exceeded max depth"
+TOO_DEEP: Final = f"exceeded max depth: documents may have {DEEPEST} levels, please nest less"
 
 
 class NotJson(ValueError):
@@ -121,10 +121,27 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
     return value.nearest() if isinstance(value, Number) else value
 
 
-def as_go_reads(value: Any) -> Any:
-    """A plain tree with the numbers that Go makes of it: 64-bit integers and floats, which it writes without fraction.
+def tree_is_too_deep(value: Any) -> bool:
+    """Whether a tree, of any of the parsers, has more than `DEEPEST` levels."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for one in level for inner in _members(one) if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
 
-    9223372036854775808 is a float, which is no value of an integer; 1.0 is written as 1.
+
+def _members(value: Any) -> Iterable[Any]:
+    if isinstance(value, Members):
+        return [member for _, member in value]
+    return value.values() if isinstance(value, dict) else value
+
+
+def as_go_reads(value: Any) -> Any:
+    """A plain tree with the numbers that Go makes of it: 64-bit integers and floats.
+
+    9223372036854775808 is a float, which is no value of an integer. 1.0 is written as 1, and is one. Floats beyond what
+    a double counts exactly, such as 1e18, are no integers even though they are written without a fraction.
     """
     if isinstance(value, dict):
         return {name: as_go_reads(member) for name, member in value.items()}
@@ -133,8 +150,17 @@ def as_go_reads(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
     if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < 2**63 else value
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
     return value if -(2**63) <= value < 2**63 else float(value)
+
+
+def stored_numbers(value: Any) -> Any:
+    """A plain tree as Go writes it: a float without a fraction has none, if it fits in 64 bits."""
+    if type(value) is float:
+        return int(value) if value.is_integer() and -(2.0**63) <= value < 2.0**63 else value
+    if type(value) is dict:
+        return {name: stored_numbers(member) for name, member in value.items()}
+    return [stored_numbers(item) for item in value] if type(value) is list else value
 
 
 def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:

@@ -36,7 +36,15 @@ from rewound.actors.kinds.declaration.meta import METADATA, OBJECT_META
 from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable, Schema, Unrecognized
 from rewound.actors.kinds.schema.exact_decoder import ExactDecoder, Problems
 from rewound.actors.kinds.schema.fields import ANY_JSON, Field, Struct
-from rewound.actors.kinds.schema.json_tree import TOO_DEEP, Members, NotJson, Number, parse_tree, plain
+from rewound.actors.kinds.schema.json_tree import (
+    TOO_DEEP,
+    Members,
+    NotJson,
+    Number,
+    parse_tree,
+    plain,
+    stored_numbers,
+)
 from rewound.actors.kinds.schema.pydantic_decoder import PydanticDecoder, is_postponed
 from rewound.actors.kinds.structural.coercion import (
     TYPE_META,
@@ -124,7 +132,6 @@ def _number(text: Number) -> int | float:
 
 Convert = Callable[[Any], Any]
 
-_SMALLEST, _LARGEST = -(2.0**63), 2.0**63
 _MAY_CHANGE: Final = frozenset((float, list, dict))
 _NUMERIC: Final = frozenset(("integer", "number", ""))
 
@@ -173,14 +180,6 @@ def _convert(
 def _items(value: list[Any], convert: Convert) -> list[Any]:
     found = [convert(item) if type(item) in _MAY_CHANGE else item for item in value]
     return value if all(map(is_, found, value)) else found
-
-
-def stored_numbers(value: Any) -> Any:
-    if type(value) is float:
-        return int(value) if value.is_integer() and _SMALLEST <= value < _LARGEST else value
-    if type(value) is dict:
-        return {name: stored_numbers(member) for name, member in value.items()}
-    return [stored_numbers(item) for item in value] if type(value) is list else value
 
 
 _LONGEST_BODY: Final = 1024  # of the document in a message

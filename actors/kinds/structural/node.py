@@ -52,6 +52,8 @@ _NESTED: Final = frozenset(
 _UNSUPPORTED: Final = frozenset(
     ("id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions")
 )
+# Of these also an empty text or map; the others count as absent when they are empty.
+_UNSUPPORTED_EMPTY: Final = frozenset(("$ref", "additionalItems", "dependencies"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,10 +178,8 @@ class _Parser:
                 self._nested(found, keyword, value)
             elif keyword.startswith(self._prefix):
                 self._extension(found, keyword[len(self._prefix) :], value)
-            if keyword in _UNSUPPORTED and (value or keyword in ("$ref", "additionalItems")):
-                unsupported.append(
-                    keyword
-                )  # an empty text or map counts as absent, but an empty $ref does not
+            if keyword in _UNSUPPORTED and (value or keyword in _UNSUPPORTED_EMPTY):
+                unsupported.append(keyword)
         if unsupported:
             found["unsupported"] = frozenset(unsupported)
         return Node(**found)

@@ -92,6 +92,23 @@ async def test_versions_show_what_their_schemas_know() -> None:
         assert relabelled["metadata"]["generation"] == 2
 
 
+async def test_default_of_a_number_is_written_without_a_fraction() -> None:
+    spec = {"type": "object", "properties": {"size": {"type": "number", "default": 0}}}
+    async with shared() as api:
+        sent = orjson.dumps(definition(version(spec=spec))).replace(b'"default":0', b'"default":1e18')
+        response = await api.ask("POST", f"{DEFINITIONS}?dryRun=All", sent)
+        assert b'"default":1000000000000000000}' in response.body
+
+
+async def test_empty_dependencies_are_refused() -> None:
+    async with shared() as api:
+        sent = definition(version(spec={"type": "object", "dependencies": {}}))
+        refused = (await api.ask("POST", f"{DEFINITIONS}?dryRun=All", sent)).expect(422)
+        assert "spec.dependencies: Forbidden: dependencies is not supported" in refused["message"].replace(
+            "properties[spec]", "spec"
+        )
+
+
 async def test_default_of_an_integer_is_a_64_bit_integer() -> None:
     """As Go reads them: larger numbers are floats, and floats without a fraction are integers, written as such."""
     path = f"{DEFINITIONS}?dryRun=All"
@@ -104,7 +121,10 @@ async def test_default_of_an_integer_is_a_64_bit_integer() -> None:
                 (b"-9223372036854775808", b"-9223372036854775808"),
                 (b"1.0", b"1"),
                 (b"1e3", b"1000"),
+                (b"9007199254740991.0", b"9007199254740991"),
                 *((text, b"") for text in (b"9223372036854775808", b"-9223372036854775809", b"1e19", b"1.5")),
+                # Floats that could have lost digits are no integers.
+                *((text, b"") for text in (b"1e18", b"-1e18", b"0.1e19", b"9007199254740992.0")),
             ):
                 with case(text):
                     sent = body.replace(b'"default":0', b'"default":' + text)

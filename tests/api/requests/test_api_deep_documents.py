@@ -16,6 +16,7 @@ from tests.cases import checking
 from tests.gateway.api import Api, served
 from tests.gateway.audit.auditing import audited, rules
 from tests.gateway.journal_commands import run_journal
+from tests.gateway.shared_server import shared
 
 LEVELS = 500
 OPEN: Document = {"type": "object", "x-cluster-preserve-unknown-fields": True}
@@ -257,3 +258,23 @@ async def test_deep_schemas() -> None:
         assert (await api.ask("POST", WIDGETS, body(maps(LEVELS // 2, 7)))).status == 422
         (await api.ask("GET", f"/openapi/v3/apis/{GROUP}/v1")).expect(200)
         assert (await api.ask("GET", DEFINITIONS, headers={"accept": "application/yaml"})).status == 200
+
+
+async def test_deeper_schemas_are_refused() -> None:
+    """Of a built-in kind: between what can be stored and what parsers read, too."""
+    async with shared() as api:
+        with checking() as case:
+            for begin, end, levels in (
+                ('{"type":"object","properties":{"a":', "}}", (DEEPEST // 2, 400, 1000, 10_000)),
+                ('{"type":"object","allOf":[', "]}", (400, 10_000)),
+                ('{"type":"array","items":', "}", (DEEPEST, 800, 10_000)),
+            ):
+                for count in levels:
+                    with case(f"{begin} {count}"):
+                        spec = begin * count + '{"type":"object"}' + end * count
+                        sent = dumps(definition(version(spec={"@": 1}))).replace(b'{"@":1}', spec.encode())
+                        refused = await api.ask("POST", DEFINITIONS, sent, dryRun="All")
+                        assert "exceeded max depth" in refused.expect(400)["message"]
+                        yaml = {"content-type": "application/yaml"}
+                        refused = await api.ask("POST", DEFINITIONS, sent, headers=yaml, dryRun="All")
+                        assert f"{DEEPEST} levels" in refused.expect(400)["message"]

@@ -77,6 +77,7 @@ def test_int_or_string_may_name_its_types() -> None:
         ("$ref", "#/x"),
         ("definitions", {"x": TEXT}),
         ("dependencies", {"x": ["y"]}),
+        ("dependencies", {}),
         ("patternProperties", {"x": TEXT}),
         ("additionalItems", True),
     ],
