@@ -13,6 +13,7 @@ from rewound.actors.kinds.declaration.definition import ConvertByWebhook, Defini
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, Patch
 from rewound.actors.patch.errors import PatchTooLarge
+from rewound.actors.patch.managed_fields.applied_types import find_wrong_type
 from rewound.actors.patch.managed_fields.apply import AmbiguousItems, Applier, apply, refresh_annotation
 from rewound.actors.patch.managed_fields.atomic_lists import check_atomic_lists
 from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
@@ -33,25 +34,27 @@ async def apply_object(
     in_thread: bool = False,
 ) -> Object:
     """The object to store, in the storage version and with its managedFields."""
-    config = command.patch
-    sent = config.get("metadata") or {}
-    _check_address(command, sent, creating=current is None)
+    sent = command.patch.get("metadata") or {}
     if sent.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
-    check_sent_version(sent)
+    if definition.is_custom:
+        _check_types(definition, views(command.version, command.subresource), current, command)
+    wanted = await _applied(views, definition, current, command, convert, in_thread)
+    # After conflicts with other managers, as in v1.25.
     if current is None and sent.get("uid"):
         why = (
             f"uid mismatch: the provided object specified uid {sent['uid']}, and no existing object was found"
         )
         raise Conflict(definition.resource, command.name, why)
-    if definition.is_custom:
-        _check_types(views(command.version, command.subresource), current, command)
-    wanted = await _applied(views, definition, current, command, convert, in_thread)
+    _check_address(command, sent, creating=current is None)
+    check_sent_version(sent)
     metadata = wanted["metadata"]
     if current is None:
         metadata["name"] = command.name
     else:
-        metadata["resourceVersion"] = sent.get("resourceVersion") or current.version or ""
+        # An empty version asks for an unconditional update, as in other writes; not every kind allows it.
+        version = sent.get("resourceVersion") if "resourceVersion" in sent else current.version
+        metadata["resourceVersion"] = version or ""
         metadata["uid"] = sent.get("uid") or metadata["uid"]
     return wanted
 
@@ -62,9 +65,10 @@ def _check_address(command: Patch, sent: Object, *, creating: bool) -> None:
         check_name(command.name, {"metadata": sent})
 
 
-def _check_types(view: FieldView, current: Current | None, command: Patch) -> None:
+def _check_types(definition: Definition, view: FieldView, current: Current | None, command: Patch) -> None:
     """The decoder of built-in kinds has checked theirs."""
-    wrong = find_mismatch(view.shape, command.patch)
+    assert definition.custom is not None
+    wrong = find_wrong_type(definition.custom, command.patch)
     if wrong:
         raise BadRequest(f"the applied object cannot be merged: {wrong}")
     wrong = find_mismatch(view.shape, view.show(current.object)) if current is not None else ""

@@ -308,11 +308,11 @@ class Decider:
 
     async def _create_by_replace(self, attempt: Attempt, command: Replace) -> Decided:
         definition = attempt.definition
+        check_uid(definition, command, None)
         if not definition.strategy.allow_create_on_update or command.subresource:
             raise not_found(definition, command.name)
         if not command.may_create:
             raise may_not_create(definition, command)
-        check_uid(definition, command, None)
         check_sent_version(command.object["metadata"])
         new = command.object
         if not command.dry_run:
