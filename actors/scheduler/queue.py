@@ -1,9 +1,11 @@
 """The pods that wait for a node, as v1.25 queues them.
 
-Active pods are tried by priority, then by how long they wait. A pod that no node does for becomes unschedulable, and
-stays so until something changes that may help: each plugin names what helps the pods that it refused. It is then
-tried again, but not before its backoff has passed, which doubles with every attempt. After five minutes it is tried
-in any case.
+Active pods are tried by priority; of the same priority namespaces take turns, and in each that pod comes first which
+waits longest. v1.25 knows no namespaces there: the pods of one that wants a million would keep all others waiting.
+
+A pod that no node does for becomes unschedulable, and stays so until something changes that may help: each plugin names
+what helps the pods that it refused. It is then tried again, but not before its backoff has passed, which doubles with
+every attempt. After five minutes it is tried in any case.
 
 The queue also knows which pods are to run on which node once other pods are gone (nominated).
 """
@@ -43,6 +45,10 @@ class QueuedPod:
         return self.facts.namespace, self.facts.name
 
 
+_Active = tuple[int, float, int, QueuedPod]  # negated priority, how long it waits, number
+_Place = tuple[int, int, int, str]  # negated priority of its first pod, round, number, namespace
+
+
 class SchedulingQueue:
     def __init__(
         self,
@@ -55,8 +61,12 @@ class SchedulingQueue:
         self._now, self._wakes = now, wakes
         self._initial_backoff, self._longest_backoff = initial_backoff, longest_backoff
         self._pods: dict[Key, QueuedPod] = {}
-        # Both may have outdated entries: of pods that left, or that are in another state since.
-        self._active: list[tuple[int, float, int, QueuedPod]] = []
+        # All may have outdated entries: of pods that left, or that are in another state since.
+        self._active: dict[str, list[_Active]] = {}  # by namespace
+        self._entries = 0  # in all of these
+        self._order: list[_Place] = []  # the namespaces
+        self._places: dict[str, _Place] = {}  # the entries that count
+        self._round = 0
         self._due: list[tuple[float, int, QueuedPod]] = []
         # By the plugins that refused them: a change helps all with the same ones, or none.
         self._unschedulable: dict[frozenset[str], dict[Key, QueuedPod]] = {}
@@ -96,8 +106,8 @@ class SchedulingQueue:
             self._retry(queued)
         elif queued.state == _IN_FLIGHT:
             self._moved_in = self._cycle
-        elif queued.state == _ACTIVE:
-            self._activate(queued)  # its priority may have changed
+        elif queued.state == _ACTIVE and old.priority != facts.priority:
+            self._activate(queued)
 
     def delete(self, facts: PodFacts) -> None:
         self.nominate(facts, "")
@@ -109,15 +119,47 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """The next pod to try; it is in flight until `add_unschedulable` or `delete`."""
         self._wake_due()
-        while self._active:
-            _, _, _, queued = heapq.heappop(self._active)
-            if self._is_active(queued):
+        while self._order:
+            place = heapq.heappop(self._order)
+            namespace = place[-1]
+            if self._places.get(namespace) != place:
+                continue
+            del self._places[namespace]
+            self._round = place[1]
+            queued = self._first_active(namespace)
+            if queued is not None:
                 queued.state = _IN_FLIGHT
                 queued.attempts += 1
                 queued.plugins = frozenset()
                 self._cycle += 1
                 return queued
         return None
+
+    def _first_active(self, namespace: str) -> QueuedPod | None:
+        """The next pod of a namespace, which then waits for another turn with the others that it has."""
+        entries = self._active[namespace]
+        found = None
+        while entries and (found is None or not self._is_active(entries[0][3])):
+            queued = heapq.heappop(entries)[3]
+            self._entries -= 1
+            if found is None and self._is_active(queued):
+                found = queued
+                queued.state = _IN_FLIGHT
+        if entries:
+            self._place(namespace, entries[0][0])
+        else:
+            del self._active[namespace]
+        return found
+
+    def _place(self, namespace: str, priority: int) -> None:
+        """Have a namespace wait for its turn among those whose first pod has this priority, negated."""
+        known = self._places.get(namespace)
+        if known is not None and known[0] <= priority:
+            return
+        self._number += 1
+        place = priority, self._round + 1, self._number, namespace
+        self._places[namespace] = place
+        heapq.heappush(self._order, place)
 
     def is_in_flight(self, queued: QueuedPod) -> bool:
         """Whether nobody deleted or assigned the pod since it was popped."""
@@ -179,14 +221,28 @@ class SchedulingQueue:
     def _activate(self, queued: QueuedPod) -> None:
         queued.state = _ACTIVE
         self._number += 1
-        heapq.heappush(self._active, (-queued.facts.priority, queued.since, self._number, queued))
-        if self._has_outdated(len(self._active)):
-            # The first entry of each pod: what follows it is outdated as soon as that one is popped.
-            firsts: dict[Key, tuple[int, float, int, QueuedPod]] = {}
-            for entry in sorted(self._active):
+        namespace, priority = queued.facts.namespace, -queued.facts.priority
+        entries = self._active.setdefault(namespace, [])
+        heapq.heappush(entries, (priority, queued.since, self._number, queued))
+        self._entries += 1
+        self._place(namespace, priority)
+        if self._has_outdated(self._entries):
+            self._clear_active()
+
+    def _clear_active(self) -> None:
+        """Keep the first entry of each pod: what follows it is outdated as soon as that one is popped."""
+        self._entries = 0
+        for namespace, entries in tuple(self._active.items()):
+            firsts: dict[Key, _Active] = {}
+            for entry in sorted(entries):
                 if self._is_active(entry[3]):
                     firsts.setdefault(entry[3].key, entry)
-            self._active = list(firsts.values())  # sorted, so a heap
+            self._active[namespace] = list(firsts.values())  # sorted, so a heap
+            self._entries += len(firsts)
+            if not firsts:
+                del self._active[namespace]
+                self._places.pop(namespace, None)
+        self._order = sorted(self._places.values())
 
     def _set_back(self, queued: QueuedPod) -> None:
         queued.state = _BACKOFF

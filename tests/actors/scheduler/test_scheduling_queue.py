@@ -13,9 +13,11 @@ from tests.actors.scheduler.scheduling import pod
 SHAPES = Shapes(KUBERNETES)
 
 
-def facts(name: str, priority: int = 0, version: int = 1, **spec: object) -> PodFacts:
+def facts(
+    name: str, priority: int = 0, version: int = 1, namespace: str = "default", **spec: object
+) -> PodFacts:
     made = pod(name, priority=priority, **spec)
-    made["metadata"] |= {"namespace": "default", "uid": f"uid of {name}", "resourceVersion": str(version)}
+    made["metadata"] |= {"namespace": namespace, "uid": f"uid of {name}", "resourceVersion": str(version)}
     return SHAPES.facts(made)
 
 
@@ -44,6 +46,30 @@ def test_priority_then_time_decides() -> None:
         tested.add(facts(name, priority))
     assert [popped(tested).facts.name for _ in range(4)] == ["b", "d", "a", "c"]
     assert tested.pop() is None
+
+
+def test_namespaces_take_turns_among_pods_of_the_same_priority() -> None:
+    tested = queue(Time())
+    for number in range(4):
+        tested.add(facts(f"l{number}", namespace="large"))
+    assert popped(tested).facts.name == "l0"
+    tested.add(facts("s0", namespace="small"))
+    tested.add(facts("s1", namespace="small"))
+    tested.add(facts("first", 5, namespace="large"))
+    names = [popped(tested).facts.name for _ in range(6)]
+    assert names == ["first", "s0", "l1", "s1", "l2", "l3"]
+    assert tested.pop() is None
+
+
+def test_pods_that_left_leave_no_entries() -> None:
+    tested = queue(Time())
+    for number in range(100):
+        one = facts("gone", version=number, namespace=f"n{number}")
+        tested.add(one)
+        tested.delete(one)
+    tested.add(facts("stays"))
+    assert popped(tested).facts.name == "stays" and tested.pop() is None
+    assert not (tested._active or tested._places or tested._order or tested._entries)
 
 
 def test_only_changes_that_may_help_wake_a_pod() -> None:
