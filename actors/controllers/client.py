@@ -13,6 +13,7 @@ from typing import TypeVar
 import trio
 
 from rewound.actors.access.authorize import Attributes, Authorizer, Decision, refusal
+from rewound.actors.controllers.namespace_slots import NamespaceSlots
 from rewound.actors.errors import RequestError
 from rewound.actors.identity import AUTHENTICATED, User
 from rewound.actors.kinds.declaration.definition import Definition
@@ -43,9 +44,15 @@ class Client:
         user: User | str,
         manager: str = MANAGER,
         authorizer: Authorizer | None = None,
+        check_room: Callable[[Definition, str], None] | None = None,
+        slots: NamespaceSlots | None = None,
     ) -> None:
-        """`authorizer` decides what the user may do; None: everything, as parts of the server may."""
+        """`authorizer` decides what the user may do; None: everything, as parts of the server may.
+
+        `check_room` raises for an object that there is no room for, `slots` limit the writes at a time.
+        """
         self._authorizer = authorizer
+        self._check_room, self._slots = check_room, slots
         self._directory = directory
         self._write_contexts = write_contexts
         self.identity = user
@@ -61,13 +68,19 @@ class Client:
 
     @classmethod
     def of_account(
-        cls, directory: Directory, write_contexts: WriteContexts, names: Names, name: str
+        cls,
+        directory: Directory,
+        write_contexts: WriteContexts,
+        names: Names,
+        name: str,
+        check_room: Callable[[Definition, str], None] | None = None,
+        slots: NamespaceSlots | None = None,
     ) -> Client:
         """Like `of_controller`, with the groups that the account would have: webhooks see them."""
         accounts, namespace = "system:serviceaccounts", names.system_namespace
         groups = (accounts, f"{accounts}:{namespace}", AUTHENTICATED)
         user = User(f"system:serviceaccount:{namespace}:{name}", groups=groups)
-        return cls(directory, write_contexts, user)
+        return cls(directory, write_contexts, user, check_room=check_room, slots=slots)
 
     def now(self) -> int:
         return self._write_contexts.now()
@@ -77,6 +90,8 @@ class Client:
 
     async def create(self, definition: Definition, namespace: str, new: Object) -> bytes:
         """Store a new object, which is decoded and has its defaults (`definition.schema.decode_object`)."""
+        if self._check_room is not None:
+            self._check_room(definition, namespace)
         context = self._context(suffix="generateName" in new["metadata"])
         command = Create(definition.api_version, namespace, new, context)
         return await self._ask("create", definition, command, namespace, new["metadata"].get("name", ""))
@@ -148,8 +163,10 @@ class Client:
     ) -> bytes:
         if self._authorizer is not None:
             await self._authorize(self._authorizer, verb, definition, subresource, namespace, name)
-        outcome = await self._directory.ask(definition, command)
-        return outcome.body
+        if self._slots is None:
+            return (await self._directory.ask(definition, command)).body
+        async with self._slots.of(namespace):
+            return (await self._directory.ask(definition, command)).body
 
     async def _authorize(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rewound.actors.access.accounts.tokens import TokenIssuer
@@ -40,6 +41,7 @@ class ControllerContext:
     event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never
     aggregation: AggregationContext | None = None  # None: APIServices lead nowhere
     whole_cluster: bool = False  # whether all controllers were chosen, so that no node is tracked by others
+    is_short_of_memory: Callable[[], bool] = lambda: False
     authorizes_nodes: bool = (
         False  # whether simulated nodes may do what `authorizer` allows nodes, and no more
     )

@@ -26,11 +26,13 @@ import trio
 
 from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
+from rewound.actors.controllers.namespace_slots import shared_slots
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.workloads.cache import Cache, CachedType, Key, controller_of, key_of
+from rewound.actors.workloads.pod_room import PodRoom
 from rewound.actors.workloads.recorder import EventWriter, Recorder
 from rewound.journal.records import Event
 
@@ -45,10 +47,12 @@ class Parts:
     context: ControllerContext
     cache: Cache
     events: EventWriter
+    room: PodRoom
 
     @classmethod
     def of(cls, context: ControllerContext) -> Parts:
-        return cls(context, Cache(context), EventWriter(context))
+        cache = Cache(context)
+        return cls(context, cache, EventWriter(context), PodRoom(context, cache))
 
 
 class Pace:
@@ -94,7 +98,12 @@ class WorkloadController:
         self.random = context.write_contexts.random
         self._clock = context.clock
         self.client = Client.of_account(
-            context.directory, context.write_contexts, context.names, self.account
+            context.directory,
+            context.write_contexts,
+            context.names,
+            self.account,
+            parts.room.check,
+            shared_slots(),
         )
         self.recorder = Recorder(parts.events, self.client, self.component or self.account)
         self.queue: WorkQueue[Key] = WorkQueue()

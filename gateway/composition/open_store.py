@@ -416,6 +416,7 @@ def _controller_context(
         event_ttl=settings.controllers.event_ttl,
         aggregation=aggregation,
         whole_cluster=settings.controllers.is_whole_cluster,
+        is_short_of_memory=store.memory.process.is_short,
         authorizes_nodes="Node" in settings.authorization_modes,
         workloads=settings.workloads,
     )

@@ -19,6 +19,7 @@ from pathlib import Path
 from rewound.gateway.settings.settings import least_memory
 
 PERIOD = 0.1
+SHORT = 0.75  # of the limit: controllers leave the rest to requests
 # Seconds between two calls of malloc_trim, which returns to the kernel what malloc keeps for later.
 _TRIM_PERIOD = 5.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -121,6 +122,10 @@ class ProcessMemory:
             return True
         self._trim_sometimes(now)
         return False
+
+    def is_short(self) -> bool:
+        """Whether the process is so near to its limit that what it does for itself has to wait."""
+        return self.used > self.limit * SHORT
 
     def is_full(self) -> bool:
         """Whether the process is above its limit: new requests are refused until it is not."""

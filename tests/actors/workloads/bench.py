@@ -196,7 +196,9 @@ class Bench:
             enabled=names,
             quotas=quotas,
             workloads=workloads or WorkloadOptions(),
+            is_short_of_memory=lambda: self.is_short_of_memory,
         )
+        self.is_short_of_memory = False
         self._nursery = nursery
 
     async def start(self, more: Iterable[tuple[str, Build]], *, rests: bool = True) -> None:

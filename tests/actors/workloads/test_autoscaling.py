@@ -266,7 +266,7 @@ async def test_custom_and_external_metrics(tmp_path: Path, autojump_clock: MockC
 
     def build(parts: Parts) -> HorizontalPodAutoscalers:
         context: Any = replace(parts.context, aggregation=server)  # type: ignore[arg-type]
-        return HorizontalPodAutoscalers(Parts(context, parts.cache, parts.events))
+        return HorizontalPodAutoscalers(replace(parts, context=context))
 
     async with open_bench(tmp_path, "replicaset", more=[(CONTROLLERS[0], build)]) as bench:
         await bench.create("replicasets.apps", replica_set(2))
