@@ -17,7 +17,7 @@ write it reads again. Whatever a version check refuses (`Conflict`) is retried b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -31,6 +31,7 @@ from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import chosen, in_turns
 from rewound.actors.workloads.cache import Cache, CachedType, Key, controller_of, key_of
 from rewound.actors.workloads.pod_room import PodRoom
 from rewound.actors.workloads.recorder import EventWriter, Recorder
@@ -38,6 +39,8 @@ from rewound.journal.records import Event
 
 MANY: Final = 200  # pods
 SECONDS_FOR_EACH: Final = 0.00002
+CHANGED: Final = "/changed"  # what stands in keys for the name of an object, and cannot be one
+_FEW_OWNERS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +71,16 @@ class Pace:
         self._at_least = at_least
         self._passed: dict[Key, float] = {}  # when, by trio's clock
 
-    def is_too_soon(self, key: Key, count: int) -> bool:
-        """Whether a pass over so many pods comes too soon after the last one; then the key is due later."""
-        if count < MANY:
+    def is_too_soon(self, key: Key, count: int, beside: int = 1) -> bool:
+        """Whether a pass over so many pods comes too soon after the last one; then the key is due later.
+
+        `beside`: how many keys look at the same pods, and share what there is.
+        """
+        if count < MANY and count * beside < 10 * MANY:
             self._passed.pop(key, None)
             return False
         now = trio.current_time()
-        due = self._passed.get(key, -math.inf) + max(self._at_least, count * SECONDS_FOR_EACH)
+        due = self._passed.get(key, -math.inf) + max(self._at_least, count * beside * SECONDS_FOR_EACH)
         if now < due:
             self._queue.add_after(key, due - now)
             return True
@@ -83,6 +89,50 @@ class Pace:
 
     def forget(self, key: Key) -> None:
         self._passed.pop(key, None)
+
+
+class Concerned:
+    """Finds the objects of a namespace that select a changed pod.
+
+    Listeners are called for every change of every pod, so where there are more than a few such objects they only note
+    the change: a key of the queue stands for what is noted of a namespace, and its pass takes turns.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue[Key],
+        owners: CachedType,
+        selects: Callable[[Object, Object], bool],
+        take: Callable[[Object, Sequence[Object]], None],
+    ) -> None:
+        """`selects` says whether an object selects a pod, `take` is called with the pod and those that do."""
+        self._queue, self._owners, self._selects, self._take = queue, owners, selects, take
+        # The pods of each namespace by name and labels, by which they are selected.
+        self._noted: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Object]] = {}
+
+    def changed(self, old: Object | None, new: Object | None) -> None:
+        for pod in (old, new):
+            if pod is not None:
+                self._look_or_note(pod)
+
+    def _look_or_note(self, pod: Object) -> None:
+        namespace, name = key_of(pod)
+        owners = self._owners.in_namespace(namespace)
+        if len(owners) <= _FEW_OWNERS:
+            self._take(pod, [one for one in owners if self._selects(one, pod)])
+            return
+        labels = frozenset((pod["metadata"].get("labels") or {}).items())
+        self._noted.setdefault(namespace, {})[name, labels] = pod
+        self._queue.add((namespace, CHANGED))
+
+    async def look(self, namespace: str) -> None:
+        """Handle what was noted; called for the key CHANGED of a namespace."""
+        for pod in self._noted.pop(namespace, {}).values():
+            await self._look(namespace, pod)
+
+    async def _look(self, namespace: str, pod: Object) -> None:
+        owners = self._owners.in_namespace(namespace)
+        self._take(pod, await in_turns(chosen(owners, lambda one: self._selects(one, pod))))
 
 
 class WorkloadController:

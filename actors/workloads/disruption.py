@@ -24,7 +24,7 @@ from rewound.actors.messages import Object
 from rewound.actors.runtime.turns import Steps, chosen, in_turns, parts_of
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, controller_of, key_of
-from rewound.actors.workloads.controller import Pace, Parts, WorkloadController
+from rewound.actors.workloads.controller import CHANGED, Concerned, Pace, Parts, WorkloadController
 from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
 
 SECOND: Final = 1_000_000
@@ -56,6 +56,7 @@ class Disruption(WorkloadController):
             ("apps", "StatefulSet"): self.cache.collection("statefulsets.apps"),
         }
         self._pace = Pace(self.queue, INTERVAL)
+        self._concerned = Concerned(self.queue, self._budgets, _selects, self._selected)
         self._pods.listen(self._pod_changed)
 
     async def catch_up(self) -> None:
@@ -71,32 +72,28 @@ class Disruption(WorkloadController):
             return
         if old is not None and new is not None and _matters(old) == _matters(new):
             return
-        for pod in (old, new):
-            if pod is not None:
-                for budget in self._selecting(pod):
-                    self.queue.add(key_of(budget))
+        self._concerned.changed(old, new)
 
     def _look_at_target(self, pod: Object) -> None:
         if condition_of(pod, TARGET) is not None:
             namespace, name = key_of(pod)
             self.queue.add((namespace, POD + name))
 
-    def _selecting(self, pod: Object) -> list[Object]:
-        """The budgets that select a pod; it should be one."""
-        found = [
-            one for one in self._budgets.in_namespace(pod["metadata"]["namespace"]) if _selects(one, pod)
-        ]
+    def _selected(self, pod: Object, found: Sequence[Object]) -> None:
+        """Look at the budgets that select a changed pod; it should be one."""
+        for budget in found:
+            self.queue.add(key_of(budget))
         if len(found) > 1:
             namespace, name = map(quoted, key_of(pod))
-            chosen = quoted(found[0]["metadata"]["name"])
-            text = (
-                f"Pod {namespace}/{name} matches multiple PodDisruptionBudgets.  Chose {chosen} arbitrarily."
-            )
+            chosen_one = quoted(found[0]["metadata"]["name"])
+            text = f"Pod {namespace}/{name} matches multiple PodDisruptionBudgets.  Chose {chosen_one} arbitrarily."
             self._report(self._pods.definition, pod, "Warning", "MultiplePodDisruptionBudgets", text)
-        return found
 
     async def reconcile(self, key: Key) -> None:
         namespace, name = key
+        if name == CHANGED:
+            await self._concerned.look(namespace)
+            return
         if name.startswith(POD):
             pod = self._pods.get(namespace, name.removeprefix(POD))
             if pod is not None:
@@ -105,7 +102,9 @@ class Disruption(WorkloadController):
         budget = self._budgets.get(*key)
         if budget is None:
             self._pace.forget(key)
-        elif not self._pace.is_too_soon(key, len(self._pods.in_namespace(key[0]))):
+        elif not self._pace.is_too_soon(
+            key, len(self._pods.in_namespace(namespace)), len(self._budgets.in_namespace(namespace))
+        ):
             try:
                 await self._update(key, budget)
             except NotFound:

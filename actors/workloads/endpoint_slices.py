@@ -22,14 +22,14 @@ from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.turns import Steps, in_turns
 from rewound.actors.workloads.cache import CachedType, Key, key_of
-from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.controller import CHANGED, Concerned, Parts, WorkloadController
 from rewound.actors.workloads.pods import is_ready, is_terminating, node_of
 from rewound.actors.workloads.service_pods import (
     Ports,
     ServicePorts,
     TriggerTimes,
     addresses_in,
-    affected_services,
+    concerns_services,
     families_of,
     has_address,
     hostname_in,
@@ -39,6 +39,7 @@ from rewound.actors.workloads.service_pods import (
     pods_of,
     publishes_unready,
     reference_to,
+    selects_pod,
 )
 from rewound.actors.workloads.topology_hints import (
     Shares,
@@ -386,6 +387,7 @@ class EndpointSlices(WorkloadController):
         self._keys = SliceKeys(self.names, "endpointslice-controller")
         self._services = self.keyed_by("services")
         self._pods = self.cache.collection("pods")
+        self._concerned = Concerned(self.queue, self._services, selects_pod, self._selected)
         self._pods.listen(self._pod_changed)
         self._pods_on = self._pods.index(node_of)
         self._nodes = self.cache.collection("nodes")
@@ -405,7 +407,11 @@ class EndpointSlices(WorkloadController):
         return [(one["metadata"]["namespace"], self._keys.service_of(one))] if self._keys.manages(one) else []
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
-        for key in affected_services(self._services, old, new):
+        if concerns_services(old, new):
+            self._concerned.changed(old, new)
+
+    def _selected(self, _: Object, services: Sequence[Object]) -> None:
+        for key in map(key_of, services):
             self.queue.add_after(key, pause_before(self._sizes.get(key, 0)))
 
     def _slice_changed(self, old: Object | None, new: Object | None) -> None:
@@ -442,6 +448,10 @@ class EndpointSlices(WorkloadController):
         return self._shares
 
     async def reconcile(self, key: Key) -> None:
+        namespace, name = key
+        if name == CHANGED:
+            await self._concerned.look(namespace)
+            return
         service = self._services.get(*key)
         if service is None:
             self._forget(key)

@@ -9,7 +9,7 @@ An object holds 1000 addresses at most: ready ones come first, and each subset k
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import md5
 from math import ceil
 from typing import Any, Final
@@ -18,12 +18,12 @@ from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.runtime.turns import Steps, in_order, in_turns
 from rewound.actors.workloads.cache import Key, key_of
-from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.controller import CHANGED, Concerned, Parts, WorkloadController
 from rewound.actors.workloads.pods import is_ready
 from rewound.actors.workloads.service_pods import (
     ServicePorts,
     TriggerTimes,
-    affected_services,
+    concerns_services,
     first_address,
     has_address,
     hostname_in,
@@ -34,6 +34,7 @@ from rewound.actors.workloads.service_pods import (
     pods_of,
     publishes_unready,
     reference_to,
+    selects_pod,
 )
 
 MAX_ADDRESSES: Final = 1000
@@ -185,6 +186,7 @@ class Endpoints(WorkloadController):
         super().__init__(parts)
         self._services = self.keyed_by("services")
         self._pods = self.cache.collection("pods")
+        self._concerned = Concerned(self.queue, self._services, selects_pod, self._selected)
         self._pods.listen(self._pod_changed)
         self._endpoints = self.cache.collection("endpoints")
         self._endpoints.listen(self._endpoints_changed)
@@ -196,7 +198,11 @@ class Endpoints(WorkloadController):
         self._leader = self.names.key("leader", "control-plane.alpha")
 
     def _pod_changed(self, old: Object | None, new: Object | None) -> None:
-        for key in affected_services(self._services, old, new):
+        if concerns_services(old, new):
+            self._concerned.changed(old, new)
+
+    def _selected(self, _: Object, services: Sequence[Object]) -> None:
+        for key in map(key_of, services):
             self.queue.add_after(key, pause_before(self._sizes.get(key, 0)))
 
     def _endpoints_changed(self, old: Object | None, new: Object | None) -> None:
@@ -211,6 +217,10 @@ class Endpoints(WorkloadController):
                 self.queue.add(key_of(stored))
 
     async def reconcile(self, key: Key) -> None:
+        namespace, name = key
+        if name == CHANGED:
+            await self._concerned.look(namespace)
+            return
         service, stored = self._services.get(*key), self._endpoints.get(*key)
         if service is None:
             self._times.forget(key)

@@ -39,18 +39,13 @@ def pods_of(pods: CachedType, service: Object) -> Steps[list[Object]]:
     return chosen(pods.in_namespace(service["metadata"]["namespace"]), is_selected)
 
 
-def affected_services(services: CachedType, old: Object | None, new: Object | None) -> list[Key]:
-    """The Services whose endpoints a change of a pod may change; one that is new or gone has no `old` or `new`."""
-    if old is not None and new is not None and _endpoint_facts(old) == _endpoint_facts(new):
-        return []
-    pod = new if new is not None else old
-    assert pod is not None
-    every = [one["metadata"].get("labels", {}) for one in (old, new) if one is not None]
-    return [
-        key_of(service)
-        for service in services.in_namespace(pod["metadata"]["namespace"])
-        if any(selects(service, labels) for labels in every)
-    ]
+def selects_pod(service: Object, pod: Object) -> bool:
+    return selects(service, pod["metadata"].get("labels", {}))
+
+
+def concerns_services(old: Object | None, new: Object | None) -> bool:
+    """Whether a change of a pod may change endpoints; one that is new or gone has no `old` or `new`."""
+    return old is None or new is None or _endpoint_facts(old) != _endpoint_facts(new)
 
 
 def _endpoint_facts(pod: Object) -> tuple[object, ...]:

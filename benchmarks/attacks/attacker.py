@@ -18,6 +18,7 @@ from benchmarks.attacks.selectors import WATCHERS
 from benchmarks.attacks.target import Attack, Target
 from benchmarks.attacks.unauthenticated import ANYBODY
 from benchmarks.attacks.webhooks import WEBHOOKS
+from benchmarks.attacks.workloads import CONTROLLED
 
 ATTACKS: dict[str, Attack] = {
     **ANYBODY,
@@ -28,6 +29,7 @@ ATTACKS: dict[str, Attack] = {
     **USERS_OUTSIDE,
     **WEBHOOKS,
     **HISTORY,
+    **CONTROLLED,
 }
 
 

@@ -111,3 +111,30 @@ async def test_neighbour_is_served_beside_hostile_object_and_after_a_restart(
         await bench.create("deployments.apps", neighbour("web"), "second")
         await until_ready(bench, "second")
         assert pods_in(bench, "hostile") < 2 * ENOUGH
+
+
+async def test_pods_of_many_budgets_and_services_are_counted(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    """More than a listener looks at for each change of a pod."""
+    async with open_bench(tmp_path, "disruption", "endpoint", "replicaset") as bench:
+        labels = {"app": "web"}
+        for number in range(30):
+            spec = {"minAvailable": 1, "selector": {"matchLabels": labels}}
+            await bench.create(
+                "poddisruptionbudgets.policy", {"metadata": {"name": f"b{number}"}, "spec": spec}
+            )
+            service = {"selector": labels, "ports": [{"port": 80}]}
+            await bench.create("services", {"metadata": {"name": f"s{number}"}, "spec": service})
+        await bench.create("replicasets.apps", workload("web", labels, replicas=3))
+        await bench.rest(60)
+        for number in range(30):
+            status = bench.get("poddisruptionbudgets.policy", f"b{number}")["status"]
+            assert (status["currentHealthy"], status["disruptionsAllowed"]) == (3, 2)
+        pod = bench.names("pods")[0]
+        await bench.patch("pods", pod, {"metadata": {"labels": {"app": "other"}}})
+        await bench.rest(60)
+        statuses = [one["status"] for one in bench.all("poddisruptionbudgets.policy")]
+        # The ReplicaSet has made another one for it.
+        assert {one["expectedPods"] for one in statuses} == {3}
+        assert len(bench.names("pods")) == 4
