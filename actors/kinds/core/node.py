@@ -55,7 +55,7 @@ from rewound.actors.kinds.validation import (
     required,
     undecided,
 )
-from rewound.actors.kinds.values.quantity import NANOS, nanos_of
+from rewound.actors.kinds.values.quantity import is_count, nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 
@@ -285,10 +285,9 @@ class NodeRules:
                 self._amount_rules(errors, name, amount, f"status.{part}.{name}")
 
     def _amount_rules(self, errors: FieldErrors, name: str, amount: str, field: str) -> None:
-        nanos = nanos_of(amount)
-        if nanos < 0:
+        if nanos_of(amount) < 0:
             errors.add(invalid(field, amount, NEGATIVE))
-        if nanos % NANOS and self._is_integer_resource(name):
+        if self._is_integer_resource(name) and not is_count(amount):
             errors.add(invalid(field, amount, "must be an integer"))
 
     def _is_integer_resource(self, name: str) -> bool:

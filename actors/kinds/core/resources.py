@@ -20,7 +20,7 @@ from rewound.actors.kinds.validation import (
     qualified_name,
     required,
 )
-from rewound.actors.kinds.values.quantity import NANOS, NotAQuantity, nanos_of, rounded_to
+from rewound.actors.kinds.values.quantity import NANOS, NotAQuantity, is_count, nanos_of, rounded_to
 from rewound.actors.messages import Object
 
 RESOURCE_REQUIREMENTS = Struct(
@@ -75,7 +75,7 @@ def resource_name_rules(errors: FieldErrors, name: str, field: str) -> None:
 def amount_rules(errors: FieldErrors, name: str, amount: str, field: str, api_domain: str) -> None:
     if amount.startswith("-"):
         errors.add(invalid(field, amount, NEGATIVE))
-    if (name in INTEGER_RESOURCES or is_extended(name, api_domain)) and nanos(amount) % NANOS:
+    if (name in INTEGER_RESOURCES or is_extended(name, api_domain)) and not is_count(amount):
         errors.add(invalid(field, amount, NOT_AN_INTEGER))
 
 

@@ -79,6 +79,24 @@ def nanos_of(text: str) -> int:
     return _parse(text)[0]
 
 
+def is_count(text: str) -> bool:
+    """Whether a quantity can count things: a whole number, of which v1.25 finds the thousandths in 64 bits.
+
+    Beyond these, as 1Ei is, only the low bits of the thousandths are left, and those rarely are a whole number. For
+    what its fast parser takes, such as 10E, nothing is left.
+    """
+    _, number, scale, style, is_fast, _ = parts_of(text)
+    if style == "binary":
+        number = min(number, (2**63 - 1) * 10**-scale)
+    thousandths = _scaled(number, scale + 3)
+    if thousandths >= 2**63:
+        if is_fast:
+            return True
+        low = thousandths % 2**64
+        thousandths = low - 2**64 if low >= 2**63 else low
+    return thousandths % 1000 == 0
+
+
 def rounded_to(unit: int, text: str) -> str:
     """The quantity itself if it is a multiple of `unit` nano-units, else the next such multiple away from zero."""
     nanos, style, _ = _parse(text)
