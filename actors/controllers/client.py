@@ -191,15 +191,23 @@ class Client:
 
 # As many as one commit should carry, far below the capacity of a mailbox.
 BATCH = 64
+BATCH_BYTES = 256 << 10  # what one commit should carry: everybody who follows writes reads it in one step
 
 T = TypeVar("T")
 
 
-async def run_concurrently(work: Callable[[T], Awaitable[None]], items: Sequence[T]) -> list[RequestError]:
+def batch_of(size: int) -> int:
+    """How many objects of so many bytes are written together."""
+    return max(1, min(BATCH, BATCH_BYTES // max(size, 1)))
+
+
+async def run_concurrently(
+    work: Callable[[T], Awaitable[None]], items: Sequence[T], at_once: int = BATCH
+) -> list[RequestError]:
     """Call `work` for every item, concurrently, so that one commit carries many small writes; returns the
     errors.
 
-    A write that fails does not stop the others.
+    A write that fails does not stop the others. `at_once`: how many at a time (`batch_of`).
     """
     errors: list[RequestError] = []
 
@@ -210,7 +218,7 @@ async def run_concurrently(work: Callable[[T], Awaitable[None]], items: Sequence
             errors.append(error)
 
     remaining = iter(items)
-    while batch := list(islice(remaining, BATCH)):
+    while batch := list(islice(remaining, at_once)):
         async with trio.open_nursery() as nursery:
             for item in batch:
                 nursery.start_soon(attempt, item)

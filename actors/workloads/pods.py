@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from rewound.actors.controllers.client import Client, run_concurrently
+from rewound.actors.controllers.client import Client, batch_of, run_concurrently
 from rewound.actors.errors import Forbidden, Invalid, NotFound, RequestError
 from rewound.actors.kinds.core.pod import set_own_defaults
 from rewound.actors.kinds.declaration.definition import Definition
@@ -224,8 +224,9 @@ class PodWriter:
         return []
 
     async def create_together(self, owner: Object, pods: Sequence[Object]) -> list[RequestError]:
-        """Create new pods concurrently."""
-        return await run_concurrently(partial(self._create, owner), pods)
+        """Create new pods concurrently; all are about as large as the first."""
+        at_once = batch_of(len(orjson.dumps(pods[0]))) if pods else 1
+        return await run_concurrently(partial(self._create, owner), pods, at_once)
 
     async def delete(self, owner: Object, pods: Sequence[Object]) -> list[RequestError]:
         """Delete pods gracefully; one that is gone is no error."""

@@ -19,7 +19,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from rewound.actors.controllers.client import run_concurrently
+import orjson
+
+from rewound.actors.controllers.client import batch_of, run_concurrently
 from rewound.actors.errors import AlreadyExists, RequestError
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object
@@ -640,9 +642,10 @@ class StatefulSets(WorkloadController):
         """One after the other, or for a parallel set in batches that double: one that fails is the last."""
         parallel = set_["spec"].get("podManagementPolicy") == "Parallel"
         done, size = 0, 1
+        at_once = batch_of(len(orjson.dumps(set_["spec"]))) if steps else 1
         while done < len(steps):
             batch = steps[done : done + size]
-            errors = await run_concurrently(lambda step: self._take_step(set_, step, revised), batch)
+            errors = await run_concurrently(lambda step: self._take_step(set_, step, revised), batch, at_once)
             if errors:
                 raise errors[0]
             done += len(batch)

@@ -43,7 +43,12 @@ def _named(name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apps(plural: str, template: dict[str, Any] | None = None, **spec: Any) -> Written:
-    selected = {"selector": {"matchLabels": _LABELS}, "template": template or _template()}
+    selected: dict[str, Any] = {
+        "selector": {"matchLabels": _LABELS},
+        "template": template or _template(),
+    }
+    if plural == "statefulsets":
+        selected["serviceName"] = "hostile"
     new = _named("hostile", {"replicas": _LARGEST, **selected, **spec})
     return f"/apis/apps/v1/namespaces/default/{plural}", new
 
