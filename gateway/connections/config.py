@@ -38,6 +38,7 @@ class ServerConfig(Config):
     # Header block and header list: decoding holds the event loop, for a quarter of a microsecond per byte.
     h2_max_header_list_size = 256 * 1024
     h2_max_concurrent_streams = 250
+    goaway_chance = 0.0
     worker_class = "trio"
 
     def listen_on(self, secure: Sequence[str], plain: Sequence[str]) -> None:
@@ -75,6 +76,7 @@ def server_config(settings: Settings) -> ServerConfig:
         setattr(config, key, value)
     config.listen_on(settings.secure_binds, settings.insecure_binds)
     config.h2_max_concurrent_streams = settings.http2_streams
+    config.goaway_chance = settings.goaway_chance
     config.quic_bind = [settings.quic_bind] if settings.quic_bind else []
     return config
 

@@ -146,6 +146,8 @@ class Limits:
     unauthenticated: WorkShares | None = None
     streams: int = ServerConfig.h2_max_concurrent_streams  # HTTP/2 requests handled at once on one connection
 
+    goaway_chance: float = 0.0  # that a request makes its HTTP/2 connection end in good order
+
     @classmethod
     def configured(
         cls,
@@ -168,6 +170,7 @@ class Limits:
             lease=lease,
             unauthenticated=WorkShares(),
             streams=config.h2_max_concurrent_streams,
+            goaway_chance=config.goaway_chance,
         )
 
     def transfer_deadline(self, started: float, done: int, moved_at: float = inf) -> float:

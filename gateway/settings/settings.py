@@ -440,6 +440,7 @@ TRANSPORTS = ("native", "asgi")
 _DEFAULT_STREAMS = 250
 _HISTORIES: Final = {"5m": 300.0, "10m": 600.0}  # seconds, by the rule watch-history
 _MAX_STREAMS = 2**31 - 1
+_MAX_GOAWAY_CHANCE = 0.02  # as in Kubernetes: each costs a connection
 MAX_WORKERS = 64
 # Of one process.
 LEAST_MEMORY = 256 << 20
@@ -480,6 +481,7 @@ class Settings:
     secure_port: int = 6443  # 0: off
     insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
     http2_max_streams_per_connection: int = _DEFAULT_STREAMS  # 0: the default
+    goaway_chance: float = 0.0  # of each request over HTTP/2, to end its connection in good order
     workers: int = 1  # processes that serve requests; 1: one process does everything
     transport: str = "native"  # or asgi: Hypercorn's protocols
     quic_bind: str = ""  # host:port of HTTP/3, with the transport asgi
@@ -530,6 +532,7 @@ class Settings:
         self._check_ports()
         self._check_quic()
         self._check_streams()
+        self._check_goaway_chance()
         self._check_inflight()
         self._check_resources()
         self._check_workers()
@@ -672,6 +675,17 @@ class Settings:
                 "--http2-max-streams-per-connection",
                 f"{self.http2_max_streams_per_connection} is not a number of streams; "
                 f"give a number from 1 to {_MAX_STREAMS}, or 0 for the default of {_DEFAULT_STREAMS}",
+            )
+
+    def _check_goaway_chance(self) -> None:
+        if not 0 <= self.goaway_chance <= _MAX_GOAWAY_CHANCE:
+            raise SettingsError(
+                "--goaway-chance",
+                f"{self.goaway_chance:g} is not a chance; give a number from 0 to {_MAX_GOAWAY_CHANCE}, such as 0.001",
+            )
+        if self.goaway_chance and self.transport != "native":
+            raise SettingsError(
+                "--goaway-chance", f"has no effect with --transport {self.transport}; leave it out"
             )
 
     def _check_inflight(self) -> None:

@@ -83,7 +83,7 @@ FLAGS: Final = {
             duration authentication-token-webhook-cache-ttl authorization-webhook-cache-authorized-ttl
             duration authorization-webhook-cache-unauthorized-ttl kubelet-timeout livez-grace-period
             duration service-account-max-token-expiration shutdown-delay-duration
-            float audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps
+            float audit-log-batch-throttle-qps audit-webhook-batch-throttle-qps goaway-chance
             int audit-log-batch-buffer-size audit-log-batch-max-size audit-log-batch-throttle-burst audit-log-maxage
             int audit-log-maxbackup audit-log-maxsize audit-log-truncate-max-batch-size
             int audit-log-truncate-max-event-size audit-webhook-batch-buffer-size audit-webhook-batch-max-size
@@ -143,7 +143,6 @@ FLAGS: Final = {
             bool shutdown-send-retry-after skip-headers skip-log-headers watch-cache
             duration etcd-count-metric-poll-period etcd-db-metric-poll-interval etcd-healthcheck-timeout
             duration etcd-readycheck-timeout log-flush-frequency
-            float goaway-chance
             int apiserver-count delete-collection-workers identity-lease-duration-seconds
             int identity-lease-renew-interval-seconds kubelet-port kubelet-read-only-port lease-reuse-duration-seconds
             int max-connection-bytes-per-sec v

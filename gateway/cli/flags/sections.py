@@ -58,6 +58,14 @@ def add_serving(group: Any) -> None:
     )
     add(
         group,
+        "--goaway-chance",
+        rate,
+        "CHANCE",
+        "of each request over HTTP/2, to end its connection in good order, so that its client connects again, perhaps "
+        "to another process of --workers or another server: 0 to 0.02 (default 0)",
+    )
+    add(
+        group,
         "--server-config",
         Path,
         "FILE",

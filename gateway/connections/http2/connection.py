@@ -11,6 +11,7 @@ A stopping server sends GOAWAY, completes the requests up to its last stream, an
 
 from __future__ import annotations
 
+import random
 from collections.abc import Coroutine, Generator
 from functools import partial
 from math import inf
@@ -157,8 +158,11 @@ class Http2Connection:
         """Handle the requests that have arrived; return one that has to wait, with the rest of its steps."""
         receiver, responder, output = self.receiver, self._responder, self.output
         handled = 0
+        chance = self.server.limits.goaway_chance
         while (stream := receiver.next_request()) is not None:
             handled += 1
+            if chance and random.random() < chance:
+                self._warn()
             client = self._transport.unauthenticated
             if client is not None:
                 if handled > 1:
@@ -246,7 +250,7 @@ class Http2Connection:
         """Return the peer's next bytes; b"" when the connection ends."""
         transport, server, receiver = self._transport, self.server, self.receiver
         while not (self.output.failed or (self._leaving and not receiver.streams and not self._running)):
-            if server.draining and not self._leaving and self._is_warned():
+            if (server.draining or self._warned_at is not None) and not self._leaving and self._may_leave():
                 self._late_reads += 1
                 if self._late_reads <= _LATE_READS and (data := transport.receive_nowait()):
                     return data
@@ -376,7 +380,12 @@ class Http2Connection:
 
     def transfer_deadline(self) -> float:
         limits = self.server.limits
-        return self.server.now + (limits.drain_seconds if self._leaving else limits.transfer_seconds)
+        return self.server.now + (limits.drain_seconds if self._in_hurry else limits.transfer_seconds)
+
+    @property
+    def _in_hurry(self) -> bool:
+        """The server stops: peers get little time. A connection that leaves alone lets its requests complete."""
+        return self._leaving and self.server.draining
 
     def progress_deadline(self, deadline: float, size: int) -> float:
         """The responses of a connection share the rate that a peer has to reach."""
@@ -419,10 +428,10 @@ class Http2Connection:
         if stream.watch is not None:
             stream.interrupt()  # at every tick from its deadline on
         elif stream.parts is not None:
-            stream.expire_body(now, leaving=self._leaving)
+            stream.expire_body(now, leaving=self._in_hurry)
         elif stream.body is None:
             stream.deadline = inf  # it is being handled
-        elif self._leaving and self.output.moved_at + self.server.limits.drain_seconds > now:
+        elif self._in_hurry and self.output.moved_at + self.server.limits.drain_seconds > now:
             stream.deadline = self.output.moved_at + self.server.limits.drain_seconds
         elif self.output.blocked:
             self.output.fail()
@@ -438,20 +447,23 @@ class Http2Connection:
         if self._transport.deadline == -inf:
             self._transport.close()  # the new client waits
 
-    def _is_warned(self) -> bool:
+    def _may_leave(self) -> bool:
         """Whether the last GOAWAY may be sent, by which requests on their way are refused.
 
-        Where other processes go on, the peer is warned first, by a GOAWAY that refuses none, and a PING: when it has
-        acknowledged that, it sends no more requests on this connection.
+        Where other processes go on, the peer is warned first.
         """
-        limits, now = self.server.limits, trio.current_time()
-        if not limits.drain_idle_seconds:
-            return True
         if self._warned_at is None:
-            self._warned_at = now
+            if not self.server.limits.drain_idle_seconds:
+                return True
+            self._warn()
+        return self.receiver.acknowledged_leaving or trio.current_time() >= self._leaves_at()
+
+    def _warn(self) -> None:
+        """Send a GOAWAY that refuses nothing, and a PING: who has acknowledged that sends no more requests here."""
+        if self._warned_at is None and not self._leaving:
+            self._warned_at = trio.current_time()
             self.output.control(goaway(STREAM_MASK, NO_ERROR) + frame(PING, 0, 0, LEAVING_PING))
             self.output.flush()
-        return self.receiver.acknowledged_leaving or now >= self._leaves_at()
 
     def _leaves_at(self) -> float:
         """When the last GOAWAY is due, whether the peer has acknowledged the first or not."""
@@ -463,7 +475,7 @@ class Http2Connection:
         self._last_stream = self.receiver.highest
         self.output.control(goaway(self._last_stream, NO_ERROR))
         self.output.flush()
-        due = trio.current_time() + self.server.limits.drain_seconds
+        due = trio.current_time() + self.server.limits.drain_seconds if self._in_hurry else inf
         for stream in self.receiver.streams.values():
             if stream.watch is None and stream.deadline > due and (stream.parts is not None or stream.body):
                 stream.deadline = due

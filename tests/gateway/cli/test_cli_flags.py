@@ -147,6 +147,10 @@ def test_streams_per_connection_out_of_range_are_refused(value: str) -> None:
 
 
 def test_streams_per_connection_must_be_a_number() -> None:
+    assert settings("--goaway-chance=0.001").goaway_chance == 0.001
+    assert refusal("--goaway-chance=0.5") == (
+        "--goaway-chance: 0.5 is not a chance; give a number from 0 to 0.02, such as 0.001"
+    )
     assert refusal("--http2-max-streams-per-connection=many") == (
         "--http2-max-streams-per-connection: 'many' is not a number"
     )

@@ -103,6 +103,29 @@ async def test_http2_peer_that_acknowledges_nothing_is_left_after_a_while(mock_c
         assert await seconds_to_stop(host, mock_clock) < 3
 
 
+async def test_goaway_chance_ends_a_connection_and_none_of_its_requests(mock_clock: MockClock) -> None:
+    """--goaway-chance: the client connects again, perhaps to another process."""
+    gate = trio.Event()
+
+    async def handle(request: Request) -> Response:
+        if request.path == "/long":
+            await gate.wait()
+        return Response(200, request.path.encode())
+
+    async with served(handle, limits=Limits(goaway_chance=1.0)) as host, raw_client(host) as client:
+        long = await client.request("/long")
+        assert last_of(await client.take(is_goaway)) == LAST
+        asked = await client.take(lambda frame: frame.kind == PING)
+        late = await client.request("/late")
+        assert (await client.response(late)).body == b"/late"
+        await client.send(ping(asked.payload, ack=True))
+        assert last_of(await client.take(is_goaway)) == late
+        await advance(mock_clock, 20)
+        gate.set()
+        assert (await client.response(long)).body == b"/long"
+        await client.closed()
+
+
 async def test_nobody_is_accepted_before_the_other_processes_are_ready() -> None:
     begin = trio.Event()
     share = AcceptShare(lambda _: None, lambda: False, begin)
