@@ -57,7 +57,7 @@ def meter_all(
     meter_connections(metrics, connections)
     meter_flow_control(metrics, operations.limits)
     meter_store(metrics, store, operations.watchdog)
-    meter_watches(metrics, hub.statistics, hub.running, hub.sent)
+    meter_watches(metrics, hub.statistics, lambda: {**hub.running(), **metrics.requests.lasting}, hub.sent)
 
 
 def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
@@ -611,7 +611,7 @@ def meter_watches(
     """The labels are resources and kinds, so the number of their values is bounded."""
     metrics.gauge(
         "apiserver_longrunning_requests",
-        "Running watches.",
+        "Running watches, and logs, exec, attach, portforward and proxied requests that are forwarded.",
         running,
         *("verb", "group", "version", "resource", "subresource", "scope", "component"),
     )

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from rewound.actors.kinds.registry import Registry
 from rewound.gateway.describe.discovery import SUBRESOURCES
-from rewound.gateway.message import Request, Response
+from rewound.gateway.message import Forwarding, ForwardingClient, Report, Request, Response
 from rewound.gateway.ops.exposition import Buckets, Distributions, Family, Histogram, Value
 from rewound.gateway.pipeline.context import RequestContext, removed_release
 from rewound.gateway.pipeline.parameters import parse_leniently
@@ -149,6 +149,9 @@ class RequestSeries:
         self._series: dict[tuple[str, int], Series] = {}
         self._deprecated: dict[LabelValues, int] = {}
         self.others: dict[int, int] = {}
+        self.lasting: dict[
+            LabelValues, int
+        ] = {}  # forwarded requests that run, by verb and the labels of objects
 
     def find(self, request: Request, route: Route, status: int) -> Series:
         """The series of a request. Its caller adds the request to it."""
@@ -156,6 +159,12 @@ class RequestSeries:
         if (request.query or request.method == "PATCH") and (variant := _variant(request)):
             kind = f"{kind} {variant}"
         return self._series.get((kind, status)) or self._add(kind, request, route, status)
+
+    def while_forwarded(self, request: Request, route: Route, forwarding: Forwarding) -> Forwarding:
+        """The same, counted as long as it runs, if it is one of those that may last."""
+        if route.subresource not in _FORWARDED or not self._known(route):
+            return forwarding
+        return LastingForwarding(forwarding, self.lasting, _labels(request, route).without_dry_run)
 
     def count_other(self, status: int) -> None:
         """A request that is in no series."""
@@ -192,6 +201,8 @@ class RequestSeries:
         self._deprecated = {
             key: one for key, one in self._deprecated.items() if (key[0], key[2]) != (group, resource)
         }
+        for labels in [one for one in self.lasting if (one[1], one[3]) == (group, resource)]:
+            del self.lasting[labels]
 
     def snapshot(self) -> list[Counted]:
         return [_copied(one) for one in self._series.values() if one.count]
@@ -223,6 +234,32 @@ class MeasuredParts:
             raise
         self._size += len(part)
         return part
+
+
+class LastingForwarding:
+    """Counts a forwarded request while it runs. As in Kubernetes, its series stays when none runs any more."""
+
+    def __init__(self, forwarding: Forwarding, running: dict[LabelValues, int], labels: LabelValues) -> None:
+        self._forwarding = forwarding
+        self._running = running
+        self._labels = labels
+
+    @property
+    def report(self) -> Report | None:
+        return self._forwarding.report
+
+    @report.setter
+    def report(self, report: Report | None) -> None:
+        self._forwarding.report = report
+
+    async def run(self, client: ForwardingClient) -> None:
+        running, labels = self._running, self._labels
+        running[labels] = running.get(labels, 0) + 1
+        try:
+            await self._forwarding.run(client)
+        finally:
+            if labels in running:  # the resource is still served
+                running[labels] -= 1
 
 
 def request_families(

@@ -177,6 +177,11 @@ def _count(context: RequestContext, services: PipelineServices, response: Respon
         response.shared = context.flow.mark
     if response.forwarding is not None:
         response.forwarding.report = partial(_count_forwarded, context, services)
+        if context.counted:
+            requests = services.metrics.requests
+            response.forwarding = requests.while_forwarded(
+                context.request, context.route, response.forwarding
+            )
         return
     seconds, requests = perf_counter() - context.began, services.metrics.requests
     if not context.counted:

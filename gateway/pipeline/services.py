@@ -18,7 +18,7 @@ from rewound.actors.names import Names
 from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.clock import Clock
 from rewound.gateway.memory.budget import MemoryBudget
-from rewound.gateway.message import Request, Response
+from rewound.gateway.message import Forwarding, Request, Response
 from rewound.gateway.pipeline.authentication import bearer_prefix
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.flow_control import Limits
@@ -73,6 +73,9 @@ class Authentications(Protocol):
 
 class RequestCounts(Protocol):
     def find(self, request: Request, route: Route, status: int) -> Series: ...
+
+    def while_forwarded(self, request: Request, route: Route, forwarding: Forwarding) -> Forwarding:
+        """The forwarding of a request, which counts while it runs."""
 
     def count_other(self, status: int) -> None:
         """Count a request that is in no series."""

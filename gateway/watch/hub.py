@@ -54,6 +54,7 @@ class Hub:
         self._interests: WeakValueDictionary[tuple[Any, ...], Interest] = WeakValueDictionary()
         self._counters: dict[str, WatchCounters] = {}
         self._sent: dict[tuple[str, str, str], SentEvents] = {}
+        self._running: set[tuple[str, ...]] = set()  # labels of watches that were ever reported
         self._members: dict[Member, Interest] = {}
         self._serves = serves
         self._memory = memory or MemoryBudget(NO_LIMIT)
@@ -183,6 +184,8 @@ class Hub:
             self._counters.pop(type_name, None)
         if isinstance(definition, Definition) and not self._serves(definition):
             self._sent.pop((definition.group, definition.version, definition.kind), None)
+            which = definition.group, definition.version, definition.plural
+            self._running = {one for one in self._running if one[1:4] != which}
 
     # Groups.
 
@@ -293,8 +296,8 @@ class Hub:
         return {kind: one.distribution() for kind, one in self._sent.items()}
 
     def running(self) -> dict[tuple[str, ...], int]:
-        """Watches by the labels that long-running requests have in Kubernetes."""
-        found: dict[tuple[str, ...], int] = {}
+        """Watches by the labels that long-running requests have in Kubernetes; reported ones stay, with 0."""
+        found = dict.fromkeys(self._running, 0)
         for interest in self._interests.values():
             definition = interest.definition
             if not isinstance(definition, Definition) or not interest.account.watchers:
@@ -305,6 +308,7 @@ class Hub:
             which = definition.group, definition.version, definition.plural
             labels = ("WATCH", *which, "", scope, "apiserver")
             found[labels] = found.get(labels, 0) + interest.account.watchers
+        self._running.update(found)
         return found
 
     def statistics(self) -> dict[str, WatchStatistics]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+import trio
 
 from rewound.gateway.proxy.upstream import NOT_ALLOWED
 from rewound.gateway.settings.settings import ProxySettings
@@ -23,6 +24,7 @@ from tests.gateway.proxy.backends import (
     request_head,
     serving,
 )
+from tests.settling import settled
 
 
 async def hello(call: Call) -> None:
@@ -247,6 +249,28 @@ async def test_backends_grant_no_rights_to_other_origins() -> None:
         assert "access-control-allow-origin" not in response.headers and "upgrade" not in response.headers
         assert response.headers.get_list("cache-control") == ["no-cache, private", "public, max-age=9"]
         assert response.headers["audit-id"] != "x"
+
+
+async def test_forwarded_request_is_a_long_running_one() -> None:
+    arrived, go_on = trio.Event(), trio.Event()
+
+    async def late(call: Call) -> None:
+        arrived.set()
+        await go_on.wait()
+        await call.reply(b"late")
+
+    running = (
+        'apiserver_longrunning_requests{component="apiserver",group="",resource="pods",scope="resource",'
+        'subresource="proxy",verb="GET",version="v1"}'
+    )
+    async with serving(late) as backend, proxying() as api, trio.open_nursery() as nursery:
+        await make_pod(api)
+        nursery.start_soon(api.ask, "GET", f"{POD}:{backend.port}/proxy/x")
+        await arrived.wait()
+        assert f"{running} 1\n" in (await api.ask("GET", "/metrics")).text
+        go_on.set()
+        await settled()
+        assert f"{running} 0\n" in (await api.ask("GET", "/metrics")).text
 
 
 async def test_https_pods_need_no_known_certificate() -> None:
