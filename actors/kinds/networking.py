@@ -224,7 +224,7 @@ INGRESS_HTTP = Struct(
 INGRESS_RULE = Struct(
     "networking.v1.IngressRule",
     Field("host", STRING, 1),
-    Field("http", INGRESS_HTTP, 1, embedded=2, pointer=True),
+    Field("http", INGRESS_HTTP, 1, embedded=2, pointer=True, bare=True),
 )
 INGRESS_TLS = Struct(
     "networking.v1.IngressTLS",

@@ -5,6 +5,7 @@ They are declared like kinds, so that protobuf encoding and OpenAPI are derived 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from rewound.actors.kinds.core.pod import DELETE_OPTIONS
@@ -152,4 +153,9 @@ def _list_of(struct: Struct) -> Struct:
 
 
 def _list_fields(struct: Struct) -> tuple[Field, Field]:
-    return Field("metadata", LIST_META, 1), _always("items", ListOf(struct), 2)
+    items = _always("items", ListOf(struct), 2)
+    if (
+        struct.name == "CSIStorageCapacity"
+    ):  # v1.25 declares how entries merge for the lists of this kind alone
+        items = replace(items, list_type="map", list_keys=("name",))
+    return Field("metadata", LIST_META, 1), items

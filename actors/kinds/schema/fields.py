@@ -88,6 +88,7 @@ class Field:
     list_keys: tuple[str, ...] = ()
     map_type: str = ""  # "atomic", "granular"
     often_null: bool = False  # clients send null for absent
+    bare: bool = False  # in OpenAPI v3, a reference without allOf: v1.25 has no description of its own for it
     told_empty: bool = (
         False  # of a list: no object has it when it is empty, but admission learns that a client sent it
     )

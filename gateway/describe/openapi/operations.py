@@ -203,7 +203,9 @@ class Operations:
             id=f"delete{self._infix}Collection{self._scope}{kind}",
             text=f"Delete all objects of kind {kind} that are selected.",
             action="deletecollection",
-            parameters=parameters.DELETE_COLLECTION,
+            parameters=parameters.DELETE_CUSTOM_COLLECTION
+            if self._is_custom
+            else parameters.DELETE_COLLECTION,
             body=meta_types.DELETE_OPTIONS,
             body_required=False,
             responses=((200, _SUCCESS, meta_types.STATUS),),

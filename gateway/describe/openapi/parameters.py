@@ -91,6 +91,11 @@ WRITE: Final = (DRY_RUN, _MANAGER, _VALIDATION)
 PATCH: Final = (DRY_RUN, _MANAGER, _VALIDATION, _FORCE)
 DELETE: Final = _DELETION
 DELETE_COLLECTION: Final = (*_SELECTION, *_DELETION)
+# Of custom kinds: v1.25 has the parameters of a list there, which a DELETE accepts and ignores.
+DELETE_CUSTOM_COLLECTION: Final = (
+    *(one for one in LIST if one is not _AT and one not in _SELECTION),
+    *DELETE_COLLECTION,
+)
 
 _CONTAINER: Final = Parameter("container", "Container of the pod; required if it has several.")
 _STREAMS: Final = (

@@ -213,6 +213,8 @@ class Schemas(Generic[T]):
 
     def _field(self, struct: Struct, field: Field) -> Document:
         defaults = self._version.has_defaults and not isinstance(struct, CustomStruct)
+        if field.bare and not self._version.allows_siblings:
+            return self._type(field.type, defaults)
         siblings = {**self._description(struct, field), **self._extensions(field)}
         if defaults:
             siblings |= _default(struct, field)

@@ -198,6 +198,9 @@ async def test_documents_have_what_kubernetes_describes_of_custom_kinds() -> Non
                 assert one["produces"] == ["application/json", "application/yaml"]
                 assert method == "patch" or one["consumes"] == one["produces"]
                 assert one["x-cluster-group-version-kind"]["kind"] == "Widget"
+    for document in (older, newer):
+        deletion = {one["name"] for one in document["paths"][collection]["delete"]["parameters"]}
+        assert {"allowWatchBookmarks", "watch", "dryRun", "propagationPolicy", "labelSelector"} <= deletion
     title = "com.example.v1.Widget"
     fields = older["definitions"][title]["properties"]["spec"]["properties"]
     assert fields["size"] == {"type": "integer"}

@@ -34,6 +34,13 @@ def test_map_lists_have_their_keys(marked: Any) -> None:
     }
 
 
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_list_of_storage_capacities_has_its_key(marked: Any, version: str) -> None:
+    keyed = {"list-type": "map", "list-map-keys": ["name"]}
+    assert marked(f"storage.{version}.CSIStorageCapacityList", "items") == keyed
+    assert marked("storage.v1.StorageClassList", "items") == {}
+
+
 def test_set_lists_and_atomic_lists_have_their_type(marked: Any) -> None:
     assert marked("core.v1.PodSecurityContext", "supplementalGroups") == {}
     assert marked("storage.v1.CSIDriverSpec", "volumeLifecycleModes") == {"list-type": "set"}
