@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from rewound.actors.etcd.api import DeleteRange, Etcd, Put
-from rewound.actors.store.etcd.foreign import DELETED, UNREADABLE, WRITTEN
+from rewound.actors.store.etcd.foreign import DELETED, SHORTENED, UNREADABLE, WRITTEN
 from rewound.actors.store.etcd.records import Change, Keys
 from rewound.gateway.cli.main import main
 from rewound.gateway.settings.cluster import ClusterSettings
@@ -143,3 +143,18 @@ async def test_junk_in_other_keys(opened, damaged: str) -> None:
             assert await configured(c) == ["first", "second"]
             await c.create("configmaps", config_map("third"))
         assert await configured(a) == ["first", "second", "third"]
+
+
+@needs_etcd
+async def test_largest_value_that_etcd_takes_goes_to_the_quarantine() -> None:
+    """The request that moves it is larger than that of its put: the quarantine has its beginning."""
+    async with on_etcd() as (etcd, start, _), start("a") as a:
+        await a.create("configmaps", config_map("large", data="x" * 100_000))
+        await etcd.txn((), [Put(key("large"), b"\xff" * (1_572_864 - 200))])
+        assert a.store is not None and a.store.node is not None
+        quarantined = a.store.node.foreign.quarantined
+        with trio.fail_after(60):
+            while key("large") not in quarantined:
+                await trio.sleep(0.02)
+        assert quarantined[key("large")].value == b"\xff" * SHORTENED
+        assert await configured(a) == []

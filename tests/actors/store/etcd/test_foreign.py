@@ -5,6 +5,7 @@ import pytest
 import trio
 
 from rewound.actors.etcd.api import DeleteRange, Put, prefix_end
+from rewound.actors.store.committer import Condition, Overtaken
 from rewound.actors.store.etcd.compaction import Compaction
 from rewound.actors.store.etcd.foreign import DELETED, UNREADABLE, WRITTEN
 from rewound.actors.store.etcd.records import Change, Floor, Head, Unreadable
@@ -247,3 +248,60 @@ async def test_copy_made_of_a_state_with_changes_that_are_not_settled(tmp_path, 
             assert set(a.node.foreign.quarantined) == {key("x"), key("z")}
             for node in (a, b):
                 assert await node.write(thing(f"of-{node.node.member.node}")) is None
+
+
+def addresses(body: bytes) -> frozenset[str]:
+    return frozenset({"ip/10.0.0.1"}) if b"10.0.0.1" in body else frozenset()
+
+
+ADDRESSED = b'{"metadata":{"name":"s","resourceVersion":"","valid":1},"ip":"10.0.0.1"}'
+CLAIM = KEYS.of_claim("ip/10.0.0.1")
+
+
+def service(name: str) -> Proposal:
+    proposal = creation(2, name)
+    proposal.body = ADDRESSED
+    return proposal
+
+
+async def test_claim_that_nobody_has_is_given_to_who_wants_it(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a", {"services": addresses}) as a:
+        await write(a, "x")
+        foreign(cluster, Put(CLAIM, b""))
+        await write(a, "y")
+        assert await a.write(service("s")) is None
+        assert isinstance(await a.write(service("t")), Overtaken)  # this one is claimed
+
+
+async def test_claim_goes_with_its_deleted_service(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a", {"services": addresses}) as a:
+        assert await a.write(service("s")) is None
+        foreign(cluster, DeleteRange(KEYS.of_object("services", "ns", "s")))
+        await settle(a)
+        assert CLAIM not in cluster.at(cluster.revision)
+        assert await a.write(service("t")) is None
+
+
+async def test_service_with_the_address_of_another_goes_to_the_quarantine(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    record = Change("create", 0, 1, "", "", "", b"", b"", ADDRESSED).encode()
+    async with running(cluster, tmp_path, "a", {"services": addresses}, check=valid) as a:
+        foreign(cluster, Put(KEYS.of_object("services", "ns", "first"), record))
+        await settle(a)
+        assert CLAIM in cluster.at(cluster.revision)
+        second = KEYS.of_object("services", "ns", "second")
+        foreign(cluster, Put(second, record))
+        await settle(a)
+        assert names(await a.read()) == ["first"]
+        assert "its address" in a.node.foreign.quarantined[second].why
+
+
+async def test_quotas_of_a_namespace_that_somebody_else_has_put(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        await write(a, "x")
+        foreign(cluster, Put(KEYS.of_quotas("ns"), b"junk"))
+        counted = Condition(counted_in="ns", counted_at=a.feed.head)
+        assert await a.write(thing("y"), condition=counted) is None
