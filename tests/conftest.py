@@ -76,6 +76,8 @@ def pytest_collection(session: pytest.Session) -> None:
 # What holds for a journal that one process orders, by file and test: the order of events within a collection, quotas
 # charged in the commit of objects, what the committer does with its disk, and which files a data folder has.
 _EMBEDDED_ONLY = (
+    "access/test_damaged_account_key.py::test_folder_that_cannot_be_written_fails_requests_with_a_reason",
+    "access/test_damaged_account_key.py::test_unusable_key_fails_requests_with_a_reason",
     "admission/test_quota_charges.py::",
     "custom/test_established.py::",
     "lists/test_api_timeouts.py::test_delete_collection_beyond_its_timeout_leaves_the_rest",

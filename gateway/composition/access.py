@@ -173,4 +173,5 @@ def _key_files(settings: Settings) -> KeyFiles:
         chosen.service_account_signing_key_file,
         chosen.key_files,
         settings.tls_private_key_file,
+        is_shared=bool(settings.cluster.journal),
     )

@@ -3,7 +3,8 @@
 The server signs with a key of its own in the data folder (`pki/sa.key`, 0600), or with that of
 --service-account-signing-key-file. It also accepts the keys of --service-account-key-file, or, without any, that of
 --tls-private-key-file. Keys are loaded in a thread when the first token needs them, so that a start stays short; keys
-of flags are loaded at start, so that a mistake in a file stops it. So does an own key that is visibly damaged.
+of flags and of a cluster's nodes are loaded at start, so that a mistake in a file stops it. So does an own key that is
+visibly damaged.
 
 The key of its own is ECDSA P-256: it is made in 0.2 ms (RSA 2048: 50 to 300 ms, with pauses of 12 ms for all requests)
 and signs in 0.1 ms (RSA: 1.4 ms). Relying parties that know only RS256 need --service-account-signing-key-file.
@@ -83,11 +84,12 @@ class KeyFiles:
     signing: Path | None = None  # instead of the own one
     accepted: tuple[Path, ...] = ()
     fallback: Path | None = None  # accepted if `accepted` is empty
+    is_shared: bool = False  # the own key is that of all nodes of a cluster: none may take its place later
 
     @property
-    def given(self) -> bool:
-        """Whether an operator chose any."""
-        return self.signing is not None or bool(self.accepted)
+    def loaded_at_start(self) -> bool:
+        """Whether an operator chose any, or the cluster."""
+        return self.signing is not None or bool(self.accepted) or self.is_shared
 
 
 class AccountKeys:

@@ -60,7 +60,7 @@ def build_accounts(
     names: Names, journal: Journal, feed: Feed, clock: Clock, files: KeyFiles, options: AccountOptions
 ) -> Accounts:
     keys = AccountKeys(files)
-    if files.given:
+    if files.loaded_at_start:
         keys.load()
     else:
         check_own_key(files.own)
