@@ -94,6 +94,31 @@ def _is_of_word(letter: str) -> bool:
     return category[0] in "LN" or category == "Co"
 
 
+def has_terms(terms: str, text: str) -> bool:
+    """Whether a text that is in no index has all these terms of `parse_text`."""
+    words = _words(text)
+    return all(_has(words, _words(phrase), bool(star)) for phrase, star in _PARSED.findall(terms))
+
+
+_PARSED: Final = re.compile(r'"([^"]*)"( \*)?')
+
+
+def _words(text: str) -> list[str]:
+    """As FTS5 has them: without upper case and diacritics."""
+    plain = (one for one in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(one))
+    return "".join(one if _is_of_word(one) else " " for one in plain).split()
+
+
+def _has(words: list[str], phrase: list[str], from_beginning: bool) -> bool:
+    *first, last = phrase
+    for position in range(len(words) - len(first)):
+        found = words[position + len(first)]
+        is_last = found == last or (from_beginning and found.startswith(last))
+        if is_last and words[position : position + len(first)] == first:
+            return True
+    return False
+
+
 def narrowed(sought: Filter) -> str:
     """The terms of a filter, with the words of names and users that it wants: few events are read in vain then."""
     parts = [f"({sought.terms})"]

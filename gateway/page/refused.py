@@ -25,7 +25,18 @@ Document = dict[str, Any]
 
 FILE: Final = "refused.jsonl"
 LONGEST_LINE: Final = 64 << 10
-_TEXTS: Final = ("user", "verb", "type", "namespace", "name", "reason", "message", "userAgent")
+_TEXTS: Final = (
+    "user",
+    "verb",
+    "type",
+    "subresource",
+    "namespace",
+    "name",
+    "reason",
+    "message",
+    "userAgent",
+    "manager",
+)
 _EMPTY: Final = {**dict.fromkeys(_TEXTS, ""), "code": 0}
 
 
@@ -44,9 +55,15 @@ def refused_in(place: Path) -> Iterator[Document]:
         while line := stream.readline(LONGEST_LINE):
             try:
                 found = orjson.loads(line)
-                yield {**_EMPTY, **found, "time": int(found["time"])}
-            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+                yield {**_EMPTY, **_manager(found), **found, "time": int(found["time"])}
+            except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError):
                 continue
+
+
+def _manager(found: Document) -> Document:
+    """Of a file of an earlier release, which has only the user agent: what a server makes of it."""
+    agent = found.get("userAgent")
+    return {"manager": agent.partition("/")[0]} if isinstance(agent, str) else {}
 
 
 def visible_refused(
@@ -62,9 +79,22 @@ def visible_refused(
         type_id = types.get(one["type"])
         if type_id is None or not span.start <= one["time"] < span.end:
             continue
-        wanted = ((sought.name, one["name"]), (sought.verb, one["verb"]), (sought.user, one["user"]))
-        if all(patterns.matches(text) for patterns, text in wanted) and visible.shows_users_in(
-            type_id, one["namespace"]
-        ):
+        if _is_wanted(one, sought) and visible.shows_users_in(type_id, one["namespace"]):
             newest.append(one)
     return [{**one, "micros": one["time"], "time": rfc3339(one["time"])} for one in reversed(newest)]
+
+
+def _is_wanted(one: Document, sought: Filter) -> bool:
+    texts = {field: one[field] if isinstance(one[field], str) else "" for field in _TEXTS}
+    for field in ("name", "verb", "user", "manager"):
+        if not getattr(sought, field).matches(texts[field]):
+            return False
+    if not sought.status and texts["subresource"] == "status":
+        return False
+    if not sought.terms:
+        return True
+    from rewound.actors.rewind.search import (
+        has_terms,
+    )  # commands read the file without it, and should start fast
+
+    return has_terms(sought.terms, f"{one['code']} {' '.join(texts.values())}")

@@ -84,6 +84,7 @@ def document_of(request: Request) -> Document:
         "reason": request.reason,
         "message": request.message,
         "userAgent": request.agent,
+        "manager": request.manager,
         "sourceIPs": list(request.addresses),
         "auditID": request.audit_id,
     }

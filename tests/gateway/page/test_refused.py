@@ -45,3 +45,21 @@ async def test_newest_first_with_filters_and_rights() -> None:
         await allow(api, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]})
         assert await users(api, "?namespace=default", token=ALICE) == []  # list alone shows no users
         assert (await api.ask("POST", REFUSED)).status == 405
+
+
+async def test_words_managers_and_updates_of_status() -> None:
+    async with served() as api:
+        (api.settings.data_dir / FILE).write_bytes(
+            request(1, "first", message="exceeded quota: compute", userAgent="kubectl/v1.25", manager="named")
+            + request(2, "second", verb="update", subresource="status", userAgent="kubelet/v1.25")
+            + request(3, "third", reason="Forbidden", code=422, name=5)
+        )
+        assert await users(api, "?q=QUO") == ["first"]
+        assert await users(api, "?q=%22exceeded%20quota%22%20configm") == ["first"]
+        assert await users(api, "?q=%22quota%20exceeded%22") == []
+        assert await users(api, "?q=forbidden%20422") == ["third"]
+        assert await users(api, "?manager=named") == ["first"]
+        assert await users(api, "?manager=kube*") == ["second"]  # by the user agent
+        assert await users(api, "?manager=!kubelet") == ["third", "first"]
+        assert await users(api, "?status=false") == ["third", "first"]
+        assert (await api.ask("GET", f"{REFUSED}?q=--")).status == 400
