@@ -18,7 +18,13 @@ from pathlib import Path
 from rewound.actors.rewind.difference import escaped
 from rewound.gateway.cli.command import Failure, exit_on_sigterm
 from rewound.gateway.cli.journal.printing import Output
-from rewound.gateway.cli.journal.query.flags import Options, Parser, add_folder, add_output
+from rewound.gateway.cli.journal.query.flags import (
+    Options,
+    Parser,
+    add_folder,
+    add_output,
+    refuse_second_folder,
+)
 from rewound.gateway.cli.journal.query.folder import JOURNAL
 from rewound.gateway.cli.progress import Progress
 from rewound.journal.repair.recover import LostObject, Recovered
@@ -47,6 +53,7 @@ def add_flags(parser: Parser) -> None:
 
 def run(options: Options, output: Output) -> int:
     damaged, new = options.damaged or options.data_dir, options.new
+    refuse_second_folder(options, "DAMAGED", options.damaged)
     if new.exists():
         raise Failure(f"{new} exists; name a folder that does not")
     with exit_on_sigterm(), Progress("recover") as progress:

@@ -48,7 +48,7 @@ def _print(output: Output, stats: Stats) -> None:
         "newest": newest,
         "oldest": (exact(stats.oldest) if stats.oldest else "none") + passed,
         "rate": f"{rate(rates['minute'])} in the last minute, {rate(rates['hour'])} in the last hour, "
-        f"{rate(rates['kept'])} since the floor",
+        f"{rate(rates['sinceFloor'])} since the floor",
     }
     if stats.snapshots is not None:
         snapshots = ", ".join(f"{at} ({rows} objects)" for at, rows in stats.snapshots)

@@ -31,7 +31,13 @@ from typing import IO, Any
 from rewound.actors.rewind.difference import escaped
 from rewound.gateway.cli.command import Failure, UsageError
 from rewound.gateway.cli.journal.printing import Output
-from rewound.gateway.cli.journal.query.flags import Options, Parser, add_folder, add_output
+from rewound.gateway.cli.journal.query.flags import (
+    Options,
+    Parser,
+    add_folder,
+    add_output,
+    refuse_second_folder,
+)
 from rewound.gateway.cli.journal.query.folder import JOURNAL, open_file
 from rewound.gateway.cli.progress import Progress
 from rewound.journal.files.structure import Damage
@@ -106,6 +112,7 @@ def _offset(text: str) -> int:
 def run(options: Options, output: Output) -> int:
     if options.folder is not None and options.file is not None:
         raise UsageError("--file: names what to verify, and so does FOLDER; leave one of them out")
+    refuse_second_folder(options, "FOLDER", options.folder)
     path = options.file or options.folder or options.data_dir
     if options.file is not None or path.is_file():
         with open_file(path) as opened:

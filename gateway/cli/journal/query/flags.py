@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rewound.gateway.cli.access.flags import Options as Options
 from rewound.gateway.cli.access.flags import Parser as Parser
-from rewound.gateway.cli.access.flags import add_connection
+from rewound.gateway.cli.access.flags import UsageError, add_connection
 from rewound.gateway.cli.journal.query.moments import Moment, parse_moment
 
 T = TypeVar("T")
@@ -41,8 +41,31 @@ def add_source(parser: Parser, namespace: str = OBJECT_NAMESPACE, *, writes: boo
 def add_folder(parser: Parser) -> None:
     """Of commands that work on a folder, and on no server."""
     parser.add_argument(
-        "--data-dir", type=Path, default=DATA_DIR, metavar="FOLDER", help=f"(default ./{DATA_DIR})"
+        "--data-dir",
+        type=Path,
+        default=DATA_DIR,
+        action=_Given,
+        metavar="FOLDER",
+        help=f"(default ./{DATA_DIR})",
     )
+    parser.set_defaults(data_dir_given=False)
+
+
+class _Given(argparse.Action):
+    """Remembers that the folder is no default."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        namespace.data_dir, namespace.data_dir_given = values, True
+
+
+def refuse_second_folder(options: Options, name: str, folder: Path | None) -> None:
+    """An argument and --data-dir name the same thing. UsageError."""
+    if folder is not None and options.data_dir_given:
+        raise UsageError(
+            f"--data-dir: names {options.data_dir}, and the argument {name} names {folder}; leave one of them out"
+        )
 
 
 def add_output(parser: Parser, *forms: str) -> None:

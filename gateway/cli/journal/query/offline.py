@@ -433,7 +433,7 @@ def _rates(view: View, now: int) -> dict[str, float]:
     }
     first = next(history.ascending(view, history.whole_log(view), view.floor + 1), 0)
     passed = (_time_of(view, view.head) - _time_of(view, first)) / 1_000_000
-    return {**rates, "kept": (view.head - view.floor) / passed if passed else 0.0}
+    return {**rates, "sinceFloor": (view.head - view.floor) / passed if passed else 0.0}
 
 
 def _now() -> int:

@@ -623,7 +623,7 @@ class ServerSource(Source):
             int(oldest["version"]) - 1,
             oldest["time"],
             newest["time"],
-            {**rates, "kept": events / passed if passed else 0.0},
+            {**rates, "sinceFloor": events / passed if passed else 0.0},
             types,
         )
 
@@ -649,7 +649,7 @@ def _named(objects: Iterator[Document], names: tuple[str, str]) -> Document:
 
 
 def _no_rates() -> dict[str, float]:
-    return {"minute": 0.0, "hour": 0.0, "kept": 0.0}
+    return {"minute": 0.0, "hour": 0.0, "sinceFloor": 0.0}
 
 
 def _query(wanted: Wanted, at: Moment) -> Query:

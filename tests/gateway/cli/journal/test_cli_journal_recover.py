@@ -74,3 +74,14 @@ def test_certificates_are_to_be_copied(tmp_path: Path) -> None:
         f"copy the certificates with: cp -a {tmp_path / 'old'}/pki {tmp_path / 'new'}/",
         f"serve it with: rewound serve --data-dir {tmp_path / 'new'} --dialect kubernetes",
     ]
+
+
+def test_two_damaged_folders_are_refused(tmp_path: Path) -> None:
+    write_history(tmp_path / "old", [put("web")])
+    for command in (["recover", tmp_path / "old", tmp_path / "new"], ["verify", tmp_path / "old"]):
+        result = run_journal(*command, "--data-dir", tmp_path / "other")
+        assert result.code == 2
+        assert (
+            f"--data-dir: names {tmp_path / 'other'}" in result.err and "leave one of them out" in result.err
+        )
+    assert not (tmp_path / "new").exists()

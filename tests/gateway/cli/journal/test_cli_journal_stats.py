@@ -21,7 +21,7 @@ def test_stats_count_by_type(tmp_path: Path) -> None:
     types = {one["resource"]: (one["kind"], one["events"], one["live"]) for one in document["types"]}
     assert types == {"configmaps": ("ConfigMap", 4, 1), "secrets": ("Secret", 1, 1)}
     assert all(one["bytes"] > one["events"] * 50 for one in document["types"])
-    assert document["rates"] == {"minute": 0.0, "hour": 0.0, "kept": 1.25}
+    assert document["rates"] == {"minute": 0.0, "hour": 0.0, "sinceFloor": 1.25}
     assert document["file_bytes"] >= document["used_bytes"] > 0
     assert document["map_bytes"] == 64 << 20
 
