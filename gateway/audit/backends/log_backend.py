@@ -7,8 +7,10 @@ the time that one after each request would, because the processor has the code a
 what is queued `max_wait` after the first event, or when a quarter of the buffer is used: every time it wakes, both
 compete for the interpreter, which costs as much as thirty events. Events with bodies take long to format and are
 left to the thread. A full disk, a folder that was deleted or a pipe that nobody reads delay the thread alone: the queue
-is bounded by number and bytes, and events beyond that are lost and counted. In the blocking modes `store` waits until
-the event is written.
+is bounded by number and bytes, and events beyond that are lost and counted. In the blocking modes `store` returns when
+the event is written: the event loop appends the line to a regular file itself, which takes a few microseconds, where
+the thread and back takes 250. A file that was slow once, a pipe, another process and events with bodies are left to the
+thread.
 
 Rejected: a trio task that writes in worker threads, which would cost a hop of 50 us per batch and a second queue.
 Rejected: to format all events in the thread, which holds the interpreter for milliseconds while requests wait.
@@ -20,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from threading import Event as Signal
-from threading import Thread
+from threading import Lock, Thread
 from typing import Final, NamedTuple, Protocol
 
 import trio
@@ -37,10 +39,18 @@ _GATHERED: Final = 32
 # The most that is formatted and written at once, without a throttle, which counts batches.
 _LARGE_BATCH: Final = 1024
 
+# The event loop leaves a file to the thread for so long (seconds) after one write took longer than this (seconds).
+_SLOW: Final = 0.05
+_SLOW_FOR: Final = 1.0
+
 Written = Callable[[bool], None]
 
 
 class Output(Protocol):
+    @property
+    def is_quick(self) -> bool:
+        """Whether a write should take microseconds, as it does to a regular file."""
+
     def write(self, data: bytes) -> None:
         """Write whole lines, each with its newline. NotWritten."""
 
@@ -82,6 +92,8 @@ class LogBackend:
         self._bytes_in = self._bytes_out = 0
         self._wake = Signal()  # write what is queued
         self._closing = False
+        self._writing = Lock()  # of who takes from the queue and writes
+        self._slow_until = 0.0
         self._thread = Thread(target=self._run, name="audit log", daemon=True)
         self._lost = Losses("log")
         self._dropped = Losses("buffered")
@@ -138,6 +150,29 @@ class LogBackend:
 
     async def store(self, event: Event) -> bool:
         """Wait until the event is written; False if it is lost."""
+        written_here = self._write_here(event)
+        return await self._written_by_thread(event) if written_here is None else written_here
+
+    def _write_here(self, event: Event) -> bool | None:
+        """Write an event, and what is queued before it, in the event loop; None if the thread has to do it."""
+        if event.record.is_long or not self._output.is_quick or time.monotonic() < self._slow_until:
+            return None
+        self._gather()
+        if len(self._queue) > _GATHERED or not self._writing.acquire(blocking=False):
+            return None
+        try:
+            results: list[bool] = []
+            self._push(_Queued(event, 1, event.record.weight, results.append))
+            started = time.monotonic()
+            while self._queue:
+                self._write_batch()
+            if time.monotonic() - started > _SLOW:
+                self._slow_until = time.monotonic() + _SLOW_FOR
+            return results[0]
+        finally:
+            self._writing.release()
+
+    async def _written_by_thread(self, event: Event) -> bool:
         token, done = trio.lowlevel.current_trio_token(), trio.Event()
         stored = False
 
@@ -214,8 +249,9 @@ class LogBackend:
         while True:
             self._wake.wait()
             self._wake.clear()
-            while self._queue:
-                self._write_batch()
+            with self._writing:
+                while self._queue:
+                    self._write_batch()
             if self._closing:
                 self._output.close()
                 return

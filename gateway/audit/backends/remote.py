@@ -49,6 +49,8 @@ def patience(*, blocking: bool) -> float:
 class RemoteOutput:
     """An Output in another process, for the thread of a log backend."""
 
+    is_quick = False
+
     def __init__(self, call: Call, seconds: float) -> None:
         self._call = call
         self._seconds = seconds

@@ -13,6 +13,7 @@ import gzip
 import logging
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -58,8 +59,14 @@ class RotatedFile:
         self._now = now
         self._file = -1
         self._size = 0
+        self._is_regular = False
         self._open()
         self._tidy()
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is a regular file: a device or a pipe may wait for whoever reads it."""
+        return self._is_regular
 
     def write(self, data: bytes) -> None:
         """Append whole lines, each with its newline. NotWritten."""
@@ -123,7 +130,8 @@ class RotatedFile:
         self.close()
         self._path.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
-        self._size = os.fstat(self._file).st_size
+        opened = os.fstat(self._file)
+        self._size, self._is_regular = opened.st_size, stat.S_ISREG(opened.st_mode)
 
     def _rotate(self) -> None:
         self.close()
@@ -187,6 +195,8 @@ class RotatedFile:
 
 class StandardOutput:
     """Writes lines to standard output; what reads it does the rest."""
+
+    is_quick = False
 
     def write(self, data: bytes) -> None:
         """NotWritten: the other end is closed."""

@@ -128,6 +128,8 @@ async def test_large_events_lose_their_objects_if_truncated() -> None:
 class SlowOutput:
     """Writes nothing until it may."""
 
+    is_quick = False
+
     def __init__(self) -> None:
         self.may_write = threading.Event()
         self.lines: list[bytes] = []
@@ -139,10 +141,10 @@ class SlowOutput:
     def close(self) -> None: ...
 
 
-def audit_log(output: SlowOutput, **changed: Any) -> AuditLog:
+def audit_log(output: SlowOutput, *, blocking: bool = False, **changed: Any) -> AuditLog:
     limits: dict[str, Any] = {"buffer_size": 10, "max_size": 5, "max_wait": 0.0, **changed}
     backend = LogBackend(output, Lines(CLUSTER), **limits)
-    return AuditLog(parse_policy(METADATA.encode(), CLUSTER), [Attached(backend)], ManualClock())
+    return AuditLog(parse_policy(METADATA.encode(), CLUSTER), [Attached(backend, blocking)], ManualClock())
 
 
 def receive(log: AuditLog) -> AuditRecord:
@@ -187,6 +189,43 @@ async def test_impersonated_user_and_annotations_are_shown_from_the_second_event
         in second
     )
     assert b'"annotations":{"example.com/checked":"yes"}' in second
+
+
+class WhoWrites(SlowOutput):
+    """Remembers which threads write."""
+
+    def __init__(self, *, is_quick: bool) -> None:
+        super().__init__()
+        self.is_quick = is_quick
+        self.threads: list[str] = []
+
+    def write(self, data: bytes) -> None:
+        self.threads.append(threading.current_thread().name)
+        self.lines += data.splitlines()
+
+
+async def stored_by(output: WhoWrites) -> list[str]:
+    log = audit_log(output, blocking=True)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(log.run)
+        for number in range(3):
+            record = receive(log)
+            assert record.stored is not None
+            await record.stored()
+            assert len(output.lines) == number + 1
+        nursery.cancel_scope.cancel()
+    return output.threads
+
+
+async def test_blocking_mode_leaves_what_is_not_quick_to_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = threading.current_thread().name
+    assert await stored_by(WhoWrites(is_quick=True)) == [here] * 3
+    assert await stored_by(WhoWrites(is_quick=False)) == ["audit log"] * 3
+    monkeypatch.setattr(
+        "rewound.gateway.audit.backends.log_backend._SLOW", -1.0
+    )  # every write counts as slow
+    monkeypatch.setattr("rewound.gateway.audit.backends.log_backend._SLOW_FOR", 3600.0)
+    assert await stored_by(WhoWrites(is_quick=True)) == [here, "audit log", "audit log"]
 
 
 class CountingOutput(SlowOutput):
