@@ -73,3 +73,7 @@ class PartialHeads:
             largest = max(self._sizes, key=self._sizes.__getitem__)
             self.total -= self._sizes.pop(largest)
             largest.give_up_head()
+
+    def longest(self) -> HeadReader | None:
+        """The one that has waited longest for more of a head."""
+        return next(iter(self._sizes), None)

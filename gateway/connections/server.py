@@ -177,12 +177,16 @@ class Server:
         connections.start_soon(self._connection, transport, tls is not None)
 
     async def _make_room(self) -> None:
-        """Close the connection that has been idle longest, and wait until any has closed."""
+        """Close the connection that has been idle longest, or waits longest for the rest of a head: else a process that
+        sends halves of heads would keep all others out. Wait until any has closed.
+        """
         idle = [transport for transport in self._state.transports if transport.idle]
         if idle:
             longest = min(idle, key=lambda transport: transport.deadline)
             longest.deadline = -inf
             longest.interrupt()
+        elif isinstance(waiting := self._state.partial_heads.longest(), Transport):
+            waiting.abort()  # a response, and the time to read it, would take the room for longer
         self._closed = trio.Event()
         with trio.move_on_after(TICK):
             await self._closed.wait()

@@ -188,6 +188,20 @@ async def test_refusals_are_text_for_people_and_a_status_for_the_page() -> None:
             assert "sandbox" in found.headers["content-security-policy"]
 
 
+async def test_halves_of_heads_do_not_lock_the_browser_out() -> None:
+    with fake_server(plain=True) as server:
+        async with opened(target_of(server.url)) as page:
+            cookie = await page.sign_in()
+            halves = []
+            for _ in range(200):
+                halves.append(await trio.open_tcp_stream("127.0.0.1", page.listener.port))
+                await halves[-1].send_all(b"GET / HTTP/1.1\r\nhost: x\r\n")
+            with trio.fail_after(20):  # far less than a head may take
+                assert (await page.ask("GET", TYPES, cookie=cookie)).status == 200
+            for one in halves:
+                await one.aclose()
+
+
 async def test_many_silent_connections_do_not_lock_the_browser_out() -> None:
     with fake_server(plain=True) as server:
         async with opened(target_of(server.url)) as page:
