@@ -33,7 +33,7 @@ from rewound.gateway.explore.faults import (
     with_one_fewer,
 )
 from rewound.gateway.explore.invariants import Checker, Compiled, Invariant, compiled
-from rewound.gateway.explore.parties import Api, Party, Stuck
+from rewound.gateway.explore.parties import LIBRARIES, TRIO, Api, Party, Stuck
 from rewound.gateway.explore.run import Failed, Run, Step
 from rewound.gateway.explore.server import StillClock, Template
 
@@ -106,6 +106,7 @@ def explore(
     same_end: bool | Normalize = True,
     most: int = 1000,
     may_raise: tuple[type[Exception], ...] = (httpx.HTTPError,),
+    async_library: str = TRIO,
     dialect: str = "kubernetes",
     flags: Sequence[str] = (),
     keep: str | os.PathLike[str] | None = None,
@@ -118,6 +119,8 @@ def explore(
     """
     _require_hypothesis()
     check_kinds(faults)
+    if async_library not in LIBRARIES:
+        raise ValueError(f"async_library: {async_library!r} is none; there are {' and '.join(LIBRARIES)}")
     given = None if repeat is None else parse_faults(repeat)
     explorer = Explorer(
         parties=_named(controllers, scenario),
@@ -126,6 +129,7 @@ def explore(
         same_end=same_end,
         most=most,
         may_raise=may_raise,
+        async_library=async_library,
         template=_template(dialect, tuple(flags)),
     )
     try:
@@ -151,11 +155,12 @@ class Explorer:
         same_end: bool | Normalize,
         most: int,
         may_raise: tuple[type[Exception], ...],
+        async_library: str,
         template: Template,
     ) -> None:
         self._parties, self._invariants, self._seed = parties, invariants, seed
         self._same_end, self._most, self._may_raise = same_end, most, may_raise
-        self._template = template
+        self._async_library, self._template = async_library, template
         self._folder = scratch_folder()
         self._expected: End | None = None  # the end of the run without faults
         self._failed: Outcome | None = None  # of the newest run that failed, whose folder is still there
@@ -229,7 +234,10 @@ class Explorer:
         return trio.run(self._run, folder, faults, clock, clock=clock.deadlines)
 
     async def _run(self, folder: Path, faults: Sequence[Fault], clock: StillClock) -> Outcome:
-        parties = [Party(name, function, is_test=test) for name, (function, test) in self._parties.items()]
+        parties = [
+            Party(name, function, is_test=test, library=self._async_library)
+            for name, (function, test) in self._parties.items()
+        ]
         async with self._template.running(folder, self._seed, clock) as server:
             chosen = Chosen()
             checker = Checker(server.store, self._invariants, chosen.add)

@@ -1,12 +1,14 @@
 """Those who send requests in a run: the controllers, each with a client of its own, and the test itself.
 
-A party is an ordinary function with a client as its argument, or an async one in trio. Whatever its client does becomes
-an `Operation`, and the party goes on only when the run completes it; so exactly one party runs at a time, while the
-server stands still. A function that is not async has a thread, in which the run waits until it calls its client again.
+A party is an ordinary function with a client as its argument, or an async one in trio or asyncio. Whatever its client
+does becomes an `Operation`, and the party goes on only when the run completes it; so exactly one party runs at a time,
+while the server stands still. A function that is not async has a thread, for which the run waits until it calls its
+client again; one of asyncio a thread with an event loop, for which the run waits until all of its tasks wait.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -20,12 +22,17 @@ import orjson
 import outcome
 import trio
 
+from rewound.gateway.explore.asyncio_loop import ExploredLoop
 from rewound.gateway.explore.server import Exchange, user_headers
 
 _EXTENSION: Final = "rewound_watch"  # of an httpx.Response
 _GONE: Final = 410
 URL: Final = "http://rewound"
 _SECONDS: Final = 60.0  # of real time that a controller may compute between two requests
+_AFTER_A_TIMER: Final = (
+    1e-6  # seconds: sums of floats may be a little too small, and a timer would not be due
+)
+TRIO, ASYNCIO = LIBRARIES = ("trio", "asyncio")
 _MOST_REFUSALS: Final = 100  # operations of a party that has crashed and does not end
 
 
@@ -127,20 +134,25 @@ class Settle(Operation):
 class Party:
     """One function and what it does in a run."""
 
-    def __init__(self, name: str, function: Callable[..., Any], *, is_test: bool = False) -> None:
-        self.name, self.function, self.is_test = name, function, is_test
+    def __init__(
+        self, name: str, function: Callable[..., Any], *, is_test: bool = False, library: str = TRIO
+    ) -> None:
+        """`library`: of an async function."""
+        self.name, self.function, self.is_test, self.library = name, function, is_test, library
         self.operations: list[Operation] = []  # that wait to be completed, the oldest first
         self.watches: list[Watch] = []  # that are open
         self.repeated: dict[str, str] = {}  # by words of a watch: the version with which its next one begins
         self.ended: outcome.Outcome[Any] | None = None  # how the function has ended
         self.crashed = False
         self.seconds: Callable[[], float] = float  # the time of the server
-        self._process: _Thread | _Task | None = None
+        self._process: _Thread | _Task | _AsyncioThread | None = None
 
     def start(self, nursery: trio.Nursery) -> None:
         """Run the function from its beginning up to its first operation."""
         self.ended, self.crashed = None, False
-        make: Any = _Task if inspect.iscoroutinefunction(self.function) else _Thread
+        make: Any = _Thread
+        if inspect.iscoroutinefunction(self.function):
+            make = _Task if self.library == TRIO else _AsyncioThread
         self._process = make(self, nursery)
 
     def crash(self) -> None:
@@ -253,6 +265,127 @@ class _Task:
         self._party.operations.clear()
 
 
+class _AsyncioThread:
+    """An async function of asyncio, in a thread whose event loop runs only while that of the server waits for it.
+
+    The loop hands over whenever all of its tasks wait. What they wait for are operations, and the first timer a sleep.
+    """
+
+    def __init__(self, party: Party, _: trio.Nursery) -> None:
+        self._party = party
+        self._new: list[Operation] = []  # of the tasks, since the loop waited before
+        self._timer: Sleep | None = None
+        self._handed_over: SimpleQueue[list[Operation] | None] = SimpleQueue()
+        self._results: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._ends = False  # nothing is waited for any more
+        self._unending = False
+        thread = threading.Thread(target=self._run, name=f"explored {party.name}", daemon=True)
+        thread.start()
+        self._await()
+
+    # In the thread of the function.
+
+    def _run(self) -> None:
+        loop = ExploredLoop(self._wait, lambda: self._party.seconds())
+        try:
+            self._party.ended = outcome.Value(loop.run_until_complete(self._call_function()))
+        except BaseException as error:
+            self._party.ended = outcome.Error(error)
+        self._ends = True
+        try:
+            _end_tasks(loop)
+        except BaseException:
+            self._unending = True
+        finally:
+            loop.close()
+        self._handed_over.put(None)
+
+    async def _call_function(self) -> Any:
+        async with AsyncApi(self._party, self) as api:
+            return await self._party.function(api)
+
+    async def call(self, operation: Operation) -> Any:
+        if self._ends or self._party.crashed:
+            raise asyncio.CancelledError
+        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def complete(result: outcome.Outcome[Any]) -> None:
+            self._go_on(partial(_resolve, found, result))
+
+        operation.complete = complete
+        self._new.append(operation)
+        try:
+            return await found
+        except asyncio.CancelledError:
+            if operation in self._new:
+                self._new.remove(operation)
+            elif operation in self._party.operations:  # the event loop of the server waits for this thread
+                self._party.operations.remove(operation)
+            raise
+
+    def _wait(self, seconds: float | None) -> None:
+        """All tasks wait, and the first timer so many seconds."""
+        if self._ends:
+            raise Crashed
+        if seconds is not None:
+            self._timer = Sleep(self._party, self._party.seconds() + seconds + _AFTER_A_TIMER)
+            self._timer.complete = lambda _: self._go_on(lambda: None)
+            self._new.append(self._timer)
+        new, self._new = self._new, []
+        self._handed_over.put(new)
+        resolve = self._results.get()
+        if resolve is None:
+            raise Crashed
+        resolve()
+
+    # In the event loop of the server.
+
+    def _go_on(self, resolve: Callable[[], None] | None) -> None:
+        """Run the function until all of its tasks wait again."""
+        if self._timer in self._party.operations:
+            self._party.operations.remove(self._timer)
+        self._timer = None
+        self._results.put(resolve)
+        self._await()
+
+    def _await(self) -> None:
+        try:
+            operations = self._handed_over.get(timeout=_SECONDS)
+        except Empty:
+            raise Stuck(
+                f"{self._party.name} has neither waited nor ended for {_SECONDS:.0f} s: "
+                "it must wait only in its client and in asyncio, for time with asyncio.sleep(seconds)"
+            ) from None
+        if self._unending:
+            raise Stuck(f"{self._party.name} does not end when its tasks are cancelled")
+        self._party.operations += operations or ()
+
+    def crash(self) -> None:
+        self._party.operations.clear()
+        self._timer = None
+        self._go_on(None)
+
+
+def _resolve(found: asyncio.Future[Any], result: outcome.Outcome[Any]) -> None:
+    if found.done():
+        return
+    if isinstance(result, outcome.Error):
+        found.set_exception(result.error)
+    else:
+        found.set_result(result.unwrap())
+
+
+def _end_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel them, as `asyncio.run` does. Crashed if one waits for something even so."""
+    loop.set_exception_handler(lambda *_: None)  # of tasks that a crash has ended
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+
+
 class Api(httpx.Client):
     """The client of a function: an httpx.Client, and ways to wait that the explorer knows."""
 
@@ -319,7 +452,7 @@ class _Lines(httpx.SyncByteStream):
 class AsyncApi(httpx.AsyncClient):
     """The same for an async function."""
 
-    def __init__(self, party: Party, process: _Task) -> None:
+    def __init__(self, party: Party, process: _Task | _AsyncioThread) -> None:
         self._party, self._process = party, process
         super().__init__(
             transport=_AsyncTransport(party, process),
@@ -350,7 +483,7 @@ class AsyncApi(httpx.AsyncClient):
 class AsyncEvents:
     """No generator: those of httpx, when a crash leaves them unfinished, end at some later time."""
 
-    def __init__(self, party: Party, process: _Task, watch: Watch) -> None:
+    def __init__(self, party: Party, process: _Task | _AsyncioThread, watch: Watch) -> None:
         self._party, self._process, self._watch = party, process, watch
 
     def __aiter__(self) -> AsyncEvents:
@@ -362,9 +495,12 @@ class AsyncEvents:
             raise StopAsyncIteration
         return orjson.loads(line)
 
+    def close(self) -> None:
+        close_watch(self._party, self._watch)
+
 
 class _AsyncTransport(httpx.AsyncBaseTransport):
-    def __init__(self, party: Party, process: _Task) -> None:
+    def __init__(self, party: Party, process: _Task | _AsyncioThread) -> None:
         self._party, self._process = party, process
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -374,7 +510,7 @@ class _AsyncTransport(httpx.AsyncBaseTransport):
 
 
 class _AsyncLines(httpx.AsyncByteStream):
-    def __init__(self, party: Party, process: _Task, watch: Watch) -> None:
+    def __init__(self, party: Party, process: _Task | _AsyncioThread, watch: Watch) -> None:
         self._party, self._process, self._watch = party, process, watch
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -39,6 +39,7 @@ TICK: Final = 0.001  # seconds that each request takes
 _TURN: Final = 50  # operations of one party in a row, while others could go on: it may never wait
 _FOR_THE_SERVER: Final = 1.0  # seconds that its own controllers may put something off
 _LAG: Final = 2  # a fault's number is that many operations
+_NO_LOOP: Final = "no running event loop"  # says asyncio in trio
 _ONE_BY_ONE: Final = 8  # numbers from this one on
 
 
@@ -320,6 +321,8 @@ class Run:
             error = party.ended.error
             if party.is_test or not isinstance(error, self._may_raise):
                 text = str(error) if party.is_test and str(error) else f"{type(error).__name__}: {error}"
+                if _NO_LOOP in text:
+                    text += "; for controllers of asyncio, explore needs async_library='asyncio'"
                 raise Failed(f"{party.name} failed: {text}") from error
             self._did(party, f"ends with {type(error).__name__} and starts again")
             self.count += 1  # one that fails at once for ever does not settle
@@ -353,14 +356,18 @@ class Run:
         return bool(settling)
 
     def _let_through(self) -> bool:
-        """Let held events arrive; False if there are none."""
+        """Let held events arrive; False if there are none that anybody may take."""
         held = [watch for party in self._parties for watch in party.watches if self.count < watch.held_until]
+        changed = False
         for watch in held:
-            if watch.one_by_one and watch.next_line() is not None:
-                watch.let_through = 1
-            else:
+            if not watch.one_by_one or watch.next_line() is None:
                 watch.held_until = 0
-        return bool(held)
+            elif watch.let_through:
+                continue  # its controller does not read it any more
+            else:
+                watch.let_through = 1
+            changed = True
+        return changed
 
     # Words.
 
