@@ -338,6 +338,8 @@ def check_unchanged_version(definition: Definition, current: Current, command: R
 
 
 def _check_version(definition: Definition, name: str, version: str, current: Current) -> None:
+    if version and version == current.version:
+        return
     number = version_number(version) if version else 0
     if number == 0:
         if definition.strategy.allow_unconditional_update:

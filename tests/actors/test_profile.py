@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[2]
 ABOUT_NAMES = {
     ("gateway/aggregation/on_demand.py", "NAMES[self._settings.dialect]"),
     ("gateway/composition/open_store.py", "NAMES[settings.dialect]"),
+    ("gateway/composition/account_key.py", "NAMES[settings.dialect]"),
+    ("gateway/standby/sinks.py", "header.dialect not in NAMES"),  # a stream of another program
     ("gateway/settings/settings.py", "NAMES[self.dialect]"),
     ("gateway/explore/invariants.py", "NAMES[dialect]"),
     ("gateway/explore/server.py", "NAMES[dialect]"),
