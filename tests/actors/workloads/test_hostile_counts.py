@@ -87,13 +87,11 @@ def neighbour(name: str) -> Object:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-KINDS = (
-    "ordered StatefulSet", "parallel StatefulSet", "StatefulSet with claims", "partition", "ReplicaSet",
-    "ReplicationController", "Deployment", "Job", "Indexed Job",
-)  # fmt: skip
+KINDS = ("ordered StatefulSet", "parallel StatefulSet", "ReplicaSet", "Indexed Job")
+SLOW = ("StatefulSet with claims", "partition", "ReplicationController", "Deployment", "Job")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW)])
 async def test_neighbour_is_served_beside_hostile_object_and_after_a_restart(
     tmp_path: Path, autojump_clock: MockClock, kind: str
 ) -> None:
