@@ -8,6 +8,10 @@ message that breaks the syntax or a size limit ends the connection with a `Fault
 stays in its strict mode: it refuses Content-Length together with Transfer-Encoding, bare line feeds and folded headers.
 What it accepts and we do not serve (other codings, other versions, CONNECT) is refused here. After a request for a
 WebSocket, or any upgrade that is forwarded, it stops parsing: what follows is HTTP only if the upgrade is declined.
+
+Go's server accepts a Content-Length that is repeated with the same number (RFC 9110, section 8.6), and llhttp does not.
+Such a head, if it arrives whole at the beginning of a read, is parsed again without the repetition; a pipelined one and
+one that arrives in parts are refused. Other requests pay nothing for it.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ _SLASH = ord("/")
 _HASH = ord("#")  # a search for a number is five times as fast as one for bytes
 # The rest of a body that no handler reads is discarded up to this size, so that the connection can go on.
 _DISCARDED = 256 * KIB
+_LENGTH_LINE = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)[ \t]*(?=\r\n)", re.IGNORECASE)
+_HEAD_END = b"\r\n\r\n"
 _AUTHORITY = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
 
@@ -111,8 +117,19 @@ class Parser:
         if self.mid_message:
             self._continue(data)
             return
+        before = len(self.ready)
         self._parse_bytes(data)
+        if self.fault is not None and len(self.ready) == before and (folded := with_one_length(data)):
+            self._start_again()
+            data = folded
+            self._parse_bytes(data)
         self._keep_head(data)
+
+    def _start_again(self) -> None:
+        """Forget the first message of a read, which failed in its head."""
+        self.fault, self.mid_message, self.incomplete = None, False, None
+        self._headers, self._repeated, self._url = {}, None, b""
+        self._http = httptools.HttpRequestParser(self)
 
     def _keep_head(self, data: bytes) -> None:
         """Keep the header block of these bytes if they were one whole request; the next may repeat it."""
@@ -360,3 +377,15 @@ class Parser:
         if not self._upgrade_body_left:
             self.on_message_complete()
         return rest
+
+
+def with_one_length(data: bytes) -> bytes | None:
+    """The bytes with one line Content-Length where their head repeats it with the same number; None for others."""
+    head, end, rest = data.partition(_HEAD_END)
+    lines = _LENGTH_LINE.findall(head + b"\r\n")
+    if not end or len(lines) < 2 or len(set(lines)) > 1:
+        return None
+    first = _LENGTH_LINE.search(head + b"\r\n")
+    assert first is not None
+    begin, after = head[: first.end()], head[first.end() :] + b"\r\n"
+    return begin + _LENGTH_LINE.sub(b"", after) + b"\r\n" + rest

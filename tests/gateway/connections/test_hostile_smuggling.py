@@ -10,7 +10,12 @@ SHAPES = {
     "length then chunked": b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "chunked then length": b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
     "two lengths": b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
-    "two equal lengths": b"Content-Length: 4\r\nContent-Length: 4\r\n\r\nabcd",
+    "two equal lengths of which one is signed": b"Content-Length: 4\r\nContent-Length: +4\r\n\r\nabcd",
+    "two lengths, written differently": b"Content-Length: 4\r\nContent-Length: 04\r\n\r\nabcd",
+    "two equal lengths and chunked": b"Content-Length: 4\r\nContent-Length: 4\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "two equal lengths and another": b"Content-Length: 4\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
+    "two equal lengths, folded": b"Content-Length: 4\r\nContent-Length:\r\n 4\r\n\r\nabcd",
     "a list of lengths": b"Content-Length: 4, 4\r\n\r\nabcd",
     "a signed length": b"Content-Length: +4\r\n\r\nabcd",
     "a length that overflows": b"Content-Length: 99999999999999999999\r\n\r\n",
@@ -74,3 +79,22 @@ async def test_chunked_body_over_http_1_0_is_refused() -> None:
         reply = await client.request(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
         assert reply.status == 501
     assert handle.paths == []
+
+
+@pytest.mark.usefixtures("protocols")
+async def test_length_repeated_with_the_same_number_counts_once() -> None:
+    """As in Go's server; the next request on the connection is read where this one ends."""
+    paths: list[tuple[str, bytes]] = []
+
+    async def handle(request: Request) -> Response:
+        body = request.body if request.arriving is None else await request.arriving()
+        paths.append((request.path, body))
+        return Response(200, b"")
+
+    async with served(handle) as host, host.connect() as client:
+        for number in range(2):
+            lines = b"Content-Length: 4\r\nX: y\r\ncontent-length:4 \r\nContent-Length: 4\r\n\r\n"
+            sent = b"POST /%d HTTP/1.1\r\nHost: a\r\n" % number + lines + b"abcd"
+            assert (await client.request(sent)).status == 200
+        assert (await client.request(b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n")).status == 200
+    assert paths == [("/0", b"abcd"), ("/1", b"abcd"), ("/next", b"")]
