@@ -18,8 +18,9 @@ from rewound.gateway.settings.settings import Settings
 
 
 class ServerConfig(Config):
-    # The kernel queues a burst of clients (all controllers after a restart) instead of refusing them.
-    backlog = 1024
+    # The kernel queues a burst of clients (all controllers after a restart); what it refuses, a client repeats a second
+    # later or more. As long as Linux lets a queue be by default (somaxconn).
+    backlog = 4096
     # Only ciphers that HTTP/2 allows under TLS 1.2; TLS 1.3 has its own list.
     ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
     verify_mode: ssl.VerifyMode | None = ssl.CERT_OPTIONAL

@@ -42,14 +42,11 @@ if TYPE_CHECKING:
 Speak = Callable[[Transport, Peer], Awaitable[None]]
 
 _HTTP2: Final = "rewound.gateway.connections.http2.connection"
-# Connections accepted at once before other tasks run, if no other process accepts them too.
-_ACCEPT_BATCH = 16
+# Connections accepted at once before other tasks run, if no other process accepts them too. Accepting waits for no
+# handshake: the kernel's queue has one order, in which a client would wait for all that connected before it.
+_ACCEPT_BATCH = 32
 # How long a process lets another one that has fewer connections accept the next.
 _YIELD = 0.001
-# TLS handshakes that may be in progress before more connections are accepted, and how long they may delay that: each
-# holds tens of kilobytes, and thousands that go on at the same time would all end late.
-_HANDSHAKES = 16
-_HANDSHAKE_DELAY = 0.05
 _REPORT_PAUSE = 10.0  # seconds between two lines in the log about certificates that fail for the same reason
 
 
@@ -155,9 +152,6 @@ class Server:
             except Exhausted as error:
                 log.warning("cannot accept connections: %s", error)
                 await self._make_room()
-            if listener.tls is not None and self._bios.handshakes >= _HANDSHAKES:
-                with trio.move_on_after(_HANDSHAKE_DELAY):
-                    await self._bios.handshakes_below(_HANDSHAKES)
 
     def _room(self) -> int:
         """For how many connections more there is room."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 
-from trio import ClosedResourceError, Event, current_time
+from trio import ClosedResourceError, current_time
 from trio.lowlevel import checkpoint, wait_readable
 
 from rewound.actors.certificates.pools import verified_chain
@@ -53,27 +54,17 @@ class HandshakeFailed(Exception):
 class SharedBios:
     """The memory BIOs that all SSL objects of a server share; each user empties both before it awaits."""
 
-    __slots__ = ("_finished", "handshakes", "incoming", "outgoing")
+    __slots__ = ("incoming", "outgoing")
 
     def __init__(self) -> None:
         self.incoming = ssl.MemoryBIO()
         self.outgoing = ssl.MemoryBIO()
-        self.handshakes = 0  # that have begun and not ended
-        self._finished = Event()
-
-    async def handshakes_below(self, limit: int) -> None:
-        while self.handshakes >= limit:
-            self._finished = Event()
-            await self._finished.wait()
-
-    def handshake_ended(self) -> None:
-        self.handshakes -= 1
-        self._finished.set()
 
 
 class TlsTransport(Transport):
     __slots__ = (
         "_bios",
+        "_context",
         "_extensions",
         "_failure",
         "_output",
@@ -83,12 +74,15 @@ class TlsTransport(Transport):
         "_unsent",
     )
 
+    _tls: ssl.SSLObject
+
     def __init__(
         self, sock: socket.socket, limits: Limits, context: ssl.SSLContext, bios: SharedBios
     ) -> None:
         super().__init__(sock, limits)
         self._bios = bios
-        self._tls = context.wrap_bio(bios.incoming, bios.outgoing, server_side=True)
+        # Until the handshake begins: thousands may wait for that, and `_tls` is most of what they would hold.
+        self._context: ssl.SSLContext | None = context
         self._received = b""  # ciphertext received after the record that was read
         self._failure: ssl.SSLError | None = None  # what followed the bytes that `receive` returned last
         self._output = b""  # ciphertext that OpenSSL wrote by itself: handshake, key update, alert
@@ -98,13 +92,9 @@ class TlsTransport(Transport):
 
     async def handshake(self) -> None:
         data = await self._first_bytes()
-        self._bios.handshakes += 1
-        try:
-            await self._handshake(data)
-        finally:
-            self._bios.handshake_ended()
-
-    async def _handshake(self, data: bytes) -> None:
+        context, self._context = self._context, None
+        assert context is not None, "a connection has one handshake"
+        self._tls = context.wrap_bio(self._bios.incoming, self._bios.outgoing, server_side=True)
         while True:
             self._bios.incoming.write(data)
             try:
@@ -438,9 +428,8 @@ class TlsTransport(Transport):
 
     def send_eof(self) -> None:
         """Send close_notify, then FIN: the peer can distinguish a truncated response from a whole one."""
-        try:
-            self._tls.unwrap()
-        except (ssl.SSLError, ValueError):
-            pass  # do not wait for the peer's close_notify
-        self._drain_nowait()
+        if self._context is None:
+            with suppress(ssl.SSLError, ValueError):
+                self._tls.unwrap()  # do not wait for the peer's close_notify
+            self._drain_nowait()
         super().send_eof()

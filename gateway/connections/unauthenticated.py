@@ -4,9 +4,10 @@ The processor time of every connection on which no request has been authenticate
 frames, refused requests. It is owed by the client's address (the /64 network of an IPv6 address) and by all such
 clients together, and what is owed falls with time, by `WorkShares`. A connection reads only while neither owes more
 than its burst, and while all together have used no more than `step` since the event loop last polled its sockets; else
-it waits for its turn. Addresses take turns, and of one address the connection that has had the least. So between two
-polls all of them hold the event loop for no longer than `step` and one turn more, also on a machine that is so busy
-that the server gets less than their share.
+it waits for its turn. Addresses take turns, and the connections of one address as `_Waiting` says: a client that
+arrives does not wait for the thousands that arrived before it from the same address. So between two polls all of them
+hold the event loop for no longer than `step` and one turn more, also on a machine that is so busy that the server gets
+less than their share.
 
 The first authenticated request (`Peer.known`) ends this for its connection, and pays back what it owed: clients that
 authenticate are never delayed after that, whoever else has their address (NAT, a proxy, this machine). Nothing is
@@ -40,6 +41,10 @@ T = TypeVar("T")
 
 # Addresses without connections are forgotten when there are more than this, and twice as many as the last time.
 _ADDRESSES = 1024
+# Seconds of work within which a client that connects to send a request has authenticated, several times over.
+_ARRIVAL = 0.02
+# Turns given between two polls, if each takes little.
+_TURNS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class _Account:
         self._at = now
         self.owed = 0.0
         self.connections = 0
-        self.waiting: list[tuple[float, int, UnauthenticatedClient]] = []  # a heap: the least work first
+        self.waiting = _Waiting()
 
     def due(self, now: float) -> float:
         """When it owes no more than its burst; `now` if that is so."""
@@ -84,6 +89,65 @@ class _Account:
         self.owed = max(0.0, self.owed + seconds)
 
 
+class _Line:
+    """Takes the newest three times and then the oldest: who comes after a burst gets through at once, and none waits
+    for ever.
+    """
+
+    __slots__ = ("_clients", "_taken")
+
+    def __init__(self) -> None:
+        self._clients: deque[UnauthenticatedClient] = deque()
+        self._taken = 0
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def add(self, client: UnauthenticatedClient) -> None:
+        self._clients.append(client)
+
+    def take(self) -> UnauthenticatedClient:
+        self._taken += 1
+        return self._clients.pop() if self._taken % 4 else self._clients.popleft()
+
+
+class _Waiting:
+    """The connections of one address that wait for their turns.
+
+    Three of four turns go to those that have begun to arrive, so that few are in progress at a time and each ends soon:
+    with the same turns for all, five thousand handshakes would all end last. The fourth goes to new ones. Those that
+    have cost more than an arrival does have what is left, and one turn in sixteen, the least work first.
+    """
+
+    __slots__ = ("_begun", "_costly", "_new", "_number")
+
+    def __init__(self) -> None:
+        self._new, self._begun = _Line(), _Line()
+        self._costly: list[tuple[float, int, UnauthenticatedClient]] = []
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._new) + len(self._begun) + len(self._costly)
+
+    def add(self, client: UnauthenticatedClient) -> None:
+        self._number += 1
+        if client.spent > _ARRIVAL:
+            heappush(self._costly, (client.spent, self._number, client))
+        elif client.turns:
+            self._begun.add(client)
+        else:
+            self._new.add(client)
+
+    def take(self) -> UnauthenticatedClient:
+        self._number += 1
+        arriving = len(self._new) + len(self._begun)
+        if self._costly and (not arriving or self._number % 16 == 0):
+            return heappop(self._costly)[2]
+        if self._begun and (self._number % 4 or not self._new):
+            return self._begun.take()
+        return self._new.take()
+
+
 class UnauthenticatedWork:
     """The accounts of one server."""
 
@@ -94,6 +158,7 @@ class UnauthenticatedWork:
         self._shares = shares
         self._everyone = _Account(shares.everyone, shares.everyone_burst, 0.0) if shares else None
         self._used = 0.0  # since the last poll at which `run` has looked
+        self._usual = 0.0  # seconds that a turn takes, of the newest ones
         self._addresses: dict[str, _Account] = {}
         self._forget_above = _ADDRESSES
         self._ready: deque[_Account] = deque()  # with connections that wait, to be looked at
@@ -130,7 +195,9 @@ class UnauthenticatedWork:
         self._forget_above = max(_ADDRESSES, 2 * len(self._addresses))
 
     def charge(self, account: _Account, seconds: float) -> None:
-        self._used += max(0.0, seconds)
+        if seconds > 0:
+            self._used += seconds
+            self._usual += (seconds - self._usual) * (0.5 if seconds > self._usual else 0.05)
         account.add(seconds)
         if self._everyone is not None:
             self._everyone.add(seconds)
@@ -147,14 +214,13 @@ class UnauthenticatedWork:
 
     def wait(self, account: _Account, client: UnauthenticatedClient) -> None:
         self.delays += 1
-        self._number += 1
         if not account.waiting:
             self._ready.append(account)
-        heappush(account.waiting, (client.spent, self._number, client))
+        account.waiting.add(client)
         self._changed.set()
 
     async def run(self) -> None:
-        """Give turns to the connections that wait, one between two polls of the sockets."""
+        """Give turns to the connections that wait: between two polls of the sockets one, or as many as take a step."""
         everyone = self._everyone
         if everyone is None:
             return
@@ -167,7 +233,7 @@ class UnauthenticatedWork:
                 self._ready.appendleft(account)
                 await trio.sleep_until(due)
             elif account is not None:
-                self._give_turn(account)
+                self._give_turns(account, now)
                 await checkpoint()
                 await (
                     checkpoint()
@@ -175,6 +241,14 @@ class UnauthenticatedWork:
             else:
                 with trio.move_on_at(self._indebted[0][0] if self._indebted else float("inf")):
                     await self._changed.wait()
+
+    def _give_turns(self, account: _Account | None, now: float) -> None:
+        assert self._shares is not None
+        most = max(1, min(_TURNS, int(self._shares.step / self._usual))) if self._usual else 1
+        while account is not None and most:
+            self._give_turn(account)
+            most -= 1
+            account = self._next(now) if most else None
 
     def _next(self, now: float) -> _Account | None:
         """The address whose turn it is; those that owe too much wait until they do not."""
@@ -191,7 +265,7 @@ class UnauthenticatedWork:
 
     def _give_turn(self, account: _Account) -> None:
         while account.waiting:
-            if heappop(account.waiting)[2].wake():
+            if account.waiting.take().wake():
                 break
         if account.waiting:
             self._ready.append(account)
@@ -201,13 +275,23 @@ class UnauthenticatedWork:
         self._everyone = None
         for account in self._addresses.values():
             while account.waiting:
-                heappop(account.waiting)[2].wake()
+                account.waiting.take().wake()
 
 
 class UnauthenticatedClient:
     """A connection on which no request has been authenticated."""
 
-    __slots__ = ("_account", "_began", "_interruptible", "_peer", "_task", "_transport", "_work", "spent")
+    __slots__ = (
+        "_account",
+        "_began",
+        "_interruptible",
+        "_peer",
+        "_task",
+        "_transport",
+        "_work",
+        "spent",
+        "turns",
+    )
 
     def __init__(self, work: UnauthenticatedWork, account: _Account, transport: Delayed, peer: Peer) -> None:
         self._work = work
@@ -218,6 +302,7 @@ class UnauthenticatedClient:
         self._task: trio.lowlevel.Task | None = None  # that waits for a turn
         self._interruptible = False
         self.spent = 0.0
+        self.turns = 0  # that it has had
 
     @property
     def waits(self) -> bool:
@@ -257,6 +342,7 @@ class UnauthenticatedClient:
         """Wait until it is the turn of this connection. ClosedResourceError if it is interrupted."""
         if not self._work.may_go_on(self._account) and not self._peer.known:
             await self._wait(interruptible)
+        self.turns += 1
         self._began = self._work.clock()
 
     async def again(self) -> None:

@@ -129,6 +129,62 @@ async def test_new_connection_of_a_busy_address_is_the_next_one(autojump_clock: 
         assert trio.current_time() - began <= 2 * TURN / SHARES.address
 
 
+ARRIVAL = 3  # turns from the first bytes to an authenticated request
+
+
+async def _arrive(client: Connection, arrived: list[float]) -> None:
+    for _ in range(ARRIVAL):
+        await client.one_turn(0.001)
+    client.peer.known = True
+    client.client.pause()
+    arrived.append(trio.current_time())
+
+
+async def _begin_arriving(client: Connection) -> None:
+    """A client that sends the first part of a handshake only."""
+    await client.one_turn(0.001)
+    client.client.pause()
+
+
+async def test_client_that_arrives_after_a_burst_does_not_wait_for_it(autojump_clock: MockClock) -> None:
+    async with running() as (bench, nursery):
+        for _ in range(2000):
+            nursery.start_soon(_begin_arriving, bench.connect())
+        await trio.sleep(1)
+        assert bench.work.waiting > 1000
+        began, arrived = trio.current_time(), list[float]()
+        await _arrive(bench.connect(), arrived)
+        assert arrived[0] - began <= 10 * 0.001 / SHARES.address
+        assert bench.work.waiting > 1000
+        nursery.cancel_scope.cancel()
+
+
+async def test_clients_of_a_burst_arrive_one_after_the_other(autojump_clock: MockClock) -> None:
+    """With the same turns for all, none would have authenticated before all have begun."""
+    async with running() as (bench, nursery):
+        clients, arrived = [bench.connect() for _ in range(400)], list[float]()
+        for client in clients:
+            nursery.start_soon(_arrive, client, arrived)
+        while len(arrived) < 100:
+            await checkpoint()
+        assert sum(bool(client.done) for client in clients) < 200
+        while len(arrived) < 400:
+            await checkpoint()
+        assert trio.current_time() < 400 * ARRIVAL * 0.001, "who has authenticated pays back"
+
+
+async def test_client_that_costs_much_waits_for_those_that_arrive(autojump_clock: MockClock) -> None:
+    async with running() as (bench, nursery):
+        costly = [bench.connect() for _ in range(20)]
+        for client in costly:
+            nursery.start_soon(client.send_without_end)
+        await trio.sleep(5)
+        before, arrived = sum(client.done for client in costly), list[float]()
+        for _ in range(10):
+            await _arrive(bench.connect(), arrived)
+        assert sum(client.done for client in costly) - before <= 10 * TURN
+
+
 async def test_authenticated_connection_is_never_delayed_and_pays_back(autojump_clock: MockClock) -> None:
     async with running() as (bench, _):
         known, other = bench.connect(), bench.connect()
