@@ -206,6 +206,14 @@ class SharedTurns:
         self._last = time
         return time >= self._end
 
+    def begin(self) -> None:
+        """Begin a turn: without it the first task that asks finds it over."""
+        self._begin(self._now())
+
+    def worked(self) -> None:
+        """What was done since `over` belongs to the turn, however long it took."""
+        self._last = self._now()
+
     async def next(self) -> None:
         """Wait until other tasks have run, and for one of the next turns."""
         while True:

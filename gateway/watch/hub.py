@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import trio
 
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.runtime.turns import Turn
+from rewound.actors.runtime.turns import SharedTurns, Turn, next_turn
 from rewound.actors.store.feed import Feed
 from rewound.gateway.memory.budget import NO_LIMIT, MemoryBudget
 from rewound.gateway.message import EndReason
@@ -60,6 +60,8 @@ class Hub:
         self._memory = memory or MemoryBudget(NO_LIMIT)
         self._awaited: dict[Member, int] = {}
         self._wakeups = Wakeups(nursery)
+        self._starts = SharedTurns()
+        self._starts.begin()
         self._deliverable = feed.head
         self._affected: dict[Sweeper, None] = {}  # by commits that are not delivered yet
         feed.follow(self._committed)
@@ -92,6 +94,15 @@ class Hub:
             self._memory.check_room(interest.account, interest.account.size)
 
     # Watchers.
+
+    async def turn_to_start(self) -> None:
+        """Before a watch sends anything: thousands may begin at the same moment. Users wait for each other in turn."""
+        if self._starts.over():
+            await next_turn()
+
+    def started(self) -> None:
+        """A watch has sent its first events, or what its client takes of them."""
+        self._starts.worked()
 
     def enter(self, member: Member, interest: Interest) -> None:
         """Register a member: it ends when the server stops, or when its kind is no longer served."""

@@ -135,10 +135,12 @@ class Watch:
             self._follower.started()
         self._hub.enter(member, self._interest)
         try:
+            await self._hub.turn_to_start()
             await self._begin(member, framing)
             if self._limit is not None:
                 member.limit = Limit(self._limit)
             self._group = self._hub.join(self._interest, framing, member)
+            self._hub.started()
             return None
         except (WatchEnded, Expired, TooOld, ConversionFailed) as ending:
             return await self._conclude(ending)
