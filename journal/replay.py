@@ -390,7 +390,10 @@ def _usable(version: Version, reading: ReadTransaction) -> bool:
     return version.complete(reading) or reading.floor <= version.highest_floor
 
 
-CHUNK_ROWS = 128  # contents read at a time
+CHUNK_ROWS = 128  # rows of the present read at a time
+CONTENTS = (
+    32  # old contents read before a list asks whether to stop: each is an event of its own, some tens of us
+)
 STEP_EVENTS = 32  # between two questions whether to stop: less than half a millisecond
 TYPE_SIZE = 2  # bytes of a scope that is a whole type
 
@@ -437,14 +440,16 @@ def with_contents(reading: ReadTransaction, rows: list[Any]) -> Iterator[list[En
     """Rows in chunks; those that are only (key, offset) get their contents."""
     chunk: list[Entry] = []
     size = 0
+    left = CONTENTS
     for row in rows:
         if len(row) == 2:
             row = row_of(reading, *row)
             size += len(row[3])
+            left -= 1
         chunk.append(row)
-        if len(chunk) == CHUNK_ROWS or size > state.CHUNK_BYTES:
+        if not left or size > state.CHUNK_BYTES:
             yield chunk
-            chunk, size = [], 0
+            chunk, size, left = [], 0, CONTENTS
     if chunk:
         yield chunk
 

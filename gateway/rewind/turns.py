@@ -1,15 +1,22 @@
-"""Runs the steps of `actors/rewind` in turns on the event loop, and large pieces of work in a thread."""
+"""Runs the steps of `actors/rewind` in turns on the event loop, and large pieces of work in a thread.
+
+Pieces that wait for a disk, such as searches, may use a processor for a second each. As many run at once as leave the
+event loop one of two processors; the others wait, and users have their turns one after the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import trio
 
 from rewound.actors.rewind.long_work import LongWork
 from rewound.actors.runtime.threads import run_in_thread
-from rewound.actors.runtime.turns import Turn, next_turn
+from rewound.actors.runtime.turns import Turn, next_turn, user_at_work
 from rewound.gateway.wire.worker_threads import encode_in_thread
 
 T = TypeVar("T")
@@ -17,12 +24,71 @@ T = TypeVar("T")
 LARGE: Final = 64 * 1024  # bytes of objects: about a millisecond of parsing and comparing
 
 
-# Of all requests and of what indexes the journal: a search may take a second, and must not delay large responses.
-_WAITING: Final = trio.CapacityLimiter(4)
+# Threads of all requests and of what indexes the journal, apart from those that encode large responses.
+MOST_THREADS: Final = 4
+
+
+def _threads() -> int:
+    """One of two processors is left to the event loop: with four searches on two, others waited for 0.9 s."""
+    return max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) // 2))
+
+
+class ThreadTurns:
+    """Lets so many pieces run at once. Those that wait go on by user, one of each in turn."""
+
+    def __init__(self, threads: int) -> None:
+        self._free = threads
+        self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = OrderedDict()
+        self._limiter = trio.CapacityLimiter(threads)
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        async with self._turn(user_at_work.get()):
+            return await run_in_thread(work, limiter=self._limiter)
+
+    @asynccontextmanager
+    async def _turn(self, user: str) -> AsyncIterator[None]:
+        if self._free:
+            self._free -= 1
+        else:
+            await self._wait(user)
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    async def _wait(self, user: str) -> None:
+        task = trio.lowlevel.current_task()
+        self._waiting.setdefault(user, deque()).append(task)
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._waiting[user].remove(task)
+            if not self._waiting[user]:
+                del self._waiting[user]
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def _pass_on(self) -> None:
+        """A piece has ended: whoever waits longest of the next user goes on in its place."""
+        if not self._waiting:
+            self._free += 1
+            return
+        user, tasks = self._waiting.popitem(last=False)
+        trio.lowlevel.reschedule(tasks.popleft())
+        if tasks:
+            self._waiting[user] = tasks  # behind the other users
+
+
+_thread_turns: Final[trio.lowlevel.RunVar[ThreadTurns]] = trio.lowlevel.RunVar("thread_turns")
 
 
 async def _wait_in_thread(work: Callable[[], Any]) -> Any:
-    return await run_in_thread(work, limiter=_WAITING)
+    try:
+        turns = _thread_turns.get()
+    except LookupError:
+        turns = ThreadTurns(_threads())
+        _thread_turns.set(turns)
+    return await turns.run(work)
 
 
 async def run_in_turns(steps: LongWork[T]) -> T:
