@@ -1,4 +1,4 @@
-"""The process that attacks: `python -m benchmarks.attacks.attacker NAME PORT SECONDS HOSTILE_PORT`.
+"""The process that attacks: `python -m benchmarks.attacks.attacker NAME PORT SECONDS HOSTILE_PORT SECURE_PORT`.
 
 It prints a line when it is prepared, and attacks then.
 """
@@ -41,8 +41,9 @@ async def _attack(attack: Attack, target: Target) -> None:
 
 
 def main() -> None:
-    name, port, seconds, hostile_port = sys.argv[1:]
-    trio.run(_attack, ATTACKS[name], Target(int(port), float(seconds), int(hostile_port)))
+    name, port, seconds, hostile_port, secure_port = sys.argv[1:]
+    target = Target(int(port), float(seconds), int(hostile_port), int(secure_port))
+    trio.run(_attack, ATTACKS[name], target)
 
 
 if __name__ == "__main__":

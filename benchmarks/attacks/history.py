@@ -88,6 +88,14 @@ def _unknown_uid(chance: random.Random) -> str:
     return f"{_HISTORY}/{uuid.UUID(int=chance.getrandbits(128), version=4)}/history"
 
 
+def _search(chance: random.Random) -> str:
+    """Twenty beginnings that nearly every event has."""
+    words = ["c", "co", "con", "conf", "config", "configm", "configma", "configmap", "m", "ma", "man", "many"]
+    words += ["k", "ke", "key", "x", "xx", "o", "d"]
+    query = "+".join([*words, str(chance.randrange(10))])
+    return f"/apis/rewound.cluster.io/v1/timeline/events?q={query}"
+
+
 async def _large_roles(target: Target) -> None:
     for number in range(30):
         names = [f"name-{number}-{index}" for index in range(20_000)]
@@ -122,6 +130,7 @@ HISTORY: dict[str, Attack] = {
         {
             "whole lists at random versions, 700,000 events": _each(_old_list, 8),
             "history of unknown uids, 700,000 events": _each(_unknown_uid, 8),
+            "searches for 20 common beginnings, 700,000 events": _each(_search, 8),
         },
         journal=True,
     ),

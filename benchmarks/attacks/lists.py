@@ -50,10 +50,21 @@ async def _exact(target: Target) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def _versions(target: Target, chance: random.Random) -> None:
+async def _past(target: Target) -> None:
+    """The same with `?at=`."""
+    async with trio.open_nursery() as nursery:
+        for number in range(8):
+            nursery.start_soon(_versions, target, random.Random(number), "at={}")
+        await target.over()
+        nursery.cancel_scope.cancel()
+
+
+_EXACTLY = "resourceVersion={}&resourceVersionMatch=Exact"
+
+
+async def _versions(target: Target, chance: random.Random, query: str = _EXACTLY) -> None:
     while True:
-        version = chance.randrange(OBJECTS // 2, OBJECTS)
-        path = f"{COLLECTION}?resourceVersion={version}&resourceVersionMatch=Exact"
+        path = f"{COLLECTION}?{query.format(chance.randrange(OBJECTS // 2, OBJECTS))}"
         async with await target.connect() as stream:
             await stream.send_all(head("GET", path))
             await read_response(stream)
@@ -101,5 +112,6 @@ _LISTS: dict[str, Run] = {
     "800 HTTP/2 lists with closed windows": _zero_window,
     "20 watches that begin with 60,000": _gets(f"{COLLECTION}?watch=true&timeoutSeconds=4", connections=20),
     "lists of 60,000 at versions before": _exact,
+    "lists of 60,000 with ?at=": _past,
 }
 READERS = attacks("who may list", _LISTS, collection=True)

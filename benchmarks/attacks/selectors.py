@@ -1,14 +1,15 @@
-"""Watches with thousands of distinct selectors, and writes that none of them matches."""
+"""Watches with thousands of distinct selectors, and writes that none of them matches; thousands of new watches."""
 
 from __future__ import annotations
 
 import json
+import ssl
 
 import h2.config
 import h2.connection
 import trio
 
-from benchmarks.attacks.target import ADMIN, Run, Target, attacks, many, post
+from benchmarks.attacks.target import ADMIN, READ, Run, Target, attacks, head, many, post
 
 PATH = "/api/v1/namespaces/default/configmaps"
 CONNECTIONS, STREAMS = 20, 250
@@ -46,5 +47,32 @@ async def _many_selectors(target: Target) -> None:
         nursery.cancel_scope.cancel()
 
 
+NEW_WATCHES, AT_ONCE = 5000, 300
+
+
+async def _new_watches(target: Target) -> None:
+    """Watches with a TLS connection each, as fast as this process can connect."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # loopback only
+    connecting, opened = trio.CapacityLimiter(AT_ONCE), list[object]()
+
+    async def watch() -> None:
+        try:
+            async with connecting:
+                stream = await target.connect_secure(context)
+                await stream.send_all(head("GET", f"{PATH}?watch=true"))
+                await stream.receive_some(READ)
+            opened.append(stream)
+        except (trio.BrokenResourceError, OSError):
+            pass
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(NEW_WATCHES):
+            nursery.start_soon(watch)
+        await target.over()
+        nursery.cancel_scope.cancel()
+
+
 _SELECTORS: dict[str, Run] = {"writes beside 5,000 distinct watch selectors": _many_selectors}
-WATCHERS = attacks("who may watch", _SELECTORS)
+_BURSTS: dict[str, Run] = {"5,000 new watches over TLS; the other connects anew": _new_watches}
+WATCHERS = {**attacks("who may watch", _SELECTORS), **attacks("who may watch", _BURSTS, connects=True)}

@@ -1,10 +1,12 @@
-"""What an attack knows: the server's plain port, the tokens of its users, and how to write requests by hand.
+"""What an attack knows: the server's ports, the tokens of its users, and how to write requests by hand.
 
-Plain HTTP, because the attacker shares two cores with its victim: encryption would only slow the attack down.
+Plain HTTP, because the attacker shares two cores with its victim: encryption would only slow the attack down. The
+secure port is for attacks by handshakes.
 """
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +23,16 @@ class Target:
     port: int
     seconds: float
     hostile_port: int = 0  # where servers of the attacker listen that flags of the server name
+    secure_port: int = 0
 
     async def connect(self) -> trio.SocketStream:
         return await trio.open_tcp_stream("127.0.0.1", self.port)
+
+    async def connect_secure(self, context: ssl.SSLContext) -> trio.SSLStream[trio.SocketStream]:
+        stream = await trio.open_tcp_stream("127.0.0.1", self.secure_port)
+        secure = trio.SSLStream(stream, context, server_hostname="localhost")
+        await secure.do_handshake()
+        return secure
 
     async def over(self) -> None:
         await trio.sleep(self.seconds)
@@ -40,6 +49,7 @@ class Attack:
     collection: bool = False  # the server has 60,000 ConfigMaps
     journal: bool = False  # the server has a journal of 700,000 events
     other: str = ADMIN  # token of the other client
+    connects: bool = False  # the other client opens a new connection for each get
     flags: Callable[[Path, int], tuple[str, ...]] | None = (
         None  # of the server, for the folder and `hostile_port`
     )
