@@ -73,6 +73,9 @@ class Authors:
     clock: Callable[[], float]
     now: Callable[[], int]  # in microseconds since 1970, of the recorder
     namespace: str = ""  # the only one that is recorded
+    began: int = (
+        0  # the version of the first lists: requests before it are hardly in the log; 0 until they are there
+    )
     statistics: Statistics = field(default_factory=Statistics)
     _by_key: dict[Key, list[_PendingRequest]] = field(default_factory=dict)
     _order: deque[_PendingRequest] = field(default_factory=deque)
@@ -106,9 +109,13 @@ class Authors:
 
     def is_ready(self, change: Change) -> bool:
         """Whether the request of a change is here, or the log is past it by a second."""
-        if change.listed or any(change.version in pending.versions for pending in self._candidates(change)):
+        # A list may also show what was just written, such as the first objects of a kind that has just been defined.
+        if change.listed and not (self.began and (change.number or 0) > self.began):
             return True
-        return self._position + self._lag > change.arrived + 1_000_000
+        if any(change.version in pending.versions for pending in self._candidates(change)):
+            return True
+        # Before its first request the log is not past anything.
+        return bool(self._position) and self._position + self._lag > change.arrived + 1_000_000
 
     def find(
         self, change: Change, exists: bool, last_version: str, before: Callable[[], bytes]

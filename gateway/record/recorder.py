@@ -339,10 +339,12 @@ class Recorder:
         await trio.sleep(HOLD_SECONDS)
         self._add_definitions()
         self._reordering.open = True
-        if not self._positions.exact_from:
-            versions = (number_of(one.first_list) for one in self._states.values())
-            self._positions.exact_from = max((one for one in versions if one is not None), default=0)
+        versions = (number_of(one.first_list) for one in self._states.values())
+        began = max((one for one in versions if one is not None), default=0)
+        self._positions.exact_from = self._positions.exact_from or began
         self._write(self._reordering.due(first=True))
+        if self._authors is not None:
+            self._authors.began = began
         self._save()
         self.started.set()
 

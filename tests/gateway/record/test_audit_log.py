@@ -56,11 +56,7 @@ async def test_same_authors_as_the_server(
             (same if who(event) == who(written[version]) else different).append(event)
     assert len(same) > 50
     if level == "RequestResponse":
-        # One run of many had two that differed, and nobody saw how. A wrong name is an error; a few may have none:
-        # perhaps the virtual clock passes a change before the thread of the log has written its request.
-        unknown = [one for one in different if one.user == "recorded"]
-        assert [(who(one), who(written[versions[one]])) for one in different if one not in unknown] == []
-        assert len(unknown) <= 4
+        assert [(who(one), who(written[versions[one]])) for one in different] == []
         # This dialect responds to a deletecollection without naming what it deleted.
         assert {one.verb for one in same if "user guessed" in one.reason} <= {"deletecollection"}
     # A log of level Metadata leaves some open, and says so.

@@ -146,6 +146,30 @@ def test_a_write_that_changed_nothing_is_not_the_author(joined: Joined) -> None:
     assert joined.authors.statistics.unused == 0
 
 
+def test_a_change_before_the_first_request_of_the_log_waits_for_it(joined: Joined) -> None:
+    change = change_of(kind(), config_map(10, "one"), 10, removed=False, with_secrets=True)
+    assert not joined.authors.is_ready(change)
+    joined.request("alice", "create", 1, code=201, responseObject=config_map(10, "one"))
+    assert joined.authors.is_ready(change)
+
+
+def test_what_a_later_list_shows_waits_for_the_log(joined: Joined) -> None:
+    """The first objects of a kind that has just been defined are listed before the log has their requests."""
+    changes = [
+        change_of(kind(), config_map(version, "one"), version, removed=False, with_secrets=True)
+        for version in (10, 30)
+    ]
+    for one in changes:
+        one.listed = True
+    assert [joined.authors.is_ready(one) for one in changes] == [True, True]
+    joined.authors.began = 20
+    assert [joined.authors.is_ready(one) for one in changes] == [True, False]
+    joined.request("alice", "create", 1, code=201, responseObject=config_map(30, "one"))
+    assert joined.authors.is_ready(changes[1])
+    joined.writer.write([changes[1]])
+    assert joined.users() == [("alice", "create", False)]
+
+
 def test_guessed_users_are_marked(joined: Joined, capsys: pytest.CaptureFixture[str]) -> None:
     joined.change(10, "one")
     joined.request("alice", "patch", 2)
