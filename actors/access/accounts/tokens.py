@@ -108,7 +108,6 @@ MAX_LISTED = 20  # audiences in an error
 WRONG_SIGNATURE = "square/go-jose: error in cryptographic primitive"
 WRONG_CLAIMS = "service account token claims could not be validated due to unexpected private claim"
 EXPIRED, TOO_EARLY = "service account token has expired", "service account token is not valid yet"
-FROM_THE_FUTURE = "service account token claims could not be validated due to unexpected validation error"
 _SECOND = 1_000_000_000  # nanoseconds
 LEEWAY = 60 * _SECOND
 
@@ -253,8 +252,7 @@ class AccountTokens:
         if now >= verified.expires:
             return Refused(EXPIRED)
         if now < verified.not_before:
-            early = now + LEEWAY < _nanoseconds(subject.not_before, 0)
-            return Refused(TOO_EARLY if early else FROM_THE_FUTURE)
+            return Refused(TOO_EARLY)
         if now >= verified.checked_until and not self._look_up(verified, token, now):
             return Refused(self._references.refusal(subject, token, now))
         if now >= verified.warn_after:

@@ -39,10 +39,7 @@ async def test_audience_times_and_signature() -> None:
         early = signed({**claims, "nbf": now + 100, "iat": now + 100}, own_key(api))
         assert await reason(api, early) == "[invalid bearer token, service account token is not valid yet]"
         future = signed({**claims, "iat": now + 100}, own_key(api))
-        assert await reason(api, future) == (
-            "[invalid bearer token, service account token claims could not be validated due to unexpected "
-            "validation error]"
-        )
+        assert (await review(api, future))["authenticated"]  # v1.25 looks at nbf and exp alone
         api.clock.advance(3660)
         assert await reason(api, token) == "[invalid bearer token, service account token has expired]"
 
