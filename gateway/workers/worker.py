@@ -193,8 +193,10 @@ class _Deliveries:
 
     def after(self, record: Callable[[], None]) -> Callable[[], None]:
         def committed() -> None:
-            record()
-            self._noticed.unpark_all()
+            try:
+                record()
+            finally:  # what was recorded before an error is delivered
+                self._noticed.unpark_all()
 
         return committed
 

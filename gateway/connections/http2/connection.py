@@ -73,6 +73,7 @@ class Http2Connection:
     __slots__ = (
         "_deadline",
         "_flusher",
+        "_hurried",
         "_last_stream",
         "_late_reads",
         "_leaving",
@@ -100,6 +101,7 @@ class Http2Connection:
         self._running = 0  # tasks that handle requests, also of streams that were reset
         self._warned_at: float | None = None  # when the peer was warned that the connection will end
         self._leaving = False  # GOAWAY has been sent
+        self._hurried = False  # since the server began to stop, after GOAWAY
         self._last_stream = STREAM_MASK  # the highest number that it named
         self._late_reads = 0  # since the server began to stop
         self._deadline = inf  # the first of all streams
@@ -256,6 +258,8 @@ class Http2Connection:
                     return data
                 self._leave()
                 continue
+            if self._in_hurry and not self._hurried:
+                self._hurry()
             self._set_deadline()
             if self._overdue:
                 self._expire()
@@ -475,10 +479,15 @@ class Http2Connection:
         self._last_stream = self.receiver.highest
         self.output.control(goaway(self._last_stream, NO_ERROR))
         self.output.flush()
-        due = trio.current_time() + self.server.limits.drain_seconds if self._in_hurry else inf
+
+    def _hurry(self) -> None:
+        """The server stops: from now on, the peer gets little time for the responses that it takes."""
+        self._hurried = True
+        due = trio.current_time() + self.server.limits.drain_seconds
         for stream in self.receiver.streams.values():
             if stream.watch is None and stream.deadline > due and (stream.parts is not None or stream.body):
                 stream.deadline = due
+                self.expect_deadline(due)
 
     def request_ended(self) -> None:
         """A request has ended while the reading task waits: after the last, the connection is idle, or has to end."""

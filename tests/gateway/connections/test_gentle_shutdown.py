@@ -126,6 +126,25 @@ async def test_goaway_chance_ends_a_connection_and_none_of_its_requests(mock_clo
         await client.closed()
 
 
+async def test_stop_hurries_requests_of_a_connection_that_was_leaving_by_itself(
+    mock_clock: MockClock,
+) -> None:
+    """The client reads nothing: a stopping server waits for it as long as for others."""
+
+    async def handle(request: Request) -> Response:
+        return Response(200, b"x" * (1 << 20))
+
+    async with served(handle, limits=Limits(goaway_chance=1.0)) as host, raw_client(host) as client:
+        stream = await client.request("/large")
+        asked = await client.take(lambda frame: frame.kind == PING)
+        await client.send(ping(asked.payload, ack=True))
+        while last_of(await client.take(is_goaway)) != stream:
+            pass
+        await settled()
+        host.stop.set()
+        assert await seconds_to_stop(host, mock_clock) < 4
+
+
 async def test_nobody_is_accepted_before_the_other_processes_are_ready() -> None:
     begin = trio.Event()
     share = AcceptShare(lambda _: None, lambda: False, begin)
