@@ -140,7 +140,7 @@ class Parent:
         self._children: dict[tuple[str, int], Child] = {}  # the newest of each place
         self._alive: dict[Child, str] = {}  # all, by the names of their roles
         self._stopping = self._replacing = False
-        self._all_ready = False  # each place has had a process that was ready
+        self._all_ready = trio.Event()  # each place has had a process that was ready
         self._sockets: Sockets
         self._following: trio.Nursery
         self._keeping: trio.Nursery
@@ -157,7 +157,7 @@ class Parent:
                     async with trio.open_nursery() as starting:
                         for place in self._places[1:]:
                             starting.start_soon(self._keeping.start, self._keep, place)
-                    self._all_ready = True
+                    self._all_ready.set()
                     for child in list(self._children.values()):
                         await child.serve()
                     announce(self._sockets.addresses)
@@ -173,7 +173,7 @@ class Parent:
             child = self._children[place] = await self._start(place)
             started = trio.current_time()
             await child.started.wait()
-            if child.is_ready and self._all_ready:
+            if child.is_ready and self._all_ready.is_set():
                 await child.serve()
             if not begun and not child.is_ready:
                 self._exit_code = child.process.returncode or 1
@@ -225,11 +225,12 @@ class Parent:
                     self._serving.cancel()
 
     async def _replace_all(self) -> None:
-        """A new process in each place, while the server goes on. Nothing if that is in progress."""
+        """A new process in each place, while the server goes on: after its start. Nothing if that is in progress."""
         if self._replacing:
             return
         self._replacing = True
         try:
+            await self._all_ready.wait()
             await self._replace_in_turn()
         finally:
             self._replacing = False

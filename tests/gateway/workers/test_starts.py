@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import trio
 from rewound.gateway.workers.roles import WORKER, Role
 from rewound.gateway.workers.shared_page import SharedPage
 from tests.gateway.processes import COMMAND, Server, flags
-from tests.gateway.workers.test_processes import connections, until
+from tests.gateway.workers.test_processes import children, connections, until
 from tests.ports import reserve_port
 
 EARLY = 24
@@ -42,6 +43,28 @@ async def test_worker_that_waits_for_a_writer_process_ends_with_its_parent(tmp_p
         finally:
             if worker.returncode is None:
                 worker.kill()
+
+
+async def test_replacement_asked_for_during_a_start_follows_it(tmp_path: Path) -> None:
+    """SIGHUP: the server starts, then each process is replaced. It ended with a traceback."""
+    port = reserve_port()
+    started = await trio.lowlevel.open_process(
+        flags(tmp_path, port, "--workers", "2"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    server = Server(started, port)
+    try:
+        await until(lambda: "writer" in children(server))
+        first = children(server)["writer"]
+        server.signal(signal.SIGHUP)
+        await until(lambda: started.returncode is not None or children(server).get("writer", first) != first)
+        assert started.returncode is None
+        assert (await server.client.get("/livez")).status_code == 200
+    finally:
+        with trio.CancelScope(shield=True):
+            await server.client.aclose()
+            if started.returncode is None:
+                started.kill()
+            await started.wait()
 
 
 async def test_clients_that_wait_for_a_start_are_spread_over_all_processes(tmp_path: Path) -> None:
