@@ -7,16 +7,20 @@ A pod that no node does for becomes unschedulable, and stays so until something 
 what helps the pods that it refused. It is then tried again, but not before its backoff has passed, which doubles with
 every attempt. After five minutes it is tried in any case.
 
+A change is only noted: `waking` finds the pods that it may help, in steps, before the next pod is tried. Until then no
+pod becomes unschedulable, so it finds those that were when the change came.
+
 The queue also knows which pods are to run on which node once other pods are gone (nominated).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from rewound.actors.messages import Object
+from rewound.actors.runtime.turns import Steps, parts_of
 from rewound.actors.scheduler.explanation import ANSWERED
 from rewound.actors.scheduler.pods import PodFacts
 
@@ -27,6 +31,10 @@ INITIAL_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 10.0
 LONGEST_UNSCHEDULABLE: Final = 300.0
 _FEW_OUTDATED: Final = 64  # entries of a heap
+_STEP: Final = 64  # pods that become active between two looks at the clock
+_MOST_CHANGES: Final = (
+    1000  # that are noted; after more of them all pods that a plugin refused are tried again
+)
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE, _IN_FLIGHT = "active", "backoff", "unschedulable", "in flight"
 
 
@@ -38,7 +46,7 @@ class QueuedPod:
         self.since = now  # when it was added, or its last attempt
         self.attempts = 0
         self.plugins: frozenset[str] = frozenset()  # those that refused it
-        self.state = _ACTIVE
+        self.state = ""
 
     @property
     def key(self) -> Key:
@@ -47,6 +55,8 @@ class QueuedPod:
 
 _Active = tuple[int, float, int, QueuedPod]  # negated priority, how long it waits, number
 _Place = tuple[int, int, int, str]  # negated priority of its first pod, round, number, namespace
+_Noted = tuple[str, Check | None]  # a change, and which pods it may help; None: all
+_Checks = Sequence[Check | None]
 
 
 class SchedulingQueue:
@@ -71,23 +81,30 @@ class SchedulingQueue:
         # By the plugins that refused them: a change helps all with the same ones, or none.
         self._unschedulable: dict[frozenset[str], dict[Key, QueuedPod]] = {}
         self._seeking: dict[Key, QueuedPod] = {}  # those of them that have to be near other pods
+        self._changes: set[_Noted] = set()
+        self._near: set[_Noted] = set()  # those for pods that seek others
+        self._counts = {_ACTIVE: 0, _BACKOFF: 0, _UNSCHEDULABLE: 0, _IN_FLIGHT: 0}
         self._number = self._cycle = 0
         self._moved_in = -1  # the cycle of the last change that may help
         self._nominated: dict[str, dict[str, PodFacts]] = {}  # by node and uid
         self._nominations: dict[str, str] = {}  # the node of each uid
 
     def counts(self) -> dict[str, int]:
-        found = {_ACTIVE: 0, _BACKOFF: 0, _UNSCHEDULABLE: 0}
-        for queued in self._pods.values():
-            if queued.state in found:
-                found[queued.state] += 1
-        return found
+        return {state: count for state, count in self._counts.items() if state != _IN_FLIGHT}
+
+    def _become(self, queued: QueuedPod, state: str) -> None:
+        """`state`: "" as long as it is not in the queue."""
+        for one, change in ((queued.state, -1), (state, 1)):
+            if one:
+                self._counts[one] += change
+        queued.state = state
 
     def add(self, facts: PodFacts) -> None:
         queued = QueuedPod(facts, self._now())
         old = self._pods.get(queued.key)
         if old is not None:
             self._leave(old)
+            self._become(old, "")
         self._pods[queued.key] = queued
         self._activate(queued)
         self.nominate(facts, _nominated_node(facts.pod))
@@ -114,11 +131,13 @@ class SchedulingQueue:
         queued = self._pods.get((facts.namespace, facts.name))
         if queued is not None and queued.facts.uid == facts.uid:
             self._leave(queued)
+            self._become(queued, "")
             del self._pods[queued.key]
 
     def pop(self) -> QueuedPod | None:
         """The next pod to try; it is in flight until `add_unschedulable` or `delete`."""
-        self._wake_due()
+        for _ in self.waking():
+            pass
         while self._order:
             place = heapq.heappop(self._order)
             namespace = place[-1]
@@ -128,7 +147,6 @@ class SchedulingQueue:
             self._round = place[1]
             queued = self._first_active(namespace)
             if queued is not None:
-                queued.state = _IN_FLIGHT
                 queued.attempts += 1
                 queued.plugins = frozenset()
                 self._cycle += 1
@@ -144,7 +162,7 @@ class SchedulingQueue:
             self._entries -= 1
             if found is None and self._is_active(queued):
                 found = queued
-                queued.state = _IN_FLIGHT
+                self._become(queued, _IN_FLIGHT)
         if entries:
             self._place(namespace, entries[0][0])
         else:
@@ -181,7 +199,7 @@ class SchedulingQueue:
         if self._moved_in >= self._cycle:
             self._set_back(queued)
         else:
-            queued.state = _UNSCHEDULABLE
+            self._become(queued, _UNSCHEDULABLE)
             self._unschedulable.setdefault(plugins, {})[queued.key] = queued
             if queued.facts.shape.required_affinity:
                 self._seeking[queued.key] = queued
@@ -190,26 +208,60 @@ class SchedulingQueue:
             self.nominate(queued.facts, _nominated_node(queued.facts.pod))
 
     def move(self, change: str, check: Check | None = None) -> bool:
-        """Try the unschedulable pods again that this change may help; returns whether there are any."""
-        groups = [pods for plugins, pods in self._unschedulable.items() if self._helps(change, plugins)]
-        return self._move(
-            one for pods in groups for one in pods.values() if check is None or check(one.facts)
-        )
+        """Have the unschedulable pods tried again that this change may help; returns whether there may be any."""
+        self._moved_in = self._cycle
+        if not any(self._helps(change, plugins) for plugins in self._unschedulable):
+            return False
+        self._note(self._changes, change, check)
+        return True
 
     def move_if_near(self, change: str, selects: Check) -> bool:
         """The same for a pod that runs: it helps those whose affinity it satisfies."""
-        seeking = self._seeking.values()
-        return self._move(one for one in seeking if self._helps(change, one.plugins) and selects(one.facts))
+        self._moved_in = self._cycle
+        if not self._seeking:
+            return False
+        self._note(self._near, change, selects)
+        return True
+
+    def _note(self, changes: set[_Noted], change: str, check: Check | None) -> None:
+        if len(changes) >= _MOST_CHANGES:
+            kinds = {one for one, _ in changes}
+            changes.clear()
+            changes.update((one, None) for one in kinds)
+        changes.add((change, check))
+
+    def waking(self) -> Steps[None]:
+        """Make those pods active, or have them wait for their backoff, that a change may help or that are due."""
+        while self._changes or self._near:
+            changes, self._changes = self._changes, set()
+            near, self._near = self._near, set()
+            groups = tuple(self._unschedulable.items())
+            for plugins, pods in groups:
+                if checks := self._checks_of(plugins, changes):
+                    yield from self._wake(pods.values(), {plugins: checks})
+            if near:
+                by_plugins = {plugins: self._checks_of(plugins, near) for plugins, _ in groups}
+                yield from self._wake(self._seeking.values(), by_plugins)
+        yield from self._wake_due()
+
+    def _checks_of(self, plugins: frozenset[str], changes: set[_Noted]) -> _Checks:
+        """Those of the changes that may help pods which these plugins refused."""
+        return [check for change, check in changes if self._helps(change, plugins)]
+
+    def _wake(self, pods: Iterable[QueuedPod], by_plugins: Mapping[frozenset[str], _Checks]) -> Steps[None]:
+        for part in parts_of(pods, _STEP):
+            for queued in part:
+                for checks in parts_of(by_plugins.get(queued.plugins, ()), _STEP):
+                    if queued.state != _UNSCHEDULABLE:
+                        break  # it changed or left meanwhile, or another change helps it
+                    if any(check is None or check(queued.facts) for check in checks):
+                        self._retry(queued)
+                    elif len(checks) == _STEP:
+                        yield
+            yield
 
     def _helps(self, change: str, plugins: frozenset[str]) -> bool:
         return not plugins or not plugins.isdisjoint(self._wakes.get(change, ()))
-
-    def _move(self, pods: Iterable[QueuedPod]) -> bool:
-        chosen = list(pods)
-        for queued in chosen:
-            self._retry(queued)
-        self._moved_in = self._cycle
-        return bool(chosen)
 
     def _retry(self, queued: QueuedPod) -> None:
         self._leave(queued)
@@ -219,7 +271,7 @@ class SchedulingQueue:
             self._activate(queued)
 
     def _activate(self, queued: QueuedPod) -> None:
-        queued.state = _ACTIVE
+        self._become(queued, _ACTIVE)
         self._number += 1
         namespace, priority = queued.facts.namespace, -queued.facts.priority
         entries = self._active.setdefault(namespace, [])
@@ -245,7 +297,7 @@ class SchedulingQueue:
         self._order = sorted(self._places.values())
 
     def _set_back(self, queued: QueuedPod) -> None:
-        queued.state = _BACKOFF
+        self._become(queued, _BACKOFF)
         self._schedule(queued)
 
     def _schedule(self, queued: QueuedPod) -> None:
@@ -266,11 +318,15 @@ class SchedulingQueue:
         due, _, queued = entry
         return self._pods.get(queued.key) is queued and self._due_time(queued) == due
 
-    def _wake_due(self) -> None:
+    def _wake_due(self) -> Steps[None]:
+        woken = 0
         while (due := self.next_due()) is not None and due <= self._now():
             queued = heapq.heappop(self._due)[2]
             self._leave(queued)
             self._activate(queued)
+            woken += 1
+            if woken % _STEP == 0:
+                yield
 
     def _due_time(self, queued: QueuedPod) -> float:
         if queued.state == _BACKOFF:

@@ -246,6 +246,10 @@ class Scheduler:
             if len(self._work) - len(self._waiting_for_volumes) >= MAX_IN_FLIGHT:
                 self._pauses = True
                 break
+            for _ in self._pending.waking():
+                if turn.over():
+                    await next_turn()
+                    turn = Turn()
             queued = self._pending.pop()
             if queued is None:
                 break

@@ -88,6 +88,62 @@ def test_only_changes_that_may_help_wake_a_pod() -> None:
     assert popped(tested) is tried
 
 
+def unschedulable(tested: SchedulingQueue, count: int, **spec: object) -> None:
+    for number in range(count):
+        tested.add(facts(f"u{number}", **spec))
+        tested.add_unschedulable(popped(tested), frozenset(["Fit"]))
+
+
+def woken_in_each_step(tested: SchedulingQueue) -> list[int]:
+    left, found = tested.counts()["unschedulable"], []
+    for _ in tested.waking():
+        now = tested.counts()["unschedulable"]
+        found.append(left - now)
+        left = now
+    return found
+
+
+def test_a_change_that_helps_many_wakes_a_part_of_them_in_each_step() -> None:
+    tested, asked = queue(Time()), list[str]()
+    unschedulable(tested, 1000)
+    for number in range(3):
+        assert tested.move(NODE_ADD, lambda pod, number=number: not asked.append(pod.name) and number == 2)  # type: ignore[func-returns-value, misc]
+    assert not asked
+    steps = woken_in_each_step(tested)
+    assert sum(steps) == 1000 and max(steps) <= 64
+    assert len(asked) == 3000
+
+
+def test_many_that_are_due_at_once_become_active_in_steps() -> None:
+    now = Time()
+    tested = queue(now)
+    unschedulable(tested, 1000)
+    now.now = 300.0
+    steps = woken_in_each_step(tested)
+    assert sum(steps) > 900 and max(steps) <= 64
+
+
+def test_pods_near_a_pod_that_runs_wake_in_steps() -> None:
+    now = Time()
+    tested = queue(now)
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    unschedulable(tested, 300, affinity=affinity)
+    assert tested.move_if_near(NODE_ADD, lambda _: True)
+    steps = woken_in_each_step(tested)
+    assert sum(steps) == 300 and max(steps) <= 64
+
+
+def test_more_changes_than_are_noted_help_every_pod_that_they_may_help() -> None:
+    tested = queue(Time())
+    unschedulable(tested, 2)
+    for _ in range(5000):
+        tested.move(NODE_ADD, lambda _: False)
+    assert len(tested._changes) <= 1000
+    assert tested.pop() is None
+    assert tested.counts() == {"active": 0, "backoff": 2, "unschedulable": 0}
+
+
 def test_backoff_doubles_up_to_its_limit() -> None:
     now = Time()
     tested = queue(now)
