@@ -16,7 +16,7 @@ key where they have one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -35,11 +35,18 @@ from rewound.journal.view import View
 
 BATCH_BYTES = 32 * 1024  # parsed without a pause: about half a millisecond
 
+# A key may have hundreds of kilobytes, above thousands of fields: whole pointers could take thousands of times the
+# object.
+MAX_POINTER: Final = 4000
+# Characters that repeat for each field: its paths, and who wrote it. 200,000 fields, the most an object has, usually
+# take half of it.
+MAX_TEXT: Final = 64 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class FieldOwner:
     field: str  # as a difference shows it: spec.containers[name=web].image
-    pointer: str  # as a JSON pointer
+    pointer: str | None  # as a JSON pointer; None: longer than MAX_POINTER, and cut it would lead elsewhere
     value: Any
     version: int
 
@@ -49,6 +56,7 @@ class Blame:
     fields: list[FieldOwner]
     events: dict[int, Event]  # those that own a field, by offset, without their contents
     oldest: int  # the oldest version that was read, if retention has removed those before it; else 0
+    left_out: int = 0  # fields at the end of the object for which there was no room (MAX_TEXT)
 
 
 def blame(journal: Journal, last: Event) -> LongWork[Blame]:
@@ -71,9 +79,35 @@ def blame(journal: Journal, last: Event) -> LongWork[Blame]:
         previous = _check_chain(events, previous)
         for batch in _batches(events):
             yield Piece(partial(walk.add, batch), sum(len(event.body) for event in batch))
-    fields = yield Piece(lambda: list(_fields(walk.object, walk.owners)), len(last.body))
+    fields, left_out = yield Piece(
+        lambda: _with_room(_fields(walk.object, walk.owners), _path_size), len(last.body)
+    )
     owning = yield from _owning(journal, last, sorted({field.version for field in fields}))
-    return Blame([field for field in fields if field.version in owning], owning, oldest)
+    sizes = {
+        offset: len(event.user) + len(event.manager) + len(event.reason) for offset, event in owning.items()
+    }
+    known = (field for field in fields if field.version in owning)
+    shown, more = _with_room(known, lambda field: _path_size(field) + sizes[field.version])
+    return Blame(shown, owning, oldest, left_out + more)
+
+
+def _with_room(
+    fields: Iterable[FieldOwner], size_of: Callable[[FieldOwner], int]
+) -> tuple[list[FieldOwner], int]:
+    """The first fields, up to `MAX_TEXT` in all, and the number of the others."""
+    found: list[FieldOwner] = []
+    size = left_out = 0
+    for field in fields:
+        size += size_of(field)
+        if size <= MAX_TEXT:
+            found.append(field)
+        else:
+            left_out += 1
+    return found, left_out
+
+
+def _path_size(field: FieldOwner) -> int:
+    return len(field.field) + len(field.pointer or "")
 
 
 def _owning(journal: Journal, last: Event, offsets: list[int]) -> LongWork[dict[int, Event]]:
@@ -166,32 +200,45 @@ def _batches(events: list[Event]) -> Iterator[list[Event]]:
         yield batch
 
 
+_Place = tuple[str, str | None, Any, "Owners"]  # path, pointer, value, owners
+
+
 def _fields(document: Any, owners: Owners) -> Iterator[FieldOwner]:
-    """Every field that has no fields of its own, with its owner, in the order of the document."""
-    left: list[tuple[str, str, Any, Owners]] = [("", "", document, owners)]
+    """Every field that has no fields of its own, with its owner, in the order of the document.
+
+    Paths are made one by one: all those of a map at once would take as much as its own path has, times its fields.
+    """
+    left: list[Iterator[_Place]] = [iter([("", "", document, owners)])]
     while left:
-        path, place, value, owner = left.pop()
-        whole = isinstance(owner, int)
-        if isinstance(value, dict) and value:
-            below_it = [
-                (below(path, key), pointer(place, key), one, owner if whole else owner[key])
-                for key, one in value.items()
-            ]
-        elif isinstance(value, list) and value:
-            key = merge_key(value, value)
-            below_it = [
-                (
-                    item_path(path, key, one[key]) if key else position_path(path, at),
-                    f"{place}/{at}",
-                    one,
-                    owner if whole else owner[at],
-                )
-                for at, one in enumerate(value)
-            ]
+        place = next(left[-1], None)
+        if place is None:
+            left.pop()
+        elif isinstance(place[2], dict) and place[2]:
+            left.append(_members(*place))
+        elif isinstance(place[2], list) and place[2]:
+            left.append(_items(*place))
         else:
-            yield FieldOwner(path, place, value, owner)
-            continue
-        left.extend(reversed(below_it))
+            yield FieldOwner(*place)
+
+
+def _members(path: str, place: str | None, value: dict[str, Any], owner: Owners) -> Iterator[_Place]:
+    whole = isinstance(owner, int)
+    for key, one in value.items():
+        at = None if place is None else _bounded_pointer(pointer(place, key))
+        yield below(path, key), at, one, owner if whole else owner[key]
+
+
+def _items(path: str, place: str | None, value: list[Any], owner: Owners) -> Iterator[_Place]:
+    whole = isinstance(owner, int)
+    key = merge_key(value, value)
+    for position, one in enumerate(value):
+        text = item_path(path, key, one[key]) if key else position_path(path, position)
+        at = None if place is None else _bounded_pointer(f"{place}/{position}")
+        yield text, at, one, owner if whole else owner[position]
+
+
+def _bounded_pointer(text: str) -> str | None:
+    return text if len(text) <= MAX_POINTER else None
 
 
 # They change with every write, and say themselves who wrote them.

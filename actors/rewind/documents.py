@@ -29,6 +29,9 @@ from rewound.journal.records import Event
 Document = dict[str, Any]
 
 PAGE_BYTES = 4 << 20  # contents compared for one page, which ends early then
+MAX_WIDTH = (
+    400  # of a column of blame: a service account has 341 characters at most; longer ones move their line
+)
 
 
 class HistoryPage(NamedTuple):
@@ -146,7 +149,7 @@ def blame_document(found: Blame) -> list[Document]:
     return [
         {
             "field": one.field,
-            "path": one.pointer,
+            **({} if one.pointer is None else {"path": one.pointer}),
             "value": one.value,
             **owners[one.version],
             **({"compacted": True} if one.version == found.oldest else {}),
@@ -162,7 +165,10 @@ def blame_lines(found: Blame) -> Iterator[str]:
         for one in found.fields
         for event in (found.events[one.version],)
     ]
-    widths = [max((len(escaped(row[at])) for row in rows), default=0) for at in range(4)]  # type: ignore[arg-type]
+    widths = [
+        min(MAX_WIDTH, max((len(escaped(row[at])) for row in rows), default=0))  # type: ignore[arg-type]
+        for at in range(4)
+    ]
     for version, time, user, manager, one in rows:
         mark = "^" if one.version == found.oldest else " "
         cells = (
@@ -172,3 +178,11 @@ def blame_lines(found: Blame) -> Iterator[str]:
             escaped(manager).ljust(widths[3]),
         )
         yield f"{mark}{'  '.join(cells)}  {escaped(f'{one.field}: {shortened(one.value)}')}"
+    if found.left_out:
+        yield left_out_text(found.left_out)
+
+
+def left_out_text(count: int) -> str:
+    return (
+        f"{count:,} more fields are left out: the paths of so many, or the names of their users, are too long"
+    )

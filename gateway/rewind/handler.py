@@ -215,7 +215,8 @@ class RewindHandler:
             return _text(await run_in_turns(_one(lambda: list(blame_lines(found)), size)))
         shown = {"version": str(last.offset), "time": event_document(last)["time"]}
         fields = await run_in_turns(_one(partial(blame_document, found), size))
-        return await self._respond(context, target.document("Blame", **shown, fields=fields), size)
+        more = {"leftOut": found.left_out} if found.left_out else {}
+        return await self._respond(context, target.document("Blame", **shown, fields=fields, **more), size)
 
     async def _version(self, target: Target, upto: int) -> Event:
         """The newest content of the object up to a version: of a deleted one, the last."""

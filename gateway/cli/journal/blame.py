@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from rewound.actors.rewind.difference import escaped, shortened
+from rewound.actors.rewind.documents import MAX_WIDTH, left_out_text
 from rewound.gateway.cli.command import Failure
 from rewound.gateway.cli.journal.printing import Output, identity, masked_field
 from rewound.gateway.cli.journal.query.flags import (
@@ -46,9 +47,11 @@ def run(options: Options, output: Output) -> int:
         wanted = source.wanted(options.kind, options.name, options.namespace, uid=options.uid)
         document = source.blame(wanted, options.at)
     mask = wanted.kind.is_secret and not options.show_secrets
+    left_out = document.get("leftOut", 0)
     chosen = [one for one in document["fields"] if one["field"].startswith(options.field)]
     if options.field and not chosen:
-        raise Failure(f"--field: {wanted.text} has no field that begins with {options.field!r}")
+        among = f" among those shown ({left_out_text(left_out)})" if left_out else ""
+        raise Failure(f"--field: {wanted.text} has no field that begins with {options.field!r}{among}")
     fields = [masked_field(one) if mask else one for one in chosen]
     if options.output == "json":
         named = identity(wanted.kind, wanted.namespace or "", wanted.name)
@@ -60,11 +63,14 @@ def run(options: Options, output: Output) -> int:
                 **ends,
                 "object": named,
                 "fields": fields,
+                **({"leftOut": left_out} if left_out else {}),
             }
         )
     else:
         for line in _lines(fields):
             output.line(escaped(line))
+        if left_out:
+            output.line(left_out_text(left_out))
     return 0
 
 
@@ -78,7 +84,7 @@ def _manager(one: Document) -> str:
 
 def _lines(fields: list[Document]) -> list[str]:
     rows = [(one["version"], local(micros_of(one["time"]))[:19], _user(one), _manager(one)) for one in fields]
-    widths = [max((len(row[at]) for row in rows), default=0) for at in range(4)]
+    widths = [min(MAX_WIDTH, max((len(row[at]) for row in rows), default=0)) for at in range(4)]
     lines = []
     for (version, *rest), one in zip(rows, fields, strict=True):
         cells = [

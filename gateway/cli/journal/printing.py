@@ -386,7 +386,8 @@ def _is_hidden(pointer: str) -> bool:
 
 def masked_field(one: Document) -> Document:
     """A field of a Secret in blame."""
-    return {**one, "value": MASK} if _is_hidden(one["path"]) else one
+    # A path that is too long to be shown may be one of those.
+    return {**one, "value": MASK} if "path" not in one or _is_hidden(one["path"]) else one
 
 
 def difference_lines(

@@ -155,6 +155,7 @@ BLAME = Struct(
     Field("version", STRING, 0),
     Field("time", STRING, 0),
     Field("fields", ListOf(_FIELD), 0),
+    Field("leftOut", INT64, 0),
 )
 ROLLBACK = Struct("rewound.v1.Rollback", Field("to", STRING, 0, required=True), Field("fields", STRINGS, 0))
 UNDELETE = Struct("rewound.v1.Undelete", Field("uid", STRING, 0))

@@ -303,7 +303,9 @@ export class ObjectPane {
       button(one.version, () => this.#actions.jump(one.version), { class: "link", title: "Move the cursor here" }),
       timeOf(one),
     ]);
-    return [element("div", { class: "blame" }, table(["field", "value", "by", "version", "time"], rows))];
+    const shown = [element("div", { class: "blame" }, table(["field", "value", "by", "version", "time"], rows))];
+    if (found.leftOut) shown.push(element("p", { class: "hint", text: `${found.leftOut.toLocaleString("en")} more fields are left out: their paths are too long.` }));
+    return shown;
   }
 
   // Links: owners above, dependents below, Events about it, and what else its author did.

@@ -163,8 +163,9 @@ class FolderSource(Source):
         if last is None:
             self._check_known(wanted)
             raise did_not_exist(wanted)
-        fields = blame_document(run(blame(self._journal, last)))
-        return {"kind": "Blame", **event_document(last), "fields": fields}
+        found = run(blame(self._journal, last))
+        more = {"leftOut": found.left_out} if found.left_out else {}
+        return {"kind": "Blame", **event_document(last), "fields": blame_document(found), **more}
 
     def rollback(self, wanted: Wanted, to: Moment, fields: list[str], *, dry_run: bool) -> Document:
         past, present = self._row(wanted, to), self._row(wanted, Moment())
