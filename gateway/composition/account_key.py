@@ -2,8 +2,9 @@
 
 A node takes it from etcd before it serves, and keeps it as its own (`pki/sa.key`). It is sealed with the key of the CA,
 which all nodes must have in common (`actors.access.accounts.sealing`). A node that cannot open it, or has another key
-of its own, does not join: its tokens would be refused by the others, and theirs here. With
---service-account-signing-key-file the operator says which key signs, and nothing of this happens.
+of its own, does not join: its tokens would be refused by the others, and theirs here. A new key is in no file before it
+is in etcd: of nodes that start at the same time, all but one drop theirs. With --service-account-signing-key-file the
+operator says which key signs, and nothing of this happens.
 docs/decisions/0075-shared-account-key.md has the reasons.
 """
 
@@ -14,11 +15,11 @@ from pathlib import Path
 
 import trio
 
-from rewound.actors.access.accounts.keys import KeyFiles, load_keys, write_own_key
+from rewound.actors.access.accounts.keys import KeyFiles, key_id, load_keys, new_key, write_own_key
 from rewound.actors.access.accounts.sealing import CannotOpen, seal, unseal
 from rewound.actors.etcd.api import Compare, Etcd, OutcomeUnknown, Put
 from rewound.actors.names import NAMES
-from rewound.actors.store.etcd.copy import CannotJoin
+from rewound.actors.store.etcd.copy import ATTEMPTS, PAUSE_SECONDS, CannotJoin
 from rewound.actors.store.etcd.records import Keys, SealedKey, UnknownLayout, Unreadable
 from rewound.gateway.composition.secure_port import prepare_certificates
 from rewound.gateway.settings.settings import Settings
@@ -36,12 +37,17 @@ async def share_account_key(
     if settings.service_accounts.service_account_signing_key_file is not None:
         return None
     own = settings.pki / "sa.key"
+    waits = ATTEMPTS
     while True:
         found = (await etcd.range(keys.account_key)).kvs
         record = _decoded(keys, found[0].value) if found else None
         if record is not None:
-            await trio.to_thread.run_sync(_take, record, own, settings.pki, cluster_id)
+            await trio.to_thread.run_sync(_take, record, own, settings.pki, cluster_id, keys)
             return record
+        if waits and not own.exists() and (await etcd.range(keys.head, keys_only=True)).kvs:
+            waits -= 1  # the cluster is not new: somebody may have changed the key, and a node that runs puts it again
+            await trio.sleep(PAUSE_SECONDS)
+            continue
         if found and not own.exists():
             raise CannotJoin(
                 f"--journal: the key {keys.account_key.decode()} of etcd, which has the key of service account tokens, "
@@ -66,13 +72,17 @@ def _decoded(keys: Keys, value: bytes) -> SealedKey | None:
 
 
 def _sealed_own(settings: Settings, own: Path, cluster_id: bytes) -> SealedKey:
-    """This node's own key, which is made if there is none."""
+    """This node's own key, or a new one."""
     prepare_certificates(settings, NAMES[settings.dialect])
-    key_id = load_keys(KeyFiles(own)).signing.public.id
-    return SealedKey(key_id, seal(own.read_bytes(), settings.pki / "ca.key", cluster_id, key_id))
+    if own.exists():
+        signer, pem = load_keys(KeyFiles(own)).signing.public.id, own.read_bytes()
+    else:
+        pem = new_key()
+        signer = key_id(pem, own)
+    return SealedKey(signer, seal(pem, settings.pki / "ca.key", cluster_id, signer))
 
 
-def _take(record: SealedKey, own: Path, pki: Path, cluster_id: bytes) -> None:
+def _take(record: SealedKey, own: Path, pki: Path, cluster_id: bytes, keys: Keys) -> None:
     """Check that this node has the key, or open and keep it. CannotJoin, AccountKeyError."""
     authority = pki / "ca.key"
     try:
@@ -81,6 +91,13 @@ def _take(record: SealedKey, own: Path, pki: Path, cluster_id: bytes) -> None:
         opened = b""
     if own.exists():
         if load_keys(KeyFiles(own)).signing.public.id != record.key_id:
+            if not opened:
+                raise CannotJoin(
+                    f"--journal: the key {keys.account_key.decode()} of etcd, which has the key of service account "
+                    f"tokens, is not that of {own}, and was not sealed with the CA in {pki}: give this node the folder "
+                    "pki of a node that runs; if every node says so, somebody else wrote that key, and `etcdctl del "
+                    f"{keys.account_key.decode()}` lets the next node that starts put its own"
+                )
             raise CannotJoin(
                 f"{own}: this node signs the tokens of service accounts with another key than the cluster, so that its "
                 "tokens would be refused by the other nodes: move the file away, and this node takes the key of the "

@@ -210,7 +210,7 @@ def write_own_key(path: Path, pem: bytes = b"") -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with one_process_at_a_time(path.parent):
             if not path.exists():  # else another process of the server has made it meanwhile
-                write_atomically(path, pem or _new_key(), 0o600)
+                write_atomically(path, pem or new_key(), 0o600)
                 logger.info("the signing key of service account tokens is now in %s", path)
     except OSError as error:
         raise AccountKeyError(
@@ -218,7 +218,8 @@ def write_own_key(path: Path, pem: bytes = b"") -> None:
         ) from error
 
 
-def _new_key() -> bytes:
+def new_key() -> bytes:
+    """In PEM form."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -226,6 +227,11 @@ def _new_key() -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def key_id(pem: bytes, path: Path) -> str:
+    """The `kid` of tokens that a private key signs. `path`: where it is or will be. AccountKeyError."""
+    return _signing_key(pem, path).public.id
 
 
 def _signing_key(pem: bytes, path: Path) -> SigningKey:

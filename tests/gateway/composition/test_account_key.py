@@ -2,7 +2,7 @@
 
 import shutil
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from rewound.actors.etcd.api import DeleteRange, Etcd, Put
+from rewound.actors.etcd.api import DeleteRange, Etcd, Put, RangeResult, TxnResult
 from rewound.actors.store.etcd.copy import CannotJoin
 from rewound.actors.store.etcd.records import Keys, SealedKey
 from rewound.gateway.settings.access import ServiceAccountSettings
@@ -148,6 +148,42 @@ async def test_nodes_put_the_key_again(damage: Put | DeleteRange) -> None:
             assert await is_accepted(c, await token_of(a))
 
 
+async def test_record_that_no_node_sealed_is_named() -> None:
+    async with in_memory() as (etcd, start, folder):
+        async with start("a"):
+            pass
+        before = own_key(folder, "a").read_bytes()
+        await etcd.txn((), [Put(KEYS.account_key, SealedKey("id", b"sealed").encode())])
+        await check_refused(start, "a", "etcdctl del test/keys/service-accounts")
+        await etcd.txn((), [DeleteRange(KEYS.account_key)])
+        async with start("a"):
+            assert own_key(folder, "a").read_bytes() == before
+
+
+class _PutAgain(FakeEtcd):
+    """Another node puts a key again while this one starts."""
+
+    def __init__(self, cluster: FakeCluster, kept: bytes) -> None:
+        super().__init__(cluster)
+        self._kept = kept
+
+    async def range(self, key: bytes, *more: Any, **options: Any) -> RangeResult:
+        found = await super().range(key, *more, **options)
+        if key == KEYS.account_key and not found.kvs:
+            self.cluster.apply([], [Put(key, self._kept)], [])
+        return found
+
+
+async def test_new_node_waits_for_a_node_that_puts_the_key_again() -> None:
+    cluster = FakeCluster()
+    with memory_folder() as folder:
+        async with node(folder / "a", FakeEtcd(cluster)):
+            kept = cluster.at(cluster.revision)[KEYS.account_key].value
+        cluster.apply([], [DeleteRange(KEYS.account_key)], [])
+        async with node(folder / "b", _PutAgain(cluster, kept)):
+            assert own_key(folder, "a").read_bytes() == own_key(folder, "b").read_bytes()
+
+
 async def test_key_of_a_flag_stays_out_of_etcd() -> None:
     async with in_memory() as (_, start, folder), start("elsewhere"):
         shutil.copy(own_key(folder, "elsewhere"), folder / "given.key")
@@ -160,3 +196,37 @@ async def test_key_of_a_flag_stays_out_of_etcd() -> None:
             assert await is_accepted(b, await token_of(a))
             assert KEYS.account_key not in cluster.at(cluster.revision)
             assert not own_key(folder, "a").exists()
+
+
+class _Late(FakeEtcd):
+    """Another node starts, and is done, before this one puts the key of service account tokens."""
+
+    def __init__(self, cluster: FakeCluster, first: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(cluster)
+        self._first: Callable[[], Awaitable[object]] | None = first
+
+    async def txn(self, compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
+        if self._first is not None and any(
+            isinstance(one, Put) and one.key == KEYS.account_key for one in then
+        ):
+            first, self._first = self._first, None
+            await first()
+        return await super().txn(compares, then, otherwise)
+
+
+async def test_nodes_that_start_at_the_same_time_have_one_key() -> None:
+    cluster = FakeCluster()
+    with memory_folder() as folder:
+        async with node(folder / "a", FakeEtcd(FakeCluster())):
+            pass  # makes the CA that all have
+        for name in "bc":
+            shutil.copytree(folder / "a" / "data" / "pki", folder / name / "data" / "pki")
+            own_key(folder, name).unlink()
+
+        async def run_b() -> None:
+            async with node(folder / "b", FakeEtcd(cluster)):
+                pass
+
+        async with node(folder / "c", _Late(cluster, run_b)) as c, node(folder / "b", FakeEtcd(cluster)) as b:
+            assert own_key(folder, "b").read_bytes() == own_key(folder, "c").read_bytes()
+            assert await is_accepted(b, await token_of(c))
