@@ -50,7 +50,7 @@ from rewound.actors.store.committer import (
     Overtaken,
     WriteDurations,
 )
-from rewound.actors.store.etcd.epoch import Epoch, version_of
+from rewound.actors.store.etcd.epoch import Epoch, newest_version, version_of
 from rewound.actors.store.etcd.records import Change, Head, Keys
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.proposal import Proposal
@@ -464,12 +464,23 @@ class EtcdCommitter:
             return
         if condition.leading and (leader.kvs[0].create_revision if leader.kvs else 0) != self.term():
             raise NotLeading
-        await self._feed.completed(version_of(head))
+        await self._complete_up_to(version_of(head))
         foreign = [one for found in marks for one in found.kvs if self._is_foreign(one)]
         if not foreign:
             raise Overtaken
         for one in foreign:
             await self._remove_mark(one)
+
+    async def _complete_up_to(self, head: int) -> None:
+        """Wait until this node has all that was written before a transaction failed, which found this `head`."""
+        if not head:  # somebody has deleted it: then nothing says what this node lacks
+            try:
+                head = await newest_version(self._etcd, self._keys)
+            except EtcdUnavailable as error:
+                raise Unreachable(str(error)) from error
+            except EtcdRefused as error:
+                raise StorageRefused(str(error)) from error
+        await self._feed.completed(head)
 
     def _is_foreign(self, mark: KeyValue) -> bool:
         """Whether no change has put the key of a claim or of quotas. This node has all changes up to the key's."""

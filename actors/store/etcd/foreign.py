@@ -45,7 +45,7 @@ from rewound.actors.etcd.api import (
 )
 from rewound.actors.etcd.api import Event as WatchEvent
 from rewound.actors.store.document import without_version
-from rewound.actors.store.etcd.epoch import version_of
+from rewound.actors.store.etcd.epoch import newest_version, version_of
 from rewound.actors.store.etcd.records import (
     Change,
     Cluster,
@@ -232,6 +232,9 @@ class Foreign:
                 and isinstance(adopted, RangeResult)
                 and isinstance(head, RangeResult)
             )
+            if not version_of(head):  # somebody has deleted it: then nothing says what this node lacks
+                await newest_version(self._etcd, self._keys)
+                continue
             await self._feed.completed(version_of(head))
             now = found.kvs[0] if found.kvs else None
             if await self._adopt(key, now, version_of(adopted)):

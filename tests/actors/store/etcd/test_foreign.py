@@ -195,6 +195,41 @@ async def test_foreign_changes_while_all_nodes_are_down(tmp_path, autojump_clock
         await check_same(a, b)
 
 
+async def test_node_that_is_behind_settles_nothing_when_head_is_gone(tmp_path, autojump_clock):
+    """What other nodes have written is not of somebody else, however late this one learns of it."""
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a, running(cluster, tmp_path, "b") as b:
+        b.etcd.stalled = True
+        await write(a, "x")
+        foreign(cluster, DeleteRange(KEYS.head))
+        b.node.foreign.suspect((key("x"),))
+        await trio.sleep(1)
+        b.etcd.stalled = False
+        await settle(a, b)
+        assert [one.reason for one in a.events()] == [""]
+        await check_same(a, b)
+
+
+async def test_claim_of_another_node_stays_when_head_is_gone(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    claims = {"services": addresses}
+    async with running(cluster, tmp_path, "a", claims) as a, running(cluster, tmp_path, "b", claims) as b:
+        b.etcd.stalled = True
+        assert await a.write(service("s")) is None
+        foreign(cluster, DeleteRange(KEYS.head))
+        outcome: list[Exception | None] = []
+
+        async def write_late() -> None:
+            outcome.append(await b.write(service("t")))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write_late)
+            await trio.sleep(1)
+            b.etcd.stalled = False
+        assert isinstance(outcome[0], Overtaken)
+        assert names(await b.read()) == ["s"]
+
+
 class Clock:
     def now(self) -> int:
         return 10**9
