@@ -95,6 +95,11 @@ def at_version(unversioned: bytes, offset: int) -> bytes:
     return versioned
 
 
+def has_empty_version(unversioned: bytes) -> bool:
+    """Whether `at_version` can insert one."""
+    return _EMPTY_VERSION in unversioned
+
+
 def without_version(body: bytes, offset: int) -> bytes:
     """The object's bytes at a version as `encode_unversioned` makes them."""
     return body.replace(b'"resourceVersion":"%d"' % offset, _EMPTY_VERSION, 1)

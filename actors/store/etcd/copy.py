@@ -45,7 +45,7 @@ from rewound.journal.errors import JournalError
 from rewound.journal.files.identity import new_cluster_id
 from rewound.journal.files.identity import read as read_identity
 from rewound.journal.log import Journal
-from rewound.journal.records import Event
+from rewound.journal.records import MAX_TIME, Event
 from rewound.journal.transfer import restore_state
 
 logger = logging.getLogger(__name__)
@@ -240,7 +240,9 @@ async def _find_floor(etcd: Etcd, keys: Keys) -> Floor | None:
         return None
     except UnknownLayout as later:
         raise UnknownLayout(f"the key {keys.floor.decode()}", later.layout) from None
-    return floor if floor is not None and 0 < floor.version <= found.revision else None
+    if floor is None or not (0 < floor.version <= found.revision and 0 <= floor.time <= MAX_TIME):
+        return None
+    return floor
 
 
 async def _is_older(etcd: Etcd, keys: Keys, created: int) -> bool:
@@ -313,11 +315,10 @@ def _read_object(keys: Keys, stored: KeyValue) -> Change | None:
     try:
         keys.parse_object(stored.key)
         change = Change.decode(stored.value)
-        at_version(change.body, stored.mod_revision)
         document = orjson.loads(change.body)
     except (Unreadable, ValueError):
         return None
-    return change if isinstance(document, dict) else None
+    return change if isinstance(document, dict) and change.can_be_stored(stored.mod_revision) else None
 
 
 async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor: Floor) -> list[bytes]:

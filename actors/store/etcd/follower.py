@@ -181,16 +181,16 @@ class Revisions:
         assert found.head is not None
         try:
             head = Head.decode(found.head.now.value)
-            key = self._keys.of_object(head.type_name, head.namespace, head.name)
+            key = self._keys.of_head(head)
+            stored = found.objects.get(key)
             if head.removal:
-                is_whole = found.is_adopted or (key in found.objects and found.objects[key] is None)
-                change = Change.decode(head.removal)
-            else:
-                stored = found.objects.get(key)
-                if stored is None:
+                if not found.is_adopted and (stored is not None or key not in found.objects):
                     return None
-                change = Change.decode(stored.value)
-                is_whole = change.write_id == head.write_id
+                change = _change_in(head.removal, head, found.number)
+            elif stored is not None:
+                change = _change_in(stored.value, head, found.number)
+            else:
+                return None
         except Unreadable:
             return None
         except UnknownLayout as error:
@@ -198,14 +198,25 @@ class Revisions:
                 written = ", ".join(one.decode(errors="backslashreplace") for one in found.objects)
                 raise UnknownLayout(written, error.layout) from None
             return None  # every change of a later release has an object, too
-        return Whole(head, change, found.number, found.is_adopted) if is_whole else None
+        return Whole(head, change, found.number, found.is_adopted)
 
 
-def _has(stored: KeyValue, head: Head) -> bool:
+def _change_in(value: bytes, head: Head, revision: int) -> Change:
+    """The change that a revision made. Unreadable if it is of another one, or no journal can store it."""
+    change = Change.decode(value)
+    if change.write_id != head.write_id:
+        raise Unreadable("another revision has written it")
+    if not change.can_be_stored(revision):
+        raise Unreadable("no node has written it")
+    return change
+
+
+def _has(value: bytes, head: Head, revision: int) -> bool:
     try:
-        return Change.decode(stored.value).write_id == head.write_id
+        _change_in(value, head, revision)
     except Unreadable:
         return False
+    return True
 
 
 class Follower:
@@ -233,7 +244,7 @@ class Follower:
         self._waiting = 0  # events that are not stored yet
         self._progress = trio.lowlevel.ParkingLot()
         self._failed: Exception | None = None  # why the journal did not store events
-        self._doubted = 0  # a revision that seems to be of a later release
+        self._doubted = 0  # the newest revision that seems to be of a later release
         self._was_refused = False  # since then nothing was stored
         self._logged = ""
         self.restarts = 0  # of the watch
@@ -323,7 +334,8 @@ class Follower:
         self._complete(found.number)
 
     def _complete(self, revision: int) -> None:
-        """When all before it is stored, this node has everything up to a revision."""
+        """When all before it is stored, this node has everything up to a revision. EtcdUnavailable if that failed."""
+        self._require_stored()
         self._local.submit([], lambda error: None if error is not None else self._feed.complete(revision))
 
     async def _require_foreign(self, found: Revision) -> None:
@@ -335,22 +347,20 @@ class Follower:
             return
         try:
             head = Head.decode(found.head.now.value)
-            key = keys.of_object(head.type_name, head.namespace, head.name)
+            key = keys.of_head(head)
         except Unreadable:
             return
         except UnknownLayout:
-            if self._doubted == number:
+            if number <= self._doubted:
                 return
             self._doubted = number  # the second time nothing has got lost
             raise Incomplete(f"revision {number} came without its object") from None
-        if head.is_no_change:
-            return
         now = (await self._etcd.range(key, revision=number)).kvs
         if head.removal:
             before = (await self._etcd.range(key, revision=number - 1, keys_only=True)).kvs
-            if before and not now:
+            if before and not now and _has(head.removal, head, number):
                 raise Incomplete(f"revision {number} came without its object")
-        elif now and now[0].mod_revision == number and _has(now[0], head):
+        elif now and now[0].mod_revision == number and _has(now[0].value, head, number):
             raise Incomplete(f"revision {number} came without its object")
 
     async def _store_after_all(self, found: Whole) -> None:
@@ -361,8 +371,7 @@ class Follower:
         """
         while self._waiting:
             await self._progress.park()
-        if self._failed is not None:
-            raise EtcdUnavailable(f"this node could not store what it got: {self._failed}")
+        self._require_stored()
         head, change = found.head, found.change
         with self._journal.read() as view:
             row = view.get(self._journal.type_id(head.type_name), head.namespace, head.name)
@@ -388,6 +397,10 @@ class Follower:
         self._local.submit(arrived, lambda error: self._stored(arrived, error))
         while self._waiting > MOST_WAITING:
             await self._progress.park()
+        self._require_stored()
+
+    def _require_stored(self) -> None:
+        """EtcdUnavailable if the journal did not store what this watch brought: it begins again with that."""
         if self._failed is not None:
             raise EtcdUnavailable(f"this node could not store what it got: {self._failed}")
 

@@ -38,6 +38,9 @@ from typing import Any, Final, NamedTuple
 import msgpack
 
 from rewound.actors.etcd.api import prefix_end
+from rewound.actors.store.document import has_empty_version
+from rewound.journal.keys import MAX_NAMES, MAX_TYPE_NAME, find_object
+from rewound.journal.records import MAX_TIME
 
 LAYOUT: Final = 1
 
@@ -73,6 +76,8 @@ class Keys:
         self.adopted = self.prefix + b"adopted"
         self.quarantine = self.prefix + b"quarantine/"
         self.account_key = self.prefix + b"keys/service-accounts"
+        self._slashes = self.objects.count(b"/") + 2
+        self._always_short = len(self.objects) + min(MAX_NAMES, MAX_TYPE_NAME)
 
     def of_object(self, type_name: str, namespace: str, name: str) -> bytes:
         return self.objects + f"{type_name}/{namespace}/{name}".encode()
@@ -86,6 +91,15 @@ class Keys:
         if not type_name or not name:
             raise Unreadable("its key has no type or no name")
         return type_name, namespace, name
+
+    def of_head(self, head: Head) -> bytes:
+        """The key of the object that a revision changed. Unreadable if no object can have these names."""
+        key = self.of_object(head.type_name, head.namespace, head.name)
+        if not head.type_name or not head.name or key.count(b"/") != self._slashes or b"\0" in key:
+            raise Unreadable("it names no object")
+        if len(key) > self._always_short and not _can_be_stored(head):
+            raise Unreadable("its names are too long")
+        return key
 
     def of_quarantine(self, key: bytes) -> bytes:
         return self.quarantine + key[len(self.prefix) :]
@@ -135,6 +149,11 @@ class Change(NamedTuple):
     def decode(cls, value: bytes) -> Change:
         """Unreadable, UnknownLayout."""
         return cls(*_unpack("an object", value, _CHANGE))
+
+    def can_be_stored(self, revision: int) -> bool:
+        """Whether a journal takes it as the change of this revision."""
+        fits = 0 <= self.previous < revision and 0 <= self.time <= MAX_TIME
+        return fits and has_empty_version(self.body)
 
 
 class Head(NamedTuple):
@@ -239,6 +258,11 @@ class SealedKey:
     def decode(cls, value: bytes) -> SealedKey:
         """Unreadable, UnknownLayout."""
         return cls(*_unpack("the key of service account tokens", value, _SEALED_KEY))
+
+
+def _can_be_stored(head: Head) -> bool:
+    is_object = find_object(1, head.namespace, head.name) is not None
+    return is_object and len(head.type_name.encode()) <= MAX_TYPE_NAME
 
 
 # The types of the layout and of the fields.
