@@ -5,6 +5,9 @@ Content-Length beside Transfer-Encoding: where two parsers disagree, one client'
 own parser, whose llhttp is strict, reads every connection first. What it refuses never reaches Hypercorn, and the
 connection ends. Hypercorn and the application limit sizes: they can respond in the middle of a body.
 
+Hypercorn also changes to HTTP/2 where a request asks for h2c. Over TLS no client does (RFC 9113, section 3.1), unless a
+proxy that forwards the fields is to pass on what it cannot read any more: such requests are refused.
+
 Rejected: a check of the scope. It shows neither line breaks nor folds, and no application can end its connection.
 """
 
@@ -18,10 +21,13 @@ from typing import Final
 from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.http1.parser import Parser
 from rewound.gateway.connections.limits import Limits
-from rewound.gateway.message import Peer
+from rewound.gateway.message import Peer, Request
 
 HTTP2_PREFACE: Final = b"PRI * HTTP/2.0"
 _SWITCHING: Final = b"HTTP/1.1 101"
+_H2C: Final = Fault(
+    400, "over TLS a connection does not change to h2c: offer h2 by ALPN, or leave Upgrade out"
+)
 _TOO_EARLY: Final = Fault(400, "the request asks for an upgrade: nothing may follow before its response")
 
 
@@ -30,6 +36,7 @@ class StrictSyntax:
 
     def __init__(self, peer: Peer, limits: Limits) -> None:
         self._parser = Parser(peer, _unlimited(limits))
+        self._secure = peer.secure
         self._asks_upgrade = False  # the last request, which has no response yet
         self.in_body = False  # the last bytes are of the body of a request whose head was passed on
 
@@ -44,9 +51,13 @@ class StrictSyntax:
         if parser.incomplete is not None:
             parser.begin()
             parser.take_body()
+        asks_h2c = False
         if parser.ready:
+            asks_h2c = self._secure and any(map(_asks_h2c, parser.ready))
             self._asks_upgrade = b"upgrade" in parser.ready[-1].headers
             parser.ready.clear()
+        if asks_h2c:
+            return _H2C
         return _TOO_EARLY if parser.after_upgrade else parser.fault
 
     def switches(self, sent: bytes) -> bool:
@@ -57,6 +68,10 @@ class StrictSyntax:
 
     def release(self) -> None:
         self._parser.release()
+
+
+def _asks_h2c(request: Request) -> bool:
+    return b"h2c" in request.headers.get(b"upgrade", b"").lower()
 
 
 @lru_cache(maxsize=4)  # a server has one

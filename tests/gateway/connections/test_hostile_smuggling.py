@@ -98,3 +98,16 @@ async def test_length_repeated_with_the_same_number_counts_once() -> None:
             assert (await client.request(sent)).status == 200
         assert (await client.request(b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n")).status == 200
     assert paths == [("/0", b"abcd"), ("/1", b"abcd"), ("/next", b"")]
+
+
+@pytest.mark.usefixtures("protocols")
+async def test_connection_over_tls_does_not_change_to_http2_without_alpn() -> None:
+    """A proxy that forwards the fields would pass on requests that it does not read."""
+    handle = Counter()
+    async with served(handle) as host, host.connect_tls() as client:
+        fields = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n"
+        reply = await client.request(b"GET /a HTTP/1.1\r\nHost: a\r\n" + fields)
+        assert reply.status in (200, 400)  # ours ignores it
+        if reply.status == 400:
+            assert await client.ended()
+            assert handle.paths == []
