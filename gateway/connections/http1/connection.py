@@ -87,6 +87,7 @@ class Http1Connection:
         "_delimiter",
         "_early",
         "_ending",
+        "_ends_at",
         "_gathered",
         "_heads",
         "_large",
@@ -113,6 +114,7 @@ class Http1Connection:
         self._parser = Parser(peer, server.limits)
         self._body_began = 0.0  # when the rest of a body was first awaited
         self._partial_head = 0  # bytes of a head that has arrived in part
+        self._ends_at = inf  # while the server stops, if no request arrives
         self._early = b""  # bytes received ahead of the end of a response
         # The request that is being handled.
         self.request: Request | None = None
@@ -228,9 +230,13 @@ class Http1Connection:
                 data = await self._interrupted()
 
     def _await_another(self) -> bool:
-        """Whether a stopping server waits a moment for a request that its client may be sending."""
+        """Whether a stopping server waits a moment for a request that its client may be sending.
+
+        Blank lines, which may precede a request, do not make that moment longer.
+        """
         seconds = self._server.limits.drain_idle_seconds
-        self._transport.deadline = self._server.now + seconds
+        self._ends_at = min(self._ends_at, self._server.now + seconds)
+        self._transport.deadline = self._ends_at
         return seconds > 0
 
     async def _serve_incomplete(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import trio
 from trio.testing import MockClock
 
@@ -39,6 +41,22 @@ async def test_connection_without_a_request_ends_after_a_moment(mock_clock: Mock
         assert not host.stopped.is_set()
         assert await seconds_to_stop(host, mock_clock) < 2
         assert await used.ended()
+
+
+async def test_blank_lines_do_not_keep_a_connection_of_a_stopping_server(mock_clock: MockClock) -> None:
+    """HTTP allows them before a request: they are no part of one."""
+    async with served(limits=GENTLE) as host, host.connect() as client:
+        await client.get()
+        await advance(
+            mock_clock, 0.5
+        )  # the server looks at its connections once a second, and more often from then on
+        host.stop.set()
+        for _ in range(12):
+            await advance(mock_clock, 0.25)
+            with suppress(trio.BrokenResourceError):
+                await client.send(b"\r\n")
+        await settled()
+        assert host.stopped.is_set()
 
 
 async def test_client_whose_stream_ends_with_the_stop_may_send_another_request(mock_clock: MockClock) -> None:
