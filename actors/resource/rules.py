@@ -35,7 +35,7 @@ from rewound.actors.kinds.validation import (
     collect,
     name_is_path_segment,
 )
-from rewound.actors.kinds.values.times import micros_of, seconds_text
+from rewound.actors.kinds.values.times import micros_of, seconds_text, wrapped_micros
 from rewound.actors.messages import Create, Delete, DeleteOptions, Object, Patch, Replace, Submit
 from rewound.actors.patch.managed_fields.managers import same_but_for_times
 from rewound.actors.store.addressing import not_found
@@ -407,8 +407,8 @@ def _shorten_grace_period(
     """Delete an object in its grace period: a request can only shorten it."""
     wanted = 1 if requested < 0 else requested
     metadata = dict(current["metadata"])
-    until = micros_of(metadata["deletionTimestamp"]) + (wanted - left) * 1_000_000
-    metadata["deletionTimestamp"] = seconds_text(until)
+    begun = micros_of(metadata["deletionTimestamp"]) - wrapped_micros(left)
+    metadata["deletionTimestamp"] = seconds_text(begun + wrapped_micros(wanted))
     metadata["deletionGracePeriodSeconds"] = wanted
     metadata.pop("finalizers", None)
     if finalizers:
@@ -428,7 +428,7 @@ def _with_deletion_timestamp(
     """A copy of the object with deletionTimestamp, grace period and finalizers."""
     metadata = dict(current["metadata"])
     deleted = {**current, "metadata": metadata}
-    metadata["deletionTimestamp"] = seconds_text(time + seconds * 1_000_000)
+    metadata["deletionTimestamp"] = seconds_text(time + wrapped_micros(seconds))
     metadata["deletionGracePeriodSeconds"] = seconds
     metadata.pop("finalizers", None)
     if finalizers:

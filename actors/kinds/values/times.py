@@ -49,6 +49,11 @@ def micros_text(micros: int) -> str:
     return _shown(_EPOCH + timedelta(microseconds=micros), "microseconds")
 
 
+def wrapped_micros(seconds: int) -> int:
+    """Seconds in microseconds, as Go adds them to a time: in 64 bits of nanoseconds, which wrap beyond 292 years."""
+    return ((seconds * 1_000_000_000 + 2**63) % 2**64 - 2**63) // 1000
+
+
 def micros_of(text: str) -> int:
     """The moment of a canonical time, in microseconds since 1970."""
     return (_parse(text, _SECONDS) - _EPOCH) // timedelta(microseconds=1)

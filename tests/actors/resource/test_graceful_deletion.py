@@ -86,6 +86,22 @@ async def test_negative_grace_period_means_one_second() -> None:
         assert deletion_of(await store.delete("pods", "p"))[1] == 1
 
 
+@cases(
+    ("seconds", "until"),
+    [
+        (9_223_372_036, "2316-02-24T22:00:36Z"),
+        (9_223_372_037, "1731-08-05T22:26:03Z"),
+        (2**63 - 1, "2023-11-14T22:13:19Z"),
+    ],
+)
+async def test_longest_grace_periods_wrap_as_in_go(seconds: int, until: str) -> None:
+    async with open_store() as store:
+        await store.create("pods", pod(nodeName="n", terminationGracePeriodSeconds=seconds))
+        assert deletion_of(await store.delete("pods", "p")) == (until, seconds)
+        shortened = await store.delete("pods", "p", gracePeriodSeconds=5)
+        assert shortened["metadata"]["deletionTimestamp"].startswith("2023-11-14T22:13:2")
+
+
 async def test_finalizers_keep_a_pod_after_its_grace_period() -> None:
     async with open_store() as store:
         await store.create("pods", pod(nodeName="n", metadata={"finalizers": ["example.com/x"]}))
