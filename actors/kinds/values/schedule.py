@@ -105,7 +105,10 @@ class Crontab:
     zone: tzinfo
 
     def next(self, after: int) -> int | None:
-        return _Search(self, after // SECOND + 1).run()
+        try:
+            return _Search(self, after // SECOND + 1).run()
+        except (ValueError, OverflowError):  # beyond the year 9999, which no object can have
+            return None
 
     def latest(self, after: int, until: int) -> int | None:
         """Halves the time in which it may be: a schedule may have had any number of moments."""

@@ -111,3 +111,8 @@ def test_latest_moment_is_the_one_that_all_moments_end_with(text: str) -> None:
         while (following := schedule.next(moment)) is not None and following <= until:
             moment = last = following
         assert schedule.latest(start, until) == last
+
+
+@cases("text", ["* * * * *", "0 0 1 1 *", "CRON_TZ=Asia/Tokyo 0 12 * * *"])
+def test_nothing_is_due_after_the_last_year_that_times_have(text: str) -> None:
+    assert parse_schedule(text).next(micros_of("9999-12-31T23:59:59Z")) is None
