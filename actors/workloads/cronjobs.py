@@ -41,6 +41,9 @@ DELAY: Final = SECOND // 10  # after a moment, for clocks that are a little behi
 TOO_MANY: Final = 100
 SHORT: Final = 200  # characters of a schedule that is parsed at once, and remembered as it is
 MOST_KNOWN: Final = 4096  # schedules
+# Before the name of a CronJob in a key: its schedule has changed and is to be parsed. A key of its own, because a
+# change of a job brings a pass at once, and a changed schedule does not.
+RETIMED: Final = "/retimed/"
 
 
 class NoInterval(ValueError):
@@ -134,7 +137,6 @@ class CronJobs(WorkloadController):
         self._crons = self.cache.collection("cronjobs.batch")
         self._jobs = self.cache.collection("jobs.batch")
         self._schedules = Schedules()
-        self._retimed: set[Key] = set()  # whose schedules have changed, and are to be parsed first
         self._crons.listen(self._cron_changed)
         self._jobs.listen(self._job_changed)
 
@@ -155,8 +157,8 @@ class CronJobs(WorkloadController):
             self.queue.add(key_of(new))
             return
         if schedule is None:
-            self._retimed.add(key_of(new))
-            self.queue.add(key_of(new))
+            namespace, name = key_of(new)
+            self.queue.add((namespace, RETIMED + name))
         else:
             self._wait_for(schedule, new)
 
@@ -165,15 +167,13 @@ class CronJobs(WorkloadController):
         due = next_due(schedule, earliest_of(cron), self.now())
         self.queue.add_after(key_of(cron), 0 if due is None else (due - self.now()) / SECOND)
 
-    async def _parse_retimed(self, cron: Object) -> bool:
-        """Parse a schedule that has changed; whether the CronJob waits until it is due."""
-        self._retimed.discard(key_of(cron))
+    async def _parse_retimed(self, cron: Object) -> None:
         try:
             schedule = await self._schedules.of(cron)
         except InvalidSchedule:
-            return False
-        self._wait_for(schedule, cron)
-        return True
+            self.queue.add(key_of(cron))
+        else:
+            self._wait_for(schedule, cron)
 
     def _job_changed(self, old: Object | None, new: Object | None) -> None:
         """Of jobs it counts that they are there, whose they are, and how they ended."""
@@ -185,11 +185,12 @@ class CronJobs(WorkloadController):
                 self.queue.add((job["metadata"]["namespace"], reference["name"]))
 
     async def reconcile(self, key: Key) -> None:
-        cron = self._crons.get(*key)
+        namespace, name = key
+        cron = self._crons.get(namespace, name.removeprefix(RETIMED))
         if cron is None:
-            self._retimed.discard(key)
             return
-        if key in self._retimed and await self._parse_retimed(cron):
+        if name.startswith(RETIMED):
+            await self._parse_retimed(cron)
             return
         changed = {**cron, "status": copied(cron["status"])}
         failure: RequestError | None = None

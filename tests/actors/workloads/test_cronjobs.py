@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from rewound.actors.kinds.values.schedule import parse_schedule, schedule_steps
@@ -175,6 +176,21 @@ async def test_long_schedules_are_parsed_in_turns_and_once(tmp_path: Path, autoj
         assert not bench.names(JOBS)
         await bench.rest(900)
         assert len(bench.names(JOBS)) == 1
+
+
+async def test_a_job_that_goes_while_a_long_schedule_changes_leaves_the_active_list(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    yearly = LONG.replace(" * * * *", " 0 1 1 *")
+    async with open_bench(tmp_path, "cronjob") as bench:
+        await bench.create(CRONS, cron_job())
+        await bench.rest(600)
+        (job,) = bench.names(JOBS)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.patch, CRONS, "tick", {"spec": {"schedule": yearly}})
+            nursery.start_soon(bench.delete, JOBS, job)
+        await bench.rest()
+        assert active(bench) == []
 
 
 def parts_of_steps(text: str) -> Steps[None]:
