@@ -64,11 +64,11 @@ from rewound.actors.kinds.declaration.workloads import (
     IMAGES,
     SELECTOR,
     always_restart_rules,
-    annotation_number,
     at_most_100_percent,
     collision_rules,
     condition_struct,
     count_cell,
+    int64_of,
     int_or_percent_rules,
     labels_or_none,
     not_negative,
@@ -293,7 +293,7 @@ def set_daemon_set_defaults(new: Object) -> None:
     _set_daemon_set_strategy_defaults(new["spec"]["updateStrategy"])
     set_template_defaults(new["spec"]["template"])
     annotated = new["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
-    generation = annotation_number(annotated)
+    generation = int64_of(annotated)
     if generation is None:
         why = f"strconv.ParseInt: parsing {quoted_start(annotated)}: invalid syntax"
         raise NotDecodable(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {why}')
@@ -531,7 +531,7 @@ def _normalize_rollback(metadata: Object) -> None:
         del annotations[DEPLOYMENT_ROLLBACK]
         if not annotations:
             del metadata["annotations"]
-    elif annotation_number(revision) is None:
+    elif int64_of(revision) is None:
         why = f"failed to parse annotation[{DEPLOYMENT_ROLLBACK}]={revision} as int64"
         raise NotDecodable(f'Deployment in version "v1" cannot be handled as a Deployment: {why}')
 

@@ -21,7 +21,7 @@ from rewound.actors.errors import AlreadyExists, RequestError
 from rewound.actors.kinds.apps import TEMPLATE_GENERATION
 from rewound.actors.kinds.core.pod_spec import POD_SPEC
 from rewound.actors.kinds.declaration.meta import label_selector_matches
-from rewound.actors.kinds.declaration.workloads import annotation_number
+from rewound.actors.kinds.declaration.workloads import int64_of, number_in
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
 from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE, NodeRequirement, untolerated
@@ -136,7 +136,7 @@ def pinned(affinity: Object | None, node: str) -> Object:
 def template_generation(owner: Object) -> str | None:
     """The number that clients of older versions know a template by."""
     text = (owner["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION)
-    number = None if text is None else annotation_number(text)
+    number = None if text is None else int64_of(text)
     return None if number is None else str(number)
 
 
@@ -218,7 +218,7 @@ class View:
             return 0
         allowed = (strategy.get("rollingUpdate") or {}).get(part, 0)
         if isinstance(allowed, str):
-            return -(-int(allowed.removesuffix("%")) * count // 100)  # rounded up
+            return -(-number_in(allowed) * count // 100)  # rounded up
         return int(allowed)
 
 

@@ -18,6 +18,7 @@ from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.declaration.workloads import number_in
 from rewound.actors.kinds.policy import BUDGET_STATUS
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
@@ -321,4 +322,4 @@ def _number(given: int | str, total: int) -> int:
     """A number, or a percentage of all, rounded up."""
     if isinstance(given, int):
         return given
-    return -(-int(given.removesuffix("%")) * total // 100)
+    return -(-number_in(given) * total // 100)

@@ -7,13 +7,13 @@ The numbers, conditions, annotations and words are those of v1.25.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.apps import DEPLOYMENT_ROLLBACK
+from rewound.actors.kinds.declaration.workloads import int64_of, number_in
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -23,7 +23,6 @@ from rewound.actors.workloads.template_hash import template_hash
 TEMPLATE_HASH: Final = "pod-template-hash"
 _NO_LIMIT: Final = 2**31 - 1  # as a progress deadline, or as a limit of the history
 _LONGEST_HISTORY: Final = 2000  # characters of old revisions in an annotation
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 
 PROGRESSING, AVAILABLE, FAILURE = "Progressing", "Available", "ReplicaFailure"
 CREATED, FOUND = "NewReplicaSetCreated", "FoundNewReplicaSet"
@@ -637,12 +636,12 @@ def _longer_history(history: str, revision: str) -> str:
 def _share(value: int | str, replicas: int, *, rounded_by: int) -> int:
     """A number, or a percentage of the replicas: rounded down by 0, up by 99."""
     if isinstance(value, str):
-        return (int(value.removesuffix("%")) * replicas + rounded_by) // 100
+        return (number_in(value) * replicas + rounded_by) // 100
     return value
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
+    return None if text is None else int64_of(text)
 
 
 def _name(stored: Object) -> str:

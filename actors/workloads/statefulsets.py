@@ -24,6 +24,7 @@ import orjson
 from rewound.actors.controllers.client import batch_of, run_concurrently
 from rewound.actors.errors import AlreadyExists, RequestError
 from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.kinds.declaration.workloads import number_in
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.turns import Steps, chosen, in_turns, parts_of
@@ -419,7 +420,7 @@ class _Planner:
 
     def _share(self, limit: int | str) -> int:
         """At least one; a percentage of the replicas is rounded down."""
-        number = int(limit.removesuffix("%")) * self._count // 100 if isinstance(limit, str) else limit
+        number = number_in(limit) * self._count // 100 if isinstance(limit, str) else limit
         return max(number, 1)
 
     def _missing(self, ordinal: int) -> Object:

@@ -38,6 +38,7 @@ _PERCENT_TEXT: Final = explained(
 )
 _is_percent = re.compile(_PERCENT).fullmatch
 _is_integer = re.compile("[-+]?[0-9]+").fullmatch
+_LARGEST: Final = 2**63 - 1
 
 
 def int_or_percent_rules(errors: FieldErrors, value: IntOrPercent, field: str) -> None:
@@ -55,22 +56,26 @@ def at_most_100_percent(errors: FieldErrors, value: IntOrPercent, field: str) ->
 
 
 def number_in(value: IntOrPercent) -> int:
-    """The number, of pods or percent; 0 for a string without one."""
-    if isinstance(value, int):
-        return value
-    digits = value.removesuffix("%")
-    return int(digits) if _is_integer(digits) and len(digits) < 20 else 0
+    """The number, of pods or percent; 0 for a string without one, or with one that 64 bits do not hold."""
+    return value if isinstance(value, int) else int64_of(value.removesuffix("%")) or 0
+
+
+def int64_of(text: str) -> int | None:
+    """The number in a text such as an annotation, maybe with zeros before it; None for what is no number of 64 bits.
+
+    Users write texts of any length, and `int` refuses those of more than 4,300 digits.
+    """
+    if not _is_integer(text):
+        return None
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > len(str(_LARGEST)):
+        return None
+    number = int(digits or "0") * (-1 if text[0] == "-" else 1)
+    return number if -_LARGEST - 1 <= number <= _LARGEST else None
 
 
 DOES_NOT_MATCH = "`selector` does not match template `labels`"
 ABOVE_REPLICAS = "cannot be greater than status.replicas"
-
-_is_number = re.compile("[-+]?[0-9]{1,18}").fullmatch
-
-
-def annotation_number(text: str) -> int | None:
-    """The number in an annotation; None where it is not a number."""
-    return int(text) if _is_number(text) else None
 
 
 def condition_struct(of: str) -> Struct:

@@ -7,6 +7,7 @@ import pytest
 from rewound.actors.kinds.declaration.workloads import (
     IntOrPercent,
     at_most_100_percent,
+    int64_of,
     int_or_percent_rules,
     number_in,
 )
@@ -14,9 +15,39 @@ from rewound.actors.kinds.validation import collect
 from tests.cases import cases
 
 
-@cases(("share", "amount"), [(3, 3), ("25%", 25), ("7", 7), ("x", 0), ("%", 0), ("", 0)])
+@cases(
+    ("share", "amount"),
+    [
+        (3, 3),
+        ("25%", 25),
+        ("7", 7),
+        ("x", 0),
+        ("%", 0),
+        ("", 0),
+        ("0" * 5000 + "9%", 9),
+        ("9" * 5000 + "%", 0),
+    ],
+)
 def test_number_in_returns_the_number_or_zero(share: IntOrPercent, amount: int) -> None:
     assert number_in(share) == amount
+
+
+@cases(
+    ("text", "number"),
+    [
+        ("7", 7),
+        ("-0", 0),
+        ("+07", 7),
+        (str(2**63 - 1), 2**63 - 1),
+        (str(2**63), None),
+        (str(-(2**63)), -(2**63)),
+        ("9" * 5000, None),
+        ("1_0", None),
+        ("", None),
+    ],
+)
+def test_int64_of_returns_numbers_of_64_bits(text: str, number: int | None) -> None:
+    assert int64_of(text) == number
 
 
 @cases("share", [0, 5, "0%", "100%", "250%"])

@@ -303,3 +303,21 @@ class _Killer:
             self.count += not self.has_killed
         if self.has_killed:
             await trio.sleep_forever()
+
+
+async def test_annotations_and_percentages_of_thousands_of_digits_stop_no_rollout(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    keys = ("revision", "desired-replicas", "max-replicas")
+    annotations = {f"deployment.kubernetes.io/{key}": "9" * 5000 for key in keys}
+    async with open_bench(tmp_path, *ROLLING) as bench:
+        adopted = deployment("web", 1)
+        adopted["metadata"] = {"name": "older", "labels": {"app": "web"}, "annotations": annotations}
+        await bench.create(SETS, adopted)
+        await bench.create(
+            DEPLOYMENTS, deployment("web", 3, strategy=strategy("0" * 5000 + "9%", "0" * 5000 + "1%"))
+        )
+        await bench.rest()
+        await set_image(bench, "b")
+        await bench.rest()
+        assert bench.get(DEPLOYMENTS, "web")["status"]["availableReplicas"] == 3
