@@ -6,9 +6,10 @@
   and removes the finalizer when no dependent with blockOwnerDeletion is left.
 - Orphan (finalizer orphan): it removes the references of the dependents to the owner, then the finalizer.
 
-The index of dependents names the objects to check, the journal has their state: the collector decides on one view of
-the object and its owners, and every write has that resourceVersion as its precondition. If the object changes
-meanwhile, the collector checks it again instead of deleting an object that has a new owner.
+The index of dependents names the objects to check, the journal has their state: the collector reads the object, then
+its owners, and every write has that resourceVersion as its precondition. If the object changes meanwhile, the collector
+checks it again instead of deleting an object that has a new owner. Owners and dependents of an object may be tens of
+thousands: the collector looks at them in turns.
 
 When a type is registered while the server runs, the collector scans its objects, and checks again the objects with
 references that it could not resolve because the kind was unknown.
@@ -40,10 +41,11 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
 from rewound.actors.messages import DeleteOptions, Object
-from rewound.actors.runtime.turns import Turn
+from rewound.actors.runtime.turns import Steps, Turn, chosen, in_turns, next_turn, parts_of
 from rewound.actors.selectors.facts import has_owners, unpack_uids
 from rewound.actors.store.document import decode
-from rewound.journal.records import Event, Row
+from rewound.journal.log import Journal
+from rewound.journal.records import Event
 from rewound.journal.view import View
 
 
@@ -61,13 +63,13 @@ class ClassifiedReferences:
 
 
 def classify_references(
-    view: View, types: StoredTypes, dependent: Definition, namespace: str, references: Sequence[Object]
-) -> ClassifiedReferences | None:
+    journal: Journal, types: StoredTypes, dependent: Definition, namespace: str, references: Sequence[Object]
+) -> Steps[ClassifiedReferences | None]:
     """Classifies an object's owner references: solid, dangling, or waiting for dependents to be deleted.
 
-    Reads one journal view and changes nothing. A reference is solid when an object of that kind and name exists
-    in the dependent's namespace (or without namespace, for cluster-scoped kinds) and has the uid of the
-    reference; an object with another uid is another object of the same name. An owner is waiting when it is in
+    Reads them in parts, each in a view of its own, and changes nothing. A reference is solid when an object of that
+    kind and name exists in the dependent's namespace (or without namespace, for cluster-scoped kinds) and has the uid
+    of the reference; an object with another uid is another object of the same name. An owner is waiting when it is in
     foreground deletion.
 
     A reference cannot be resolved if its kind is not served, or if a cluster-scoped object names a namespaced
@@ -76,12 +78,15 @@ def classify_references(
     None if a reference cannot be resolved.
     """
     owners = ClassifiedReferences()
-    for reference in references:
-        definition = types.of_kind(reference["apiVersion"], reference["kind"])
-        if definition is None or (definition.namespaced and not dependent.namespaced):
-            return None
-        where = namespace if definition.namespaced else ""
-        _sort(view, types.type_id(definition), where, reference, owners)
+    for part in parts_of(references):
+        with journal.read() as view:
+            for reference in part:
+                definition = types.of_kind(reference["apiVersion"], reference["kind"])
+                if definition is None or (definition.namespaced and not dependent.namespaced):
+                    return None
+                where = namespace if definition.namespaced else ""
+                _sort(view, types.type_id(definition), where, reference, owners)
+        yield
     return owners
 
 
@@ -127,9 +132,8 @@ class Dependents:
         before = self._owners.get(key, ())
         if owners == before:
             return False
-        for uid in before:
-            if uid not in owners:
-                self._unlink(uid, key)
+        for uid in set(before).difference(owners):
+            self._unlink(uid, key)
         if not owners:
             del self._owners[key]
             return False
@@ -289,26 +293,31 @@ class GarbageCollector:
 
     async def _scan_type(self, type_id: int, definition: Definition) -> None:
         after: Position | None = None
-        while (after := self._scan(type_id, definition, after)) is not None:
+        while True:
+            after, owned = self._scan(type_id, definition, after)
+            for item in owned:
+                owners = await in_turns(self._classify_references(item))
+                if owners is not None and not owners.all_solid:
+                    self.queue.add(item.key)
+            if after is None:
+                return
             await trio.lowlevel.checkpoint()
 
-    def _scan(self, type_id: int, definition: Definition, after: Position | None) -> Position | None:
-        """Scan one page; returns the position of its last object, or None at the end."""
-        last = None
+    def _scan(
+        self, type_id: int, definition: Definition, after: Position | None
+    ) -> tuple[Position | None, list[Item]]:
+        """Scan one page; returns the position of its last object, or None at the end, and the objects with owners."""
+        last, owned = None, list[Item]()
         with self._journal.read() as view:
             for namespace, name, row in next_page(view, type_id, None, after):
                 last = (namespace, name)
-                self._scan_row(view, (type_id, namespace, name), definition, row)
-        return last
-
-    def _scan_row(self, view: View, key: Key, definition: Definition, row: Row) -> None:
-        if has_owners(row.facts):
-            self._index_owners(key, row.facts)
-            owners = self._classify_references(view, Item(key, definition, decode(row.body)))
-            if owners is not None and not owners.all_solid:
-                self.queue.add(key)
-        if needs_garbage_collector(row.body):
-            self._observe_deletion(key, row.facts, row.body)
+                key = (type_id, namespace, name)
+                if has_owners(row.facts):
+                    self._index_owners(key, row.facts)
+                    owned.append(Item(key, definition, decode(row.body)))
+                if needs_garbage_collector(row.body):
+                    self._observe_deletion(key, row.facts, row.body)
+        return last, owned
 
     # Reconciling.
 
@@ -331,9 +340,9 @@ class GarbageCollector:
     async def _reconcile_object(self, key: Key) -> None:
         with self._journal.read() as view:
             item = self._read(view, key)
-            if item is None:
-                return
-            owners = self._classify_references(view, item)
+        if item is None:
+            return
+        owners = await in_turns(self._classify_references(item))
         if deletion_waits_for(item.object, ORPHAN):
             await self._orphan_dependents(item)
         elif deletion_waits_for(item.object, FOREGROUND):
@@ -348,8 +357,10 @@ class GarbageCollector:
             return None
         return Item(key, definition, decode(row.body))
 
-    def _classify_references(self, view: View, item: Item) -> ClassifiedReferences | None:
-        owners = classify_references(view, self._types, item.definition, item.key[1], item.references)
+    def _classify_references(self, item: Item) -> Steps[ClassifiedReferences | None]:
+        owners = yield from classify_references(
+            self._journal, self._types, item.definition, item.key[1], item.references
+        )
         if owners is None:
             self._unresolved.add(item.key)
         return owners
@@ -369,8 +380,9 @@ class GarbageCollector:
     async def _unblock_cycle(self, item: Item) -> Item:
         """Unset blockOwnerDeletion if objects that own each other block each other: they would wait for ever."""
         blocks = any(reference.get("blockOwnerDeletion") for reference in item.references)
-        cycle = any(key in self._foreground for key in self._dependents.of(item.uid))
-        if not (blocks and cycle):
+        if not blocks or not await in_turns(
+            chosen(self._dependents.of(item.uid), self._foreground.__contains__)
+        ):
             return item
         for reference in item.references:
             if reference.get("blockOwnerDeletion"):
@@ -431,7 +443,7 @@ class GarbageCollector:
         turn = Turn()
         for key in reversed(self._dependents.of(uid)):
             if turn.over():
-                await trio.lowlevel.checkpoint()
+                await next_turn()
                 turn = Turn()
             with self._journal.read() as view:
                 if self._blocks(view, key, uid):

@@ -35,3 +35,26 @@ def test_index_has_no_entry_for_objects_without_owners() -> None:
     index = Dependents()
     index.update((1, "n", "a"), ())
     assert index.statistics() == DependentsStatistics(0, 0)
+
+
+class CountedUid(str):
+    """Counts how often uids are compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedUid.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_changing_many_owners_compares_each_a_few_times() -> None:
+    before, after = (tuple(f"{letter}{number}" for number in range(500)) for letter in "ab")
+    index, key = Dependents(), (1, "n", "a")
+    index.update(key, before)
+    index._owners[key] = tuple(map(CountedUid, before))
+    assert index.update(key, after)
+    assert CountedUid.compared < 10 * 500
+    assert index.of("b499") == [key] and not index.has_dependents("a0")
