@@ -3,7 +3,8 @@
 h11 takes a bare line feed for a line break, unfolds folded headers, serves HTTP/0.9 to 9.9, and goes on after
 Content-Length beside Transfer-Encoding: where two parsers disagree, one client's bytes become another's request. So our
 own parser, whose llhttp is strict, reads every connection first. What it refuses never reaches Hypercorn, and the
-connection ends. Hypercorn and the application limit sizes: they can respond in the middle of a body.
+connection ends. Hypercorn and the application limit sizes: they can respond in the middle of a body. The number of
+fields is limited here too, because each takes many times its bytes, and each repeated one a look at those before.
 
 Hypercorn also changes to HTTP/2 where a request asks for h2c. Over TLS no client does (RFC 9113, section 3.1), unless a
 proxy that forwards the fields is to pass on what it cannot read any more: such requests are refused.
@@ -35,7 +36,7 @@ class StrictSyntax:
     """Of one connection."""
 
     def __init__(self, peer: Peer, limits: Limits) -> None:
-        self._parser = Parser(peer, _unlimited(limits))
+        self._parser = Parser(peer, _without_sizes(limits))
         self._secure = peer.secure
         self._asks_upgrade = False  # the last request, which has no response yet
         self.in_body = False  # the last bytes are of the body of a request whose head was passed on
@@ -75,6 +76,6 @@ def _asks_h2c(request: Request) -> bool:
 
 
 @lru_cache(maxsize=4)  # a server has one
-def _unlimited(limits: Limits) -> Limits:
+def _without_sizes(limits: Limits) -> Limits:
     most = sys.maxsize
-    return replace(limits, body=most, head=most, headers=most, target=most)
+    return replace(limits, body=most, head=most, target=most)
