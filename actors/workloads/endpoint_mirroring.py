@@ -1,7 +1,9 @@
 """The endpointslicemirroring controller: EndpointSlices of Endpoints that somebody else writes.
 
 Those are the Endpoints of Services without a selector. Each subset becomes one slice for each address type in it, with
-1000 endpoints at most. Endpoints with the label skip-mirror, and those that leader election uses, are left alone.
+1000 endpoints at most. What one Endpoints object asks for may be tens of thousands of slices: a pass decides in turns
+and writes `BURST` of each sort at most, and these changes ask for the next pass. Endpoints with the label skip-mirror,
+and those that leader election uses, are left alone.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Final
 from rewound.actors.errors import Resource
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.turns import Steps, in_turns
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.endpoint_slices import (
@@ -34,6 +37,7 @@ from rewound.actors.workloads.service_pods import Ports, family_of
 from rewound.actors.workloads.topology_hints import Writes
 
 MAX_MIRRORED: Final = 1000  # addresses of a subset
+BURST: Final = 500  # slices that one pass creates, updates or deletes at most
 
 
 class MirrorKeys(SliceKeys):
@@ -60,23 +64,26 @@ class Mirror:
     skipped: int = 0  # those that are invalid, and those that are too many
 
 
-def mirror(keys: MirrorKeys, endpoints: Object, slices: Sequence[Object]) -> Mirror:
+def mirror(keys: MirrorKeys, endpoints: Object, slices: Sequence[Object]) -> Steps[Mirror]:
     found = Mirror()
-    wanted, ports = _wanted(found, endpoints)
+    wanted, ports = yield from _wanted(found, endpoints)
     existing: dict[tuple[str, Ports], list[Object]] = {}
     for one in slices:
         existing.setdefault((one["addressType"], comparable(one["ports"])), []).append(one)
+        yield
     for key, addresses in wanted.items():
         _decide(found.writes, keys, endpoints, existing.pop(key, []), addresses, key[0], ports[key[1]])
+        yield
     for unwanted in existing.values():
         found.writes.delete.extend(unwanted)
+    yield
     reuse_deleted(found.writes, lambda _: True)
     return found
 
 
 def _wanted(
     found: Mirror, endpoints: Object
-) -> tuple[dict[tuple[str, Ports], dict[Identity, Object]], dict[Ports, list[Object]]]:
+) -> Steps[tuple[dict[tuple[str, Ports], dict[Identity, Object]], dict[Ports, list[Object]]]]:
     wanted: dict[tuple[str, Ports], dict[Identity, Object]] = {}
     written: dict[Ports, list[Object]] = {}
     for subset in endpoints.get("subsets", ()):
@@ -84,16 +91,18 @@ def _wanted(
         key = comparable(ports)
         written.setdefault(key, sorted_ports(ports))
         added = 0
+        yield
         for address, ready in _addresses(subset):
             if added == MAX_MIRRORED:
                 break
+            yield
             if not _is_address(address["ip"]):
                 found.invalid += 1
                 continue
             endpoint = _endpoint(address, ready)
             wanted.setdefault((family_of(address["ip"]), key), {})[identity(endpoint)] = endpoint
             added += 1
-        found.skipped += len(list(_addresses(subset))) - added
+        found.skipped += len(subset.get("addresses", ())) + len(subset.get("notReadyAddresses", ())) - added
     return wanted, written
 
 
@@ -223,11 +232,13 @@ class EndpointSliceMirroring(WorkloadController):
             or not self._keys.mirrors(endpoints)
         ):
             self._reported.pop(key, None)
-            await self._writer.write(Writes(delete=slices))
+            await self._writer.write(Writes(delete=slices[:BURST]))
             return
-        found = mirror(self._keys, endpoints, slices)
+        found = await in_turns(mirror(self._keys, endpoints, slices))
         self._report(key, endpoints, found)
-        await self._writer.write(found.writes, creates=not is_terminating(endpoints))
+        writes = found.writes
+        now = Writes(writes.create[:BURST], writes.update[:BURST], writes.delete[:BURST])
+        await self._writer.write(now, creates=not is_terminating(endpoints))
 
     def _report(self, key: Key, endpoints: Object, found: Mirror) -> None:
         version = endpoints["metadata"]["resourceVersion"]

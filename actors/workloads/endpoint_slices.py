@@ -316,13 +316,13 @@ class Plan:
 
 def reuse_deleted(writes: Writes, is_reusable: Callable[[Object], bool]) -> None:
     """Turn creates into updates of slices of the same address type that would be deleted."""
-    for one in tuple(writes.delete):
-        if not writes.create:
-            return
-        if one["addressType"] == writes.create[-1]["addressType"] and is_reusable(one):
-            made = writes.create.pop()
-            writes.delete.remove(one)
-            writes.update.append(replacing(one, made))
+    deleted, writes.delete = writes.delete, []
+    for one in deleted:
+        made = writes.create[-1] if writes.create else None
+        if made is not None and one["addressType"] == made["addressType"] and is_reusable(one):
+            writes.update.append(replacing(one, writes.create.pop()))
+        else:
+            writes.delete.append(one)
 
 
 def replacing(one: Object, made: Object) -> Object:

@@ -7,12 +7,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock
 
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Command, DeleteOptions, Object, Outcome
+from rewound.actors.names import CLUSTER
+from rewound.actors.workloads import endpoint_mirroring
 from rewound.actors.workloads.built_in import Workloads
+from rewound.actors.workloads.endpoint_mirroring import MirrorKeys, mirror
 from rewound.actors.workloads.endpoint_slices import sorted_ports
 from rewound.actors.workloads.endpoints import subsets_of, truncate
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
@@ -427,6 +431,30 @@ async def test_only_a_thousand_addresses_of_a_subset_are_mirrored(
             "TooManyAddressesToMirror: A max of 1000 addresses can be mirrored to EndpointSlices per Endpoints subset. "
             "2 addresses were skipped"
         ]
+
+
+async def test_many_subsets_are_mirrored_in_turns_and_in_several_passes(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subsets = [
+        {
+            "addresses": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}],
+            "ports": [{"port": port, "protocol": "TCP"}],
+        }
+        for port in range(1, 11)
+    ]
+    metadata = {"name": "custom", "namespace": "default", "uid": "u"}
+    planned = mirror(MirrorKeys(CLUSTER), {"metadata": metadata, "subsets": subsets}, [])
+    assert sum(1 for _ in planned) >= 3 * len(subsets)  # for each address, and for each slice
+    monkeypatch.setattr(endpoint_mirroring, "BURST", 3)
+    async with open_net(tmp_path) as net:
+        await net.service("custom", selector=None)
+        await net.cluster.create("endpoints", "custom", content={"subsets": subsets})
+        await net.settled()
+        assert len(net.slices("custom")) == 20
+        await net.patch("endpoints", "custom", {"subsets": subsets[:1]})
+        await net.settled()
+        assert len(net.slices("custom")) == 2
 
 
 async def test_mirrored_slices_go_when_the_service_gets_a_selector(
