@@ -81,8 +81,8 @@ class SchedulingQueue:
         # By the plugins that refused them: a change helps all with the same ones, or none.
         self._unschedulable: dict[frozenset[str], dict[Key, QueuedPod]] = {}
         self._seeking: dict[Key, QueuedPod] = {}  # those of them that have to be near other pods
-        self._changes: set[_Noted] = set()
-        self._near: set[_Noted] = set()  # those for pods that seek others
+        self._changes: dict[_Noted, None] = {}  # in order, as all that decides what is tried first
+        self._near: dict[_Noted, None] = {}  # those for pods that seek others
         self._counts = {_ACTIVE: 0, _BACKOFF: 0, _UNSCHEDULABLE: 0, _IN_FLIGHT: 0}
         self._number = self._cycle = 0
         self._moved_in = -1  # the cycle of the last change that may help
@@ -144,30 +144,38 @@ class SchedulingQueue:
             if self._places.get(namespace) != place:
                 continue
             del self._places[namespace]
-            self._round = place[1]
-            queued = self._first_active(namespace)
+            queued = self._first_active(namespace, place[0])
             if queued is not None:
+                self._round = place[1]
                 queued.attempts += 1
                 queued.plugins = frozenset()
                 self._cycle += 1
                 return queued
         return None
 
-    def _first_active(self, namespace: str) -> QueuedPod | None:
-        """The next pod of a namespace, which then waits for another turn with the others that it has."""
-        entries = self._active[namespace]
-        found = None
-        while entries and (found is None or not self._is_active(entries[0][3])):
-            queued = heapq.heappop(entries)[3]
+    def _first_active(self, namespace: str, priority: int) -> QueuedPod | None:
+        """The next pod of a namespace, which then waits for another turn with the others that it has.
+
+        None if it has none of this priority, negated, because the pod left that it was placed for: then it waits for
+        its turn among those with the priority of its next pod.
+        """
+        entries, found = self._active[namespace], None
+        self._drop_outdated(entries)
+        if entries and entries[0][0] <= priority:
+            found = heapq.heappop(entries)[3]
             self._entries -= 1
-            if found is None and self._is_active(queued):
-                found = queued
-                self._become(queued, _IN_FLIGHT)
+            self._become(found, _IN_FLIGHT)
+            self._drop_outdated(entries)
         if entries:
             self._place(namespace, entries[0][0])
         else:
             del self._active[namespace]
         return found
+
+    def _drop_outdated(self, entries: list[_Active]) -> None:
+        while entries and not self._is_active(entries[0][3]):
+            heapq.heappop(entries)
+            self._entries -= 1
 
     def _place(self, namespace: str, priority: int) -> None:
         """Have a namespace wait for its turn among those whose first pod has this priority, negated."""
@@ -223,18 +231,18 @@ class SchedulingQueue:
         self._note(self._near, change, selects)
         return True
 
-    def _note(self, changes: set[_Noted], change: str, check: Check | None) -> None:
+    def _note(self, changes: dict[_Noted, None], change: str, check: Check | None) -> None:
         if len(changes) >= _MOST_CHANGES:
-            kinds = {one for one, _ in changes}
+            kinds: dict[_Noted, None] = {(one, None): None for one, _ in changes}
             changes.clear()
-            changes.update((one, None) for one in kinds)
-        changes.add((change, check))
+            changes.update(kinds)
+        changes[change, check] = None
 
     def waking(self) -> Steps[None]:
         """Make those pods active, or have them wait for their backoff, that a change may help or that are due."""
         while self._changes or self._near:
-            changes, self._changes = self._changes, set()
-            near, self._near = self._near, set()
+            changes, self._changes = self._changes, {}
+            near, self._near = self._near, {}
             groups = tuple(self._unschedulable.items())
             for plugins, pods in groups:
                 if checks := self._checks_of(plugins, changes):
@@ -244,7 +252,7 @@ class SchedulingQueue:
                 yield from self._wake(self._seeking.values(), by_plugins)
         yield from self._wake_due()
 
-    def _checks_of(self, plugins: frozenset[str], changes: set[_Noted]) -> _Checks:
+    def _checks_of(self, plugins: frozenset[str], changes: dict[_Noted, None]) -> _Checks:
         """Those of the changes that may help pods which these plugins refused."""
         return [check for change, check in changes if self._helps(change, plugins)]
 

@@ -61,6 +61,17 @@ def test_namespaces_take_turns_among_pods_of_the_same_priority() -> None:
     assert tested.pop() is None
 
 
+def test_a_pod_that_left_gives_its_priority_to_no_other_of_its_namespace() -> None:
+    tested = queue(Time())
+    left = facts("left", 5, namespace="a")
+    tested.add(left)
+    tested.add(facts("low", 0, namespace="a"))
+    tested.add(facts("middle", 3, namespace="b"))
+    tested.delete(left)
+    assert [popped(tested).facts.name for _ in range(2)] == ["middle", "low"]
+    assert tested.pop() is None
+
+
 def test_pods_that_left_leave_no_entries() -> None:
     tested = queue(Time())
     for number in range(100):
