@@ -49,16 +49,16 @@ async def test_any_other_version_is_a_conflict(opened: Opener, difference: int) 
 
 
 @generic
-async def test_huge_version_is_a_conflict(opened: Opener) -> None:
+async def test_version_far_ahead_is_a_conflict(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a"))
         with pytest.raises(Refused) as refused:
-            await api.replace("configmaps", changed("9" * 5000))
+            await api.replace("configmaps", changed(str(2**64 - 1)))
         assert refused.value.reason == "Conflict"
 
 
 @generic
-@pytest.mark.parametrize("version", ["x", "-1", "1.0", "٣"])
+@pytest.mark.parametrize("version", ["x", "-1", "1.0", "٣", "9" * 5000])
 async def test_malformed_version_is_refused(opened: Opener, version: str) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a", text="old"))
