@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from rewound.actors.runtime.turns import Steps
+from rewound.actors.runtime.steps import Steps
 
 T = TypeVar("T")
 

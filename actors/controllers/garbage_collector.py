@@ -41,7 +41,8 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.meta import FOREGROUND, ORPHAN
 from rewound.actors.messages import DeleteOptions, Object
-from rewound.actors.runtime.turns import Steps, Turn, chosen, in_turns, next_turn, parts_of
+from rewound.actors.runtime.steps import Steps, chosen, parts_of
+from rewound.actors.runtime.turns import Turn, in_turns, next_turn
 from rewound.actors.selectors.facts import has_owners, unpack_uids
 from rewound.actors.store.document import decode
 from rewound.journal.log import Journal

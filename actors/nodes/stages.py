@@ -25,8 +25,8 @@ from rewound.actors.nodes.jq import QueryError, compile_query
 from rewound.actors.nodes.templates import Template
 from rewound.actors.patch.errors import MalformedPatch, PatchTooLarge
 from rewound.actors.patch.json_patch import parse_json_patch
+from rewound.actors.runtime.steps import Steps
 from rewound.actors.runtime.threads import run_in_thread
-from rewound.actors.runtime.turns import Steps
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 

@@ -19,7 +19,7 @@ import orjson
 
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.nodes.budget import Budget, OverBudget, fitting
-from rewound.actors.runtime.turns import Steps
+from rewound.actors.runtime.steps import Steps
 
 Function = Callable[..., Any]
 

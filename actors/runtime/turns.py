@@ -10,21 +10,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from heapq import merge
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import trio
 
+from rewound.actors.runtime.steps import Steps
+
 TURN = 0.002  # seconds
-_PART: Final = 64  # items, with a few microseconds of work for each
-_SORTED_PART: Final = 1024
 
 T = TypeVar("T")
-# Work that yields where it may pause, at least once in a millisecond, and returns its result.
-Steps = Generator[None, None, T]
 
 now = time.perf_counter
 processor_now = time.thread_time
@@ -109,38 +106,6 @@ async def in_turns(steps: Steps[T]) -> T:
         if turn.over():
             await next_turn()
             turn = Turn()
-
-
-def parts_of(items: Iterable[T], size: int = _PART) -> Iterator[tuple[T, ...]]:
-    """The items as they are now, in parts: work of a few microseconds for each item yields after a part."""
-    taken = tuple(items)  # what changes meanwhile changes no part
-    for start in range(0, len(taken), size):
-        yield taken[start : start + size]
-
-
-def chosen(items: Iterable[T], wanted: Callable[[T], bool]) -> Steps[list[T]]:
-    """The wanted ones of the items as they are when it begins."""
-    found: list[T] = []
-    for part in parts_of(items):
-        found += filter(wanted, part)
-        yield
-    return found
-
-
-def in_order(items: Iterable[T], key: Callable[[T], Any]) -> Steps[list[T]]:
-    """The items sorted by a key; long lists are sorted in parts, which are then merged."""
-    parts: list[list[T]] = []
-    for part in parts_of(items, _SORTED_PART):
-        parts.append(sorted(part, key=key))
-        yield
-    if len(parts) < 2:
-        return parts[0] if parts else []
-    merged: list[T] = []
-    for number, one in enumerate(merge(*parts, key=key)):
-        merged.append(one)
-        if number % _PART == 0:
-            yield
-    return merged
 
 
 class _LongTurns:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import Steps, parts_of
+from rewound.actors.runtime.steps import Steps, parts_of
 from rewound.actors.scheduler.explanation import ANSWERED
 from rewound.actors.scheduler.pods import PodFacts
 

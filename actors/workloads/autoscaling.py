@@ -19,7 +19,8 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.scale import selector_text
 from rewound.actors.kinds.values.quantity import quantity_text
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import chosen, in_turns
+from rewound.actors.runtime.steps import chosen
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, key_of

@@ -31,7 +31,8 @@ from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import chosen, in_turns
+from rewound.actors.runtime.steps import chosen
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import Cache, CachedType, Key, controller_of, key_of
 from rewound.actors.workloads.pod_room import PodRoom
 from rewound.actors.workloads.recorder import EventWriter, Recorder

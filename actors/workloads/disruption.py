@@ -22,7 +22,8 @@ from rewound.actors.kinds.declaration.workloads import number_in
 from rewound.actors.kinds.policy import BUDGET_STATUS
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import Steps, chosen, in_turns, parts_of
+from rewound.actors.runtime.steps import Steps, chosen, parts_of
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import CHANGED, Concerned, Pace, Parts, WorkloadController

@@ -16,7 +16,8 @@ from typing import Final
 from rewound.actors.errors import Resource
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.runtime.turns import Steps, in_turns
+from rewound.actors.runtime.steps import Steps
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.endpoint_slices import (

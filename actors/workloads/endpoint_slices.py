@@ -20,7 +20,8 @@ from rewound.actors.errors import Conflict, NotFound, RequestError, Resource
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
-from rewound.actors.runtime.turns import Steps, in_turns
+from rewound.actors.runtime.steps import Steps
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.controller import CHANGED, Concerned, Parts, WorkloadController
 from rewound.actors.workloads.pods import is_ready, is_terminating, node_of

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.messages import DeleteOptions, Object
-from rewound.actors.runtime.turns import Steps, in_order, in_turns
+from rewound.actors.runtime.steps import Steps, in_order
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import Key, key_of
 from rewound.actors.workloads.controller import CHANGED, Concerned, Parts, WorkloadController
 from rewound.actors.workloads.pods import is_ready

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import Steps, in_order, parts_of
+from rewound.actors.runtime.steps import Steps, in_order, parts_of
 from rewound.actors.workloads.pods import deletion_order
 
 LONGEST_PREFIX: Final = 58  # of a generated name, before its five random characters

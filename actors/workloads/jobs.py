@@ -28,7 +28,8 @@ from rewound.actors.errors import NotFound, RequestError
 from rewound.actors.kinds.batch import JOB_STATUS
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import Steps, chosen, in_order, in_turns, parts_of
+from rewound.actors.runtime.steps import Steps, chosen, in_order, parts_of
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import Pace, Parts, WorkloadController

@@ -16,7 +16,8 @@ from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import DeleteOptions, Object
-from rewound.actors.runtime.turns import chosen, in_turns
+from rewound.actors.runtime.steps import chosen
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import CachedType, controller_of, key_of
 from rewound.actors.workloads.recorder import Recorder
 

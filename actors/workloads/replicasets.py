@@ -20,7 +20,8 @@ from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
-from rewound.actors.runtime.turns import Steps, chosen, in_order, in_turns, parts_of
+from rewound.actors.runtime.steps import Steps, chosen, in_order, parts_of
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import CachedType, Key, controller_of, key_of
 from rewound.actors.workloads.controller import Parts, WorkloadController
 from rewound.actors.workloads.pods import (

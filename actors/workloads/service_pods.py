@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rewound.actors.errors import Forbidden, RequestError
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import Steps, chosen, parts_of
+from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.workloads.cache import CachedType, Key, key_of
 from rewound.actors.workloads.pods import condition_of, is_finished, is_ready, is_terminating
 

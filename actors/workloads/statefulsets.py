@@ -27,8 +27,9 @@ from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.declaration.workloads import number_in
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
-from rewound.actors.runtime.turns import Steps, chosen, in_turns, parts_of
-from rewound.actors.runtime.turns import in_order as sorted_in_turns
+from rewound.actors.runtime.steps import Steps, chosen, parts_of
+from rewound.actors.runtime.steps import in_order as sorted_in_turns
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import Key, controller_of, key_of
 from rewound.actors.workloads.controller import Pace, Parts, WorkloadController
 from rewound.actors.workloads.pods import (

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 from rewound.actors.golang.quoting import cut, quoted_start
 from rewound.actors.kinds.values.times import duration_error, duration_seconds
-from rewound.actors.runtime.turns import Steps
+from rewound.actors.runtime.steps import Steps
 
 SECOND: Final = 1_000_000
 SEARCHED_YEARS: Final = 5  # a schedule that is not due in so many years never is, as in February 30

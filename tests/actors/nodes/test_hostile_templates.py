@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rewound.actors.nodes.templates import MOST_ACTION, Template, TemplateError
-from rewound.actors.runtime.turns import Steps
+from rewound.actors.runtime.steps import Steps
 from tests.cases import cases
 
 DATA: dict[str, Any] = {

@@ -11,7 +11,7 @@ from rewound import Rewound
 from rewound.actors.messages import Object
 from rewound.actors.nodes.stages import Stage, StageError, StagePatch, StageSet, changed_finalizers
 from rewound.actors.nodes.templates import Template
-from rewound.actors.runtime.turns import Steps
+from rewound.actors.runtime.steps import Steps
 from tests.cases import cases
 
 STAGES = "/apis/kwok.x-k8s.io/v1alpha1/stages"

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from rewound.actors.kinds.values.schedule import parse_schedule, schedule_steps
 from rewound.actors.kinds.values.times import micros_of, seconds_text
 from rewound.actors.messages import Object
-from rewound.actors.runtime.turns import Steps
+from rewound.actors.runtime.steps import Steps
 from rewound.actors.workloads.cronjobs import NoInterval, Schedules, missed_since, next_due
 from tests.actors.controllers.control_plane import START
 from tests.actors.workloads.bench import Bench, open_bench, pod_template

@@ -1,0 +1,49 @@
+"""Long work as generators that yield where it may pause: pure, so that kinds can have it without an event loop.
+
+`in_turns` (`actors/runtime/turns.py`) does such work on the event loop; a thread or a command exhausts the generator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from heapq import merge
+from typing import Any, Final, TypeVar
+
+_PART: Final = 64  # items, with a few microseconds of work for each
+_SORTED_PART: Final = 1024
+
+T = TypeVar("T")
+# Work that yields where it may pause, at least once in a millisecond, and returns its result.
+Steps = Generator[None, None, T]
+
+
+def parts_of(items: Iterable[T], size: int = _PART) -> Iterator[tuple[T, ...]]:
+    """The items as they are now, in parts: work of a few microseconds for each item yields after a part."""
+    taken = tuple(items)  # what changes meanwhile changes no part
+    for start in range(0, len(taken), size):
+        yield taken[start : start + size]
+
+
+def chosen(items: Iterable[T], wanted: Callable[[T], bool]) -> Steps[list[T]]:
+    """The wanted ones of the items as they are when it begins."""
+    found: list[T] = []
+    for part in parts_of(items):
+        found += filter(wanted, part)
+        yield
+    return found
+
+
+def in_order(items: Iterable[T], key: Callable[[T], Any]) -> Steps[list[T]]:
+    """The items sorted by a key; long lists are sorted in parts, which are then merged."""
+    parts: list[list[T]] = []
+    for part in parts_of(items, _SORTED_PART):
+        parts.append(sorted(part, key=key))
+        yield
+    if len(parts) < 2:
+        return parts[0] if parts else []
+    merged: list[T] = []
+    for number, one in enumerate(merge(*parts, key=key)):
+        merged.append(one)
+        if number % _PART == 0:
+            yield
+    return merged
