@@ -43,7 +43,10 @@ class ForeignRecords:
         document.pop("kind", None)
         api_version = document.pop("apiVersion", "")
         stored_version = "" if definition.custom is None else api_version
-        return facts_of(stored_type.storage, document), encode_unversioned(document, stored_version)
+        try:
+            return facts_of(stored_type.storage, document), encode_unversioned(document, stored_version)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise Unreadable(f"it lacks what every object of its kind has ({error})") from None
 
     def _find_type(self, type_name: str) -> StoredType:
         found = self._registry.current.stored_type(type_name)

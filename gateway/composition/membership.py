@@ -10,7 +10,6 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,7 +117,11 @@ def make_node(
     node = Node(
         member, journal, feed, supervisor.keep, {"services": items_in}, declared_by=definitions, now=clock.now
     )
-    node.foreign.on_change = partial(write_quarantine, settings.quarantine)
+
+    async def write(found: Mapping[bytes, Quarantined]) -> None:
+        await trio.to_thread.run_sync(write_quarantine, settings.quarantine, found)
+
+    node.foreign.on_change = write
     return node
 
 

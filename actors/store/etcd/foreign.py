@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from os import urandom
 from typing import Final, Protocol
@@ -63,13 +64,19 @@ from rewound.journal.records import Row
 logger = logging.getLogger(__name__)
 
 Claims = Callable[[bytes], frozenset[str]]
+OnChange = Callable[[Mapping[bytes, Quarantined]], Awaitable[None]]
 
 DELETED: Final = "deleted in etcd, not through the API"
 WRITTEN: Final = "written in etcd, not through the API"
 UNREADABLE: Final = "overwritten in etcd, not through the API, with a value that cannot be read"
 PAUSE_SECONDS: Final = 1.0  # before another attempt
+PAGE: Final = 50  # keys of one read of the quarantine, whose values may be as large as etcd takes
 # Of a value in quarantine that etcd does not take as a whole: the request is a little larger than that of its put.
 SHORTENED: Final = 64 << 10
+
+
+async def _ignore(_: Mapping[bytes, Quarantined]) -> None:
+    """For a node whose quarantine nobody else wants to know."""
 
 
 class NotKnownYet(Exception):
@@ -110,8 +117,13 @@ class Foreign:
         self._wanted = trio.Event()
         self._logged = ""
         self._guarded: dict[bytes, tuple[Callable[[bytes], bool], bytes]] = {}
-        self.quarantined: dict[bytes, Quarantined] = {}  # by the key that somebody wrote
-        self.on_change: Callable[[Mapping[bytes, Quarantined]], None] = lambda _: None
+        # By the key that somebody wrote; without values, which may be large and many.
+        self.quarantined: dict[bytes, Quarantined] = {}
+        self._noted: set[bytes] | None = (
+            None  # what the watch has changed in the quarantine while that is read
+        )
+        self._is_reported = False  # what `quarantined` is now
+        self.on_change: OnChange = _ignore
         self.settled = 0
 
     def guard(self, key: bytes, own: bytes, is_right: Callable[[bytes], bool]) -> None:
@@ -129,6 +141,8 @@ class Foreign:
     def see(self, event: WatchEvent) -> None:
         key = event.now.key
         if key.startswith(self._keys.quarantine):
+            if self._noted is not None:
+                self._noted.add(key)
             self._note(event.now, event.is_delete)
         elif key in self._guarded:
             self._want(key)
@@ -155,7 +169,8 @@ class Foreign:
             try:
                 found = Quarantined.decode(stored.value)
             except (Unreadable, UnknownLayout):
-                found = Quarantined(stored.mod_revision, 0, "somebody else has put it there", stored.value)
+                found = Quarantined(stored.mod_revision, 0, "somebody else has put it there", b"")
+            found = replace(found, value=b"")
             if self.quarantined.get(key) != found:
                 logger.warning(
                     "the key %s of etcd is in quarantine since version %d: %s; see it with `etcdctl get %s`, and "
@@ -166,7 +181,8 @@ class Foreign:
                     printable(stored.key),
                 )
             self.quarantined[key] = found
-        self.on_change(self.quarantined)
+        self._is_reported = False
+        self._wanted.set()
 
     # The task.
 
@@ -175,6 +191,9 @@ class Foreign:
         while not await self._succeeds(self._read_quarantine):
             await trio.sleep(PAUSE_SECONDS)
         while True:
+            if not self._is_reported:
+                self._is_reported = True
+                await self.on_change(dict(self.quarantined))
             await self._wanted.wait()
             self._wanted = trio.Event()
             pending, self._pending = self._pending, {}
@@ -192,15 +211,27 @@ class Foreign:
                 self._logged = str(error)
                 logger.warning("what somebody else wrote to etcd is not settled yet: %s", error)
             return False
+        except Exception as crash:  # of one key: the others do not wait for it
+            if repr(crash) != self._logged:
+                self._logged = repr(crash)
+                logger.exception("what somebody else wrote to etcd is not settled yet")
+            return False
         self._logged = ""
         return True
 
     async def _read_quarantine(self) -> None:
-        keys = self._keys
-        found = await self._etcd.range(keys.quarantine, prefix_end(keys.quarantine))
-        for one in found.kvs:
-            self._note(one, is_gone=False)
-        self.on_change(self.quarantined)
+        """What is there at the start. What the watch brings meanwhile counts instead, also that a key has gone."""
+        self._noted = noted = set[bytes]()
+        start, end = self._keys.quarantine, prefix_end(self._keys.quarantine)
+        while True:
+            page = await self._etcd.range(start, end, limit=PAGE)
+            for one in page.kvs:
+                if one.key not in noted:
+                    self._note(one, is_gone=False)
+            if not page.more:
+                break
+            start = page.kvs[-1].key + b"\0"
+        self._noted = None
 
     async def _settle(self, key: bytes) -> None:
         if key in self._guarded:

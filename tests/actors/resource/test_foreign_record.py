@@ -89,6 +89,10 @@ async def test_records_that_are_not_valid() -> None:
                 )
                 with case(name), pytest.raises(Unreadable):
                     check("configmaps", "default", "x", given)
+        owned = {"metadata": {**metadata, "ownerReferences": [{"kind": "Pod"}]}}
+        for type_name, incomplete in (("configmaps", owned), ("pods", {"metadata": metadata})):
+            with pytest.raises(Unreadable, match="it lacks what every object of its kind has"):
+                check(type_name, "default", "x", orjson.dumps(incomplete))
         for type_name, namespace, name in (("unknown", "default", "x"), ("namespaces", "default", "x")):
             with pytest.raises(Unreadable):
                 check(type_name, namespace, name, orjson.dumps({"metadata": metadata}))

@@ -11,7 +11,7 @@ import trio
 
 from rewound.actors.etcd.api import DeleteRange, Etcd, Put
 from rewound.actors.store.etcd.foreign import DELETED, SHORTENED, UNREADABLE, WRITTEN
-from rewound.actors.store.etcd.records import Change, Keys
+from rewound.actors.store.etcd.records import Change, Keys, Quarantined
 from rewound.gateway.cli.main import main
 from rewound.gateway.settings.cluster import ClusterSettings
 from tests.actors.object_store import memory_folder
@@ -156,5 +156,6 @@ async def test_largest_value_that_etcd_takes_goes_to_the_quarantine() -> None:
         with trio.fail_after(60):
             while key("large") not in quarantined:
                 await trio.sleep(0.02)
-        assert quarantined[key("large")].value == b"\xff" * SHORTENED
+        [stored] = (await etcd.range(KEYS.of_quarantine(key("large")))).kvs
+        assert Quarantined.decode(stored.value).value == b"\xff" * SHORTENED
         assert await configured(a) == []

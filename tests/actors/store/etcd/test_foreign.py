@@ -1,5 +1,7 @@
 """Changes of objects in etcd by others than nodes: deletes by nobody, updates by nobody, and the quarantine."""
 
+from collections.abc import Mapping
+
 import msgpack
 import pytest
 import trio
@@ -8,7 +10,7 @@ from rewound.actors.etcd.api import DeleteRange, Put, prefix_end
 from rewound.actors.store.committer import Condition, Overtaken
 from rewound.actors.store.etcd.compaction import Compaction
 from rewound.actors.store.etcd.foreign import DELETED, UNREADABLE, WRITTEN
-from rewound.actors.store.etcd.records import Change, Floor, Head, Unreadable
+from rewound.actors.store.etcd.records import Change, Floor, Head, Quarantined, Unreadable
 from rewound.actors.store.proposal import Proposal
 from tests.actors.store.etcd.fake import FakeCluster
 from tests.actors.store.etcd.nodes import FOUND_AT, KEYS, RunningNode, running
@@ -110,7 +112,10 @@ async def test_unreadable_value_goes_to_the_quarantine(tmp_path, autojump_clock,
         for node in (a, b):
             found = node.node.foreign.quarantined
             assert set(found) == {key("x"), key("new")}
-            assert all((one.value, one.revision) == (value, written) and one.why for one in found.values())
+            assert all(one.revision == written and one.why for one in found.values())
+        for name in ("x", "new"):
+            stored = cluster.at(cluster.revision)[KEYS.of_quarantine(key(name))]
+            assert Quarantined.decode(stored.value).value == value
         async with running(cluster, tmp_path, "c") as c:
             await settle(c)
             await check_same(a, b, c)
@@ -195,6 +200,23 @@ async def test_foreign_changes_while_all_nodes_are_down(tmp_path, autojump_clock
         await check_same(a, b)
 
 
+async def test_check_that_crashes_holds_up_only_its_own_key(tmp_path, autojump_clock):
+    def crash(type_name: str, namespace: str, name: str, body: bytes) -> tuple[bytes, bytes]:
+        if name == "x":
+            raise KeyError("spec")
+        return valid(type_name, namespace, name, body)
+
+    cluster = FakeCluster()
+    record = Change("create", 0, 1, "", "", "", b"", b"", b'{"metadata":{"resourceVersion":"","valid":1}}')
+    async with running(cluster, tmp_path, "a", check=crash) as a:
+        foreign(cluster, Put(key("x"), record.encode()), Put(key("y"), record.encode()))
+        await settle(a)
+        assert names(await a.read()) == ["y"]
+        a.node.foreign.check = valid  # such as a release that is right
+        await settle(a)
+        assert names(await a.read()) == ["x", "y"]
+
+
 async def test_node_that_is_behind_settles_nothing_when_head_is_gone(tmp_path, autojump_clock):
     """What other nodes have written is not of somebody else, however late this one learns of it."""
     cluster = FakeCluster()
@@ -228,6 +250,28 @@ async def test_claim_of_another_node_stays_when_head_is_gone(tmp_path, autojump_
             b.etcd.stalled = False
         assert isinstance(outcome[0], Overtaken)
         assert names(await b.read()) == ["s"]
+
+
+async def test_quarantine_is_reported_once_for_many_keys_and_without_values(tmp_path, autojump_clock):
+    cluster = FakeCluster()
+    reports: list[int] = []
+
+    async def report(found: Mapping[bytes, Quarantined]) -> None:
+        reports.append(len(found))
+
+    async with running(cluster, tmp_path, "a") as a:
+        a.node.foreign.on_change = report
+        record = Quarantined(1, 1, "why", bytes(1000)).encode()
+        for number in range(300):
+            foreign(cluster, Put(KEYS.of_quarantine(key(f"x{number}")), record))
+        await settle(a)
+        assert reports[-1] == 300 and len(reports) < 10
+        assert not any(one.value for one in a.node.foreign.quarantined.values())
+        foreign(cluster, DeleteRange(KEYS.of_quarantine(key("x7"))))
+        await settle(a)
+        assert reports[-1] == 299
+        async with running(cluster, tmp_path, "b") as b:
+            await check_same(a, b)
 
 
 class Clock:
