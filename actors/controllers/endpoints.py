@@ -32,7 +32,7 @@ class EndpointsCleanup:
         self._client = Client.of_controller(
             context.directory, context.write_contexts, context.names, "endpoint-controller"
         )
-        self.queue: WorkQueue[DeletedService] = WorkQueue()
+        self.queue: WorkQueue[DeletedService] = WorkQueue(namespace_of=lambda key: key[0])
 
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -121,7 +121,7 @@ class TokenSecretController:
         self._is_token = field_bytes("type", context.names.key("service-account-token"))
         self._name_key = context.names.key("service-account.name")
         self._uid_key = context.names.key("service-account.uid")
-        self.queue: WorkQueue[Key] = WorkQueue()
+        self.queue: WorkQueue[Key] = WorkQueue(namespace_of=lambda key: key[1])
 
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -28,8 +28,8 @@ _FEW_OUTDATED: Final = 64  # entries of the schedule; more than these and those 
 K = TypeVar("K", bound=Hashable)
 
 
-def namespace_of(key: Hashable) -> Hashable:
-    """The part before the name of keys that end with namespace and name; all other keys count as one namespace."""
+def before_name(key: Hashable) -> Hashable:
+    """The namespace of keys that end with namespace and name; all keys that are no tuples count as one namespace."""
     return key[-2] if isinstance(key, tuple) and len(key) > 1 else ""
 
 
@@ -43,8 +43,14 @@ class WorkQueueStatistics:
 
 
 class WorkQueue(Generic[K]):
-    def __init__(self, first_pause: float = FIRST_PAUSE, longest_pause: float = LONGEST_PAUSE) -> None:
+    def __init__(
+        self,
+        first_pause: float = FIRST_PAUSE,
+        longest_pause: float = LONGEST_PAUSE,
+        namespace_of: Callable[[K], Hashable] = before_name,
+    ) -> None:
         self._first_pause, self._longest_pause = first_pause, longest_pause
+        self._namespace_of = namespace_of
         # Of each namespace in order of arrival, by whether keys of it are being reconciled (`_active_in`). A plain dict
         # would skip over all removed entries to find its first key.
         self._idle: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
@@ -65,7 +71,7 @@ class WorkQueue(Generic[K]):
             self._active[key] = True
             return
         self._due.pop(key, None)
-        namespace = namespace_of(key)
+        namespace = self._namespace_of(key)
         keys = self._of_namespace(namespace).setdefault(namespace, OrderedDict())
         if key not in keys:
             keys[key] = None
@@ -127,7 +133,7 @@ class WorkQueue(Generic[K]):
         return self._busy if namespace in self._active_in else self._idle
 
     def _is_ready(self, key: K) -> bool:
-        namespace = namespace_of(key)
+        namespace = self._namespace_of(key)
         return key in self._of_namespace(namespace).get(namespace, ())
 
     def _next(self) -> K:
@@ -144,7 +150,7 @@ class WorkQueue(Generic[K]):
     def _release(self, key: K) -> bool:
         """End the key's active state; returns whether it is ready again, because it was added meanwhile."""
         again = self._active.pop(key)
-        namespace = namespace_of(key)
+        namespace = self._namespace_of(key)
         self._active_in[namespace] -= 1
         if not self._active_in[namespace]:
             del self._active_in[namespace]

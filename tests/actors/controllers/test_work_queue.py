@@ -115,6 +115,13 @@ async def test_namespaces_take_turns() -> None:
     assert taken == [("large", "a"), ("small", "d"), ("large", "b"), ("large", "c")]
 
 
+async def test_namespaces_of_keys_that_end_otherwise_take_turns() -> None:
+    queue: WorkQueue[tuple[str, str, int]] = WorkQueue(namespace_of=lambda key: key[0])
+    for key in (("large", "a", 1), ("large", "b", 2), ("small", "a", 3)):
+        queue.add(key)
+    assert [(await queue.take())[0] for _ in range(3)] == ["large", "small", "large"]
+
+
 async def test_namespace_without_an_active_key_comes_first() -> None:
     queue: WorkQueue[tuple[str, str]] = WorkQueue()
     for name in "abc":
