@@ -3,7 +3,7 @@
 A pod is bound to its node by node affinity to the node's name, which the controller adds; the scheduler does the rest.
 `Placement` says which nodes the template allows, with the tolerations that every daemon pod has. `manage` and
 `roll_out` decide which pods to create and delete, from what is on each node; the controller writes that. An update
-follows only when nothing else is to be done.
+follows only when nothing else is to be done. All that looks at each node or each pod takes turns.
 
 Where v1.25 takes nodes in the order of a Go map, here they come in the order in which they were created.
 """
@@ -24,9 +24,11 @@ from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.declaration.workloads import int64_of, number_in
 from rewound.actors.messages import DeleteOptions, Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.steps import Steps, chosen, parts_of
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.selectors.nodes import NO_EXECUTE, NO_SCHEDULE, NodeRequirement, untolerated
 from rewound.actors.workloads.cache import Key, key_of
-from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.controller import CHANGED, Parts, WorkloadController
 from rewound.actors.workloads.pods import (
     Claims,
     PodWriter,
@@ -52,6 +54,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 900.0  # seconds until a failed pod is repla
 # While the pods of a large set change, it is looked at once in this many seconds for each pod: each time, all are.
 _MANY: Final = 200
 _EVERY: Final = 0.0005
+_NODES: Final = ("", CHANGED)  # the key of the nodes that changed; all others are those of sets
 _COUNTS: Final = (
     "desiredNumberScheduled",
     "currentNumberScheduled",
@@ -198,13 +201,19 @@ class View:
     def is_available(self, pod: Object) -> bool:
         return available_in(pod, self.owner["spec"].get("minReadySeconds", 0), self.now) == 0
 
-    def next_available(self) -> float | None:
+    def next_available(self) -> Steps[float | None]:
         """In how many seconds another pod becomes available; None: no pod waits for that."""
         min_ready = self.owner["spec"].get("minReadySeconds", 0)
         if not min_ready:
             return None
-        dues = (available_in(pod, min_ready, self.now) for pods in self.pods.values() for pod in pods)
-        return min((due for due in dues if due), default=None)
+        first = None
+        for pods in self.pods.values():
+            for pod in pods:
+                due = available_in(pod, min_ready, self.now)
+                if due and (first is None or due < first):
+                    first = due
+            yield
+        return first
 
     @property
     def wanted(self) -> list[str]:
@@ -222,7 +231,7 @@ class View:
         return int(allowed)
 
 
-def manage(view: View, wait_for: Callable[[str], float]) -> Work:
+def manage(view: View, wait_for: Callable[[str], float]) -> Steps[Work]:
     """Give each wanted node one pod, and remove pods that are too many, have failed or may not stay.
 
     `wait_for` returns for how many seconds a node has to wait until its failed pod is replaced.
@@ -230,6 +239,7 @@ def manage(view: View, wait_for: Callable[[str], float]) -> Work:
     work = Work()
     surges = view.limit("maxSurge", 1) > 0
     for name, (should_run, may_stay) in view.places.items():
+        yield
         pods = view.pods.get(name)
         if should_run and pods is None:
             work.nodes.append(name)
@@ -242,6 +252,7 @@ def manage(view: View, wait_for: Callable[[str], float]) -> Work:
         else:
             work.pods += [pod for pod in pods or () if not is_terminating(pod)]
     for name, pods in view.pods.items():
+        yield
         if name not in view.places:
             # Nobody else would delete them: they never run.
             work.pods += [pod for pod in pods if not pod["spec"].get("nodeName")]
@@ -276,9 +287,10 @@ def _surplus_of_surge(view: View, running: Sequence[Object]) -> list[Object]:
     return surplus
 
 
-def roll_out(view: View) -> Work:
+def roll_out(view: View) -> Steps[Work]:
     """The next step of a rolling update."""
-    if all(view.is_updated(pod) for pods in view.pods.values() for pod in pods):
+    old = yield from chosen(view.pods.values(), lambda pods: not all(map(view.is_updated, pods)))
+    if not old:
         return Work()
     wanted = view.wanted
     surge, unavailable = view.limit("maxSurge", len(wanted)), view.limit("maxUnavailable", len(wanted))
@@ -286,8 +298,8 @@ def roll_out(view: View) -> Work:
         unavailable = 1
     nodes = dict.fromkeys([*view.pods, *wanted])
     if surge:
-        return _surge(view, nodes, set(wanted), surge)
-    return _replace(view, nodes, unavailable)
+        return (yield from _surge(view, nodes, set(wanted), surge))
+    return (yield from _replace(view, nodes, unavailable))
 
 
 def _pair(view: View, node: str) -> tuple[Object | None, Object | None] | None:
@@ -300,11 +312,12 @@ def _pair(view: View, node: str) -> tuple[Object | None, Object | None] | None:
     return (new[0] if new else None), (old[0] if old else None)
 
 
-def _replace(view: View, nodes: Iterable[str], limit: int) -> Work:
+def _replace(view: View, nodes: Iterable[str], limit: int) -> Steps[Work]:
     """Delete old pods: all that are not available, and as many others as may be unavailable at a time."""
     unavailable = 0
     useless, candidates = list[Object](), list[Object]()
     for node in nodes:
+        yield
         match _pair(view, node):
             case (None, old) if old is not None:
                 (candidates if view.is_available(old) else useless).append(old)
@@ -315,12 +328,13 @@ def _replace(view: View, nodes: Iterable[str], limit: int) -> Work:
     return Work(pods=useless + candidates[: max(limit - unavailable, 0)])
 
 
-def _surge(view: View, nodes: Iterable[str], wanted: set[str], limit: int) -> Work:
+def _surge(view: View, nodes: Iterable[str], wanted: set[str], limit: int) -> Steps[Work]:
     """Create a new pod beside each old one, and delete the old one when the new one is available."""
     surging = available = 0
     gone, leaving = list[Object](), list[Object]()
     replaced, candidates = list[str](), list[str]()
     for node in nodes:
+        yield
         pair = _pair(view, node)
         if pair is None:
             surging += 1
@@ -349,10 +363,11 @@ def _surge(view: View, nodes: Iterable[str], wanted: set[str], limit: int) -> Wo
     return Work(replaced + candidates[: max(limit - surging, 0)], gone)
 
 
-def counts_of(view: View) -> Object:
+def counts_of(view: View) -> Steps[Object]:
     """The counts of the status; of two pods on a node, the older one counts."""
     counts = dict.fromkeys(_COUNTS, 0)
     for name, (should_run, _) in view.places.items():
+        yield
         pods = view.pods.get(name)
         if not should_run:
             counts["numberMisscheduled"] += bool(pods)
@@ -396,6 +411,7 @@ class DaemonSets(WorkloadController):
         self._revision_claims = Claims(self.client, self._sets, self._revisions)
         self._writer = PodWriter(self.client, self.recorder, self._sets.definition, self._pods.definition)
         self._known: dict[Key, _Known] = {}
+        self._changed_nodes: dict[str, None] = {}
 
     async def catch_up(self) -> None:
         await self.cache.loaded()
@@ -407,31 +423,52 @@ class DaemonSets(WorkloadController):
             return
         node = new if new is not None else old
         assert node is not None
-        name = node["metadata"]["name"]
-        for owner in self._sets:
-            known = self._remember(owner)
-            before = known.places.get(name, (False, False))
-            if new is None:
-                known.places.pop(name, None)
-            else:
-                known.places[name] = known.placement.of(new)
-            if before != known.places.get(name, (False, False)):
-                self.queue.add(key_of(owner))
+        self._changed_nodes[node["metadata"]["name"]] = None
+        self.queue.add(_NODES)
 
-    def _remember(self, owner: Object) -> _Known:
+    def _look_at_nodes(self) -> Steps[None]:
+        """Find the sets that nodes which changed matter to."""
+        names, self._changed_nodes = tuple(self._changed_nodes), {}
+        for part in parts_of(self._known.items()):
+            for key, known in part:
+                changed = False
+                for name in names:
+                    changed |= self._place(known, name)
+                    yield
+                if changed:
+                    self.queue.add(key)
+
+    def _place(self, known: _Known, name: str) -> bool:
+        """Find out again whether a pod should run on a node; returns whether that has changed."""
+        node = self._nodes.get("", name)
+        before = known.places.get(name, (False, False))
+        if node is None:
+            known.places.pop(name, None)
+        else:
+            known.places[name] = known.placement.of(node)
+        return before != known.places.get(name, (False, False))
+
+    def _remember(self, owner: Object) -> Steps[_Known]:
         key, metadata = key_of(owner), owner["metadata"]
         uid, generation = metadata["uid"], metadata.get("generation", 0)
         known = self._known.get(key)
         if known is None or known.uid != uid or known.generation != generation:
+            # From here on it follows changes of nodes, also while it is filled.
             placement = Placement(self.names, owner["spec"]["template"])
-            places = {node["metadata"]["name"]: placement.of(node) for node in self._nodes}
-            known = self._known[key] = _Known(uid, generation, placement, places)
+            known = self._known[key] = _Known(uid, generation, placement, {})
+            for part in parts_of(self._nodes):
+                for node in part:
+                    self._place(known, node["metadata"]["name"])
+                yield
         observed = owner["status"].get("observedGeneration", 0)
         if known.observed != observed:
             known.observed, known.backoff = observed, Backoff()
         return known
 
     async def reconcile(self, key: Key) -> None:
+        if key == _NODES:
+            await in_turns(self._look_at_nodes())
+            return
         owner = self._sets.get(*key)
         if owner is None:
             self._known.pop(key, None)
@@ -441,29 +478,32 @@ class DaemonSets(WorkloadController):
             self._event(owner, "SelectingAll", message)
             return
         # Of one that is being deleted the revisions may be gone, and nothing can be said about its pods.
-        if is_terminating(owner) or self._is_too_early(key, owner):
+        if is_terminating(owner):
+            return
+        known = await in_turns(self._remember(owner))
+        if self._is_too_early(key, known):
             return
         revised = await self._revise(owner)
         if revised is None:
             return
         hashed, old = revised
-        view = await self._claimed(owner, hashed)
+        view = await self._claimed(owner, known, hashed)
         if view is None:
             return
-        work = self._work(view)
+        work = await in_turns(self._work(view, known.backoff))
         failure = await self._carry_out(view, work)
         if failure is None:
             await self._forget_revisions(view, old)
         if work or failure is not None:
-            view = self._view(owner, hashed)[0]
+            view = (await in_turns(self._view(owner, known, hashed)))[0]
         if view is not None:
             await self._write_status(view)
         if failure is not None:
             raise failure
 
-    def _is_too_early(self, key: Key, owner: Object) -> bool:
+    def _is_too_early(self, key: Key, known: _Known) -> bool:
         """While many pods change, one after the other, a set is looked at now and then."""
-        known, now = self._remember(owner), trio.current_time()
+        now = trio.current_time()
         count = len(self._pods.controlled_by(known.uid))
         due = known.passed + count * _EVERY
         if count >= _MANY and now < due:
@@ -472,20 +512,21 @@ class DaemonSets(WorkloadController):
         known.passed = now
         return False
 
-    async def _claimed(self, owner: Object, hashed: str) -> View | None:
+    async def _claimed(self, owner: Object, known: _Known, hashed: str) -> View | None:
         """The state now, when pods that match are adopted and those that do not are released."""
-        view, unmatched = self._view(owner, hashed)
-        orphans = [
-            pod
-            for pod in self._pods.uncontrolled(owner["metadata"]["namespace"])
-            if _is_selected(owner, pod) and not is_terminating(pod)
-        ]
+        view, unmatched = await in_turns(self._view(owner, known, hashed))
+        orphans = await in_turns(
+            chosen(
+                self._pods.uncontrolled(owner["metadata"]["namespace"]),
+                lambda pod: _is_selected(owner, pod) and not is_terminating(pod),
+            )
+        )
         if unmatched or orphans:
             await self._pod_claims.exchange(owner, orphans, unmatched)
-            view, _ = self._view(owner, hashed)
+            view, _ = await in_turns(self._view(owner, known, hashed))
         return view
 
-    def _view(self, owner: Object, hashed: str) -> tuple[View | None, list[Object]]:
+    def _view(self, owner: Object, known: _Known, hashed: str) -> Steps[tuple[View | None, list[Object]]]:
         """The state now, and pods of the set that it no longer selects.
 
         None: the set has changed, and its key was added again.
@@ -495,19 +536,19 @@ class DaemonSets(WorkloadController):
             return None, []
         pods: dict[str, list[Object]] = {}
         unmatched = []
-        for pod in self._pods.controlled_by(owner["metadata"]["uid"]):
+        places = dict(known.places)  # of the same moment as the pods
+        for pod in tuple(self._pods.controlled_by(owner["metadata"]["uid"])):
+            yield
             if not _is_selected(owner, pod):
                 unmatched.append(pod)
             elif (node := target_node(pod)) is not None:
                 pods.setdefault(node, []).append(pod)
-        places = self._remember(current).places
         return View(current, places, pods, hashed, template_generation(current), self.now()), unmatched
 
     # Pods
 
-    def _work(self, view: View) -> Work:
-        backoff = self._remember(view.owner).backoff
-        work = manage(view, partial(backoff.remaining, now=view.now / 1_000_000))
+    def _work(self, view: View, backoff: Backoff) -> Steps[Work]:
+        work = yield from manage(view, partial(backoff.remaining, now=view.now / 1_000_000))
         if work.due is not None:
             self.queue.add_after(key_of(view.owner), work.due)
         for node, pod in work.failed:
@@ -515,7 +556,7 @@ class DaemonSets(WorkloadController):
             message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
             self._event(view.owner, "FailedDaemonPod", message)
         if not work and view.owner["spec"]["updateStrategy"].get("type") == "RollingUpdate":
-            return roll_out(view)
+            return (yield from roll_out(view))
         return work
 
     async def _carry_out(self, view: View, work: Work) -> RequestError | None:
@@ -543,10 +584,10 @@ class DaemonSets(WorkloadController):
         ]
 
     async def _write_status(self, view: View) -> None:
-        due = view.next_available()
+        due = await in_turns(view.next_available())
         if due is not None:
             self.queue.add_after(key_of(view.owner), due)
-        counts = counts_of(view)
+        counts = await in_turns(counts_of(view))
         status, generation = view.owner["status"], view.owner["metadata"]["generation"]
         is_known = status.get("observedGeneration", 0) >= generation
         if is_known and all(status.get(part, 0) == number for part, number in counts.items()):

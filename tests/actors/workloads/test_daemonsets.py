@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from trio.testing import MockClock
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.messages import Object
 from rewound.actors.names import KUBERNETES
+from rewound.actors.runtime import turns
 from rewound.actors.workloads.daemonsets import Backoff, Placement, daemon_tolerations, pinned, target_node
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 from tests.cases import cases
@@ -349,3 +351,46 @@ def test_backoff_doubles_and_begins_anew_after_half_an_hour() -> None:
     assert backoff.remaining("a", 101) == 0 and backoff.remaining("a", 102) == 1
     assert backoff.remaining("b", 102) == 0
     assert backoff.remaining("a", 2000) == 0 and backoff.remaining("a", 2000.5) == 0.5
+
+
+async def turns_taken(bench: Bench, monkeypatch: pytest.MonkeyPatch, act: Awaitable[object]) -> int:
+    """How often controllers wait for a turn until they rest, when every step ends one."""
+    taken, wait = 0, turns.next_turn
+
+    async def counted() -> None:
+        nonlocal taken
+        taken += 1
+        await wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(turns, "TURN", 0.0)
+        patched.setattr(turns, "next_turn", counted)
+        await act
+        await bench.rest()
+    return taken
+
+
+async def test_passes_over_many_nodes_take_turns(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For each node: its pod, what is to be done with it, and what it counts for."""
+    nodes = [f"n{number}" for number in range(30)]
+    async with open_bench(tmp_path, "daemonset") as bench:
+        taken = await turns_taken(bench, monkeypatch, start(bench, *nodes))
+        assert counts(bench) == (30, 30, 0, 30, 30, 30, 0)
+        assert taken >= 3 * len(nodes)
+
+
+async def test_node_that_changes_is_looked_at_for_many_sets_in_turns(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = pod_template(LABELS)
+    template["spec"]["nodeSelector"] = {"disk": "ssd"}
+    async with open_bench(tmp_path, "daemonset") as bench:
+        await start(bench, "a", template=template)
+        for number in range(40):
+            await bench.create(SETS, {**daemon_set(template), "metadata": {"name": f"s{number}"}})
+        await bench.rest()
+        label = bench.patch("nodes", "a", {"metadata": {"labels": {"disk": "no"}}})
+        assert await turns_taken(bench, monkeypatch, label) >= 41
+        assert pods_on(bench) == {}
