@@ -20,6 +20,8 @@ from rewound.actors.controllers.stored_objects import Position, next_page
 from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.errors import Conflict, NotFound
 from rewound.actors.messages import DeleteOptions
+from rewound.actors.runtime.steps import in_order
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
@@ -28,6 +30,8 @@ QUARANTINE: Final = 40.0  # seconds
 _NODE_NAME: Final = re.compile(rb'"nodeName":"([^"\\]+)"')
 _FINISHED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')  # the same holds for these
 _FINISHED_PODS: Final = ""  # the key of those that have finished; all others are names of nodes
+# Whoever finishes beyond the limit asks for a look at all that have finished: one in so many seconds for each of these.
+SECONDS_FOR_EACH: Final = 0.0001
 Orphan = tuple[str, str, str]  # namespace, name, uid
 
 
@@ -47,6 +51,7 @@ class PodGarbageCollector:
         self._whole_cluster = context.whole_cluster
         self._threshold = context.workloads.terminated_pod_gc_threshold if context.whole_cluster else 0
         self._finished: dict[Position, tuple[str, str]] = {}  # creation time and uid
+        self._next_look = 0.0  # at those that have finished
         self.queue: WorkQueue[str] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -79,7 +84,7 @@ class PodGarbageCollector:
                 metadata = stored["metadata"]
                 self._finished[pod] = metadata["creationTimestamp"], metadata["uid"]
         if len(self._finished) > self._threshold:
-            self.queue.add(_FINISHED_PODS)
+            self.queue.add_after(_FINISHED_PODS, max(0.0, self._next_look - trio.current_time()))
 
     async def catch_up(self) -> None:
         self._known.clear()
@@ -109,7 +114,8 @@ class PodGarbageCollector:
             await self._delete_pods_of(key)
 
     async def _delete_finished(self) -> None:
-        oldest_first = sorted(self._finished.items(), key=lambda one: (one[1][0], one[0][1]))
+        self._next_look = trio.current_time() + len(self._finished) * SECONDS_FOR_EACH
+        oldest_first = await in_turns(in_order(self._finished.items(), lambda one: (one[1][0], one[0][1])))
         too_many = max(0, len(oldest_first) - self._threshold)
         pods = [(*position, uid) for position, (_, uid) in oldest_first[:too_many]]
         if errors := await run_concurrently(self._delete, pods):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from trio.testing import MockClock
 
+from rewound.actors.controllers import orphaned_pods
 from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.messages import Object
+from rewound.actors.runtime import steps, turns
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
 
@@ -108,6 +111,32 @@ async def test_oldest_finished_pods_go_when_there_are_too_many(
             await finish(cluster, pod, "Succeeded")
             await cluster.wait_until_idle()
         assert cluster.names("pods") == ["a", "b", "running"]
+
+
+async def test_finished_pods_are_looked_at_in_turns_and_not_for_each_that_finishes(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, wait = 0, turns.next_turn
+
+    async def counted() -> None:
+        nonlocal taken
+        taken += 1
+        await wait()
+
+    monkeypatch.setattr(turns, "TURN", 0.0)
+    monkeypatch.setattr(turns, "next_turn", counted)
+    monkeypatch.setattr(steps, "_SORTED_PART", 1)
+    monkeypatch.setattr(orphaned_pods, "SECONDS_FOR_EACH", 10.0)
+    options = WorkloadOptions(terminated_pod_gc_threshold=1)
+    async with open_control_plane(tmp_path, whole_cluster=True, workloads=options) as cluster:
+        await cluster.create("nodes", "n")
+        for name in ("a", "b", "c", "d"):
+            await finish(cluster, await create_pod(cluster, name), "Succeeded")
+            await cluster.wait_until_idle(1)
+        assert taken >= 2  # two pods, each a part
+        assert cluster.names("pods") == ["b", "c", "d"]
+        await cluster.wait_until_idle(30)
+        assert cluster.names("pods") == ["d"]
 
 
 async def finish(cluster: ControlPlane, pod: Object, phase: str) -> None:
