@@ -89,28 +89,23 @@ def encode_unversioned(stored: Object, api_version: str = "") -> bytes:
 
 def at_version(unversioned: bytes, offset: int) -> bytes:
     """Insert the version. The first match is right: only strings precede it in metadata, and they escape quotes."""
-    versioned = unversioned.replace(_EMPTY_VERSION, b'"resourceVersion":"%d"' % offset, 1)
+    versioned = unversioned.replace(EMPTY_VERSION, b'"resourceVersion":"%d"' % offset, 1)
     if versioned is unversioned:
         raise ValueError("the object has no empty version to fill in")
     return versioned
 
 
-def has_empty_version(unversioned: bytes) -> bool:
-    """Whether `at_version` can insert one."""
-    return _EMPTY_VERSION in unversioned
-
-
 def without_version(body: bytes, offset: int) -> bytes:
     """The object's bytes at a version as `encode_unversioned` makes them."""
-    return body.replace(b'"resourceVersion":"%d"' % offset, _EMPTY_VERSION, 1)
+    return body.replace(b'"resourceVersion":"%d"' % offset, EMPTY_VERSION, 1)
 
 
 def without_empty_version(unversioned: bytes) -> bytes:
     """The object's bytes without a resourceVersion. More members always follow it."""
-    return unversioned.replace(_EMPTY_VERSION + b",", b"", 1)
+    return unversioned.replace(EMPTY_VERSION + b",", b"", 1)
 
 
-_EMPTY_VERSION = b'"resourceVersion":""'
+EMPTY_VERSION = b'"resourceVersion":""'  # where `at_version` inserts one
 
 
 def _encode(stored: Object, version: str | None, api_version: str) -> bytes:

@@ -147,7 +147,7 @@ class Revisions:
         key, number = now.key, now.mod_revision
         is_object = key.startswith(keys.objects)
         if number <= self.newest:
-            if is_object and number == self._foreign:  # etcd before 3.5 may send it in parts
+            if number == self._foreign and is_object:  # etcd before 3.5 may send it in parts
                 return (Revision(number, {key: None if event.is_delete else now}),)
             return ()  # etcd has sent it again
         found = self._open
@@ -165,7 +165,7 @@ class Revisions:
             found.head = event
         if found.head is not None and (whole := self._whole(found)) is not None:
             self._open, self.newest = None, number
-            return (*ended, whole)
+            return (*ended, whole) if ended else (whole,)
         return ended
 
     def end(self) -> tuple[Revision, ...]:

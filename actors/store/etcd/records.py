@@ -32,13 +32,14 @@ for what no node has written.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import msgpack
 
 from rewound.actors.etcd.api import prefix_end
-from rewound.actors.store.document import has_empty_version
+from rewound.actors.store.document import EMPTY_VERSION
 from rewound.journal.keys import MAX_NAMES, MAX_TYPE_NAME, find_object
 from rewound.journal.records import MAX_TIME
 
@@ -76,7 +77,7 @@ class Keys:
         self.adopted = self.prefix + b"adopted"
         self.quarantine = self.prefix + b"quarantine/"
         self.account_key = self.prefix + b"keys/service-accounts"
-        self._slashes = self.objects.count(b"/") + 2
+        self._is_of_object = re.compile(re.escape(self.objects) + rb"[^/\0]+/[^/\0]*/[^/\0]+").fullmatch
         self._always_short = len(self.objects) + min(MAX_NAMES, MAX_TYPE_NAME)
 
     def of_object(self, type_name: str, namespace: str, name: str) -> bytes:
@@ -95,7 +96,7 @@ class Keys:
     def of_head(self, head: Head) -> bytes:
         """The key of the object that a revision changed. Unreadable if no object can have these names."""
         key = self.of_object(head.type_name, head.namespace, head.name)
-        if not head.type_name or not head.name or key.count(b"/") != self._slashes or b"\0" in key:
+        if self._is_of_object(key) is None:
             raise Unreadable("it names no object")
         if len(key) > self._always_short and not _can_be_stored(head):
             raise Unreadable("its names are too long")
@@ -148,12 +149,11 @@ class Change(NamedTuple):
     @classmethod
     def decode(cls, value: bytes) -> Change:
         """Unreadable, UnknownLayout."""
-        return cls(*_unpack("an object", value, _CHANGE))
+        return cls._make(_unpack("an object", value, _CHANGE))
 
     def can_be_stored(self, revision: int) -> bool:
         """Whether a journal takes it as the change of this revision."""
-        fits = 0 <= self.previous < revision and 0 <= self.time <= MAX_TIME
-        return fits and has_empty_version(self.body)
+        return 0 <= self.previous < revision and 0 <= self.time <= MAX_TIME and EMPTY_VERSION in self.body
 
 
 class Head(NamedTuple):
@@ -175,7 +175,7 @@ class Head(NamedTuple):
     @classmethod
     def decode(cls, value: bytes) -> Head:
         """Unreadable, UnknownLayout."""
-        return cls(*_unpack("the newest change", value, _HEAD))
+        return cls._make(_unpack("the newest change", value, _HEAD))
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,8 @@ def _unpack(what: str, value: bytes, types: list[type]) -> list[Any]:
     except Exception as error:  # the library has no one class for bytes that it cannot read
         raise Unreadable(f"it is not msgpack ({type(error).__name__})") from None
     if type(unpacked) is list and list(map(type, unpacked)) == types and unpacked[0] == LAYOUT:
-        return unpacked[1:]
+        del unpacked[0]
+        return unpacked
     if type(unpacked) is not list or not unpacked or type(unpacked[0]) is not int:
         raise Unreadable("it is no record of a node")
     if unpacked[0] > LAYOUT:
