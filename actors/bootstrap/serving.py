@@ -32,6 +32,7 @@ from rewound.actors.etcd.api import (
     Put,
     prefix_end,
 )
+from rewound.actors.store.etcd.foreign import printable
 from rewound.actors.store.etcd.records import Keys, Serving, UnknownLayout, Unreadable
 
 logger = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ class ServingNodes:
             return None
         logger.warning(
             "somebody else has put the key %s of etcd, where nodes say where they serve: it is deleted",
-            stored.key.decode(errors="backslashreplace"),
+            printable(stored.key),
         )
         with suppress(OutcomeUnknown):
             compare = Compare(stored.key, "mod_revision", stored.mod_revision)

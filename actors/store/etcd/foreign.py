@@ -385,8 +385,13 @@ def _equal(decode: Callable[[bytes], object], value: bytes, own: object) -> bool
 
 
 def printable(key: bytes) -> str:
-    """A key as it is given to etcdctl, if it is text."""
-    return key.decode(errors="backslashreplace")
+    """A key as it is given to etcdctl, if it is text on one line: others choose it, and logs have it."""
+    text = key.decode(errors="backslashreplace")
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def _is_no_change(head: WatchEvent) -> bool:

@@ -146,6 +146,15 @@ async def test_key_of_no_object_goes_to_the_quarantine(tmp_path, autojump_clock,
         await check_same(a, b)
 
 
+async def test_key_forges_no_line_of_the_log(tmp_path, autojump_clock, caplog):
+    cluster = FakeCluster()
+    async with running(cluster, tmp_path, "a") as a:
+        foreign(cluster, Put(KEYS.objects + "things/ns/x\nERROR é forged".encode(), b"junk"))
+        await settle(a)
+        assert r"x\nERROR é forged" in caplog.text
+        assert not any(line.startswith("ERROR") for line in caplog.text.splitlines())
+
+
 def valid(type_name: str, namespace: str, name: str, body: bytes) -> tuple[bytes, bytes]:
     if b"valid" not in body:
         raise Unreadable("not valid")
