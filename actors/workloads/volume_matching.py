@@ -7,15 +7,20 @@ enough, and has the access modes, the volume mode and the labels, is the best ma
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from heapq import heapify
 from typing import Final
 
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
+from rewound.actors.runtime.steps import Steps, parts_of
 
 WAITS: Final = "WaitForFirstConsumer"
+
+Rank = tuple[int, int, str]  # number of access modes, capacity, name
+Ranked = tuple[Rank, Object]
 
 
 class VolumeKeys:
@@ -87,9 +92,13 @@ def refusal(volume: Object, claim: Object, keys: VolumeKeys) -> str:
     return ""
 
 
+def is_free(volume: Object) -> bool:
+    return not volume["spec"].get("claimRef") and volume["status"].get("phase") == "Available"
+
+
 def is_free_match(volume: Object, claim: Object, keys: VolumeKeys) -> bool:
     """Whether a volume that nobody has reserved satisfies the claim, wherever it is."""
-    if volume["spec"].get("claimRef") or volume["status"].get("phase") != "Available":
+    if not is_free(volume):
         return False
     if refusal(volume, claim, keys):
         return False
@@ -97,29 +106,25 @@ def is_free_match(volume: Object, claim: Object, keys: VolumeKeys) -> bool:
     return selector is None or label_selector_matches(selector, volume["metadata"].get("labels") or {})
 
 
-def best_match(
-    claim: Object,
-    volumes: Iterable[Object],
-    keys: VolumeKeys,
-    *,
-    only_reserved: bool = False,
-    taken: Collection[str] = (),
-) -> Object | None:
-    """The volume to bind to a claim: one that is reserved for it, otherwise the smallest that satisfies it.
+def ranked_matches(
+    claim: Object, volumes: Iterable[Object], keys: VolumeKeys, *, only_reserved: bool = False
+) -> Steps[list[Ranked]]:
+    """A heap of the volumes that may be bound to a claim: one that is reserved for it, otherwise the smallest first.
 
     Volumes with no more access modes than necessary come first, among equals the one with the first name. With
-    `only_reserved` the scheduler chooses among the free ones. `taken` names volumes that another claim gets.
+    `only_reserved` the scheduler chooses among the free ones.
     """
-    found: list[Object] = []
-    for volume in volumes:
-        if volume["metadata"]["name"] in taken:
-            continue
-        if is_reserved_for(volume, claim):
-            if reserved_fits(volume, claim):
-                return volume
-        elif not only_reserved and is_free_match(volume, claim, keys):
-            found.append(volume)
-    return min(found, key=_rank, default=None)
+    found: list[Ranked] = []
+    for part in parts_of(volumes):
+        for volume in part:
+            if is_reserved_for(volume, claim):
+                if reserved_fits(volume, claim):
+                    return [(_rank(volume), volume)]
+            elif not only_reserved and is_free_match(volume, claim, keys):
+                found.append((_rank(volume), volume))
+        yield
+    heapify(found)
+    return found
 
 
 def reserved_fits(volume: Object, claim: Object) -> bool:
@@ -132,7 +137,7 @@ def reserved_fits(volume: Object, claim: Object) -> bool:
     )
 
 
-def _rank(volume: Object) -> tuple[int, int, str]:
+def _rank(volume: Object) -> Rank:
     modes = set(volume["spec"].get("accessModes") or ())
     return len(modes), capacity(volume), volume["metadata"]["name"]
 

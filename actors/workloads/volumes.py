@@ -11,26 +11,32 @@ external provisioners expect, and waits. No volume has content: reclaiming one d
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
+from heapq import heappop
 from typing import Final
 
 import trio
 
 from rewound.actors.errors import AlreadyExists, Conflict, NotFound
 from rewound.actors.messages import DeleteOptions, Object
+from rewound.actors.runtime.steps import Steps, chosen, parts_of
+from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, key_of
-from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.controller import CHANGED, Parts, WorkloadController
 from rewound.actors.workloads.pods import copied, is_finished, is_terminating
 from rewound.actors.workloads.volume_matching import (
     WAITS,
+    Ranked,
     VolumeKeys,
     annotations_of,
-    best_match,
     capacity,
     class_of,
+    is_free,
     is_free_match,
     is_reserved_for,
+    ranked_matches,
     refusal,
     volume_modes_differ,
 )
@@ -77,6 +83,8 @@ _KNOWN_SOURCES: Final = frozenset(
 )
 _DELETABLE_PATH: Final = re.compile("/tmp/.+")  # v1.25 deletes host paths only there
 _RECLAIMED: Final = ("Released", "Failed")
+_VOLUMES: Final = ("", CHANGED)  # the key of the volumes that changed, where many claims may want one
+_FEW_CLAIMS: Final = 20  # that a listener looks at
 
 
 class ProvisioningError(Exception):
@@ -114,6 +122,7 @@ class VolumeBinder(WorkloadController):
             lambda claim: () if keys.bind_completed in annotations_of(claim) else (class_of(claim, keys),)
         )
         self._naming = self._claims.index(_volume_of_claim)
+        self._changed_volumes: dict[str, None] = {}
         self._recycle_at: dict[str, float] = {}  # when a volume whose recycling failed is recycled again
         self._binding: set[str] = set()  # volumes that a running reconcile binds
         self._volumes.listen(self._volume_changed)
@@ -144,15 +153,41 @@ class VolumeBinder(WorkloadController):
         assert stored is not None
         if new is None:
             self._recycle_at.pop(stored["metadata"]["name"], None)
-        for claim in self._naming.get(stored["metadata"]["name"]):
-            self.queue.add(key_of(claim))
         for claim_key in _claim_of_volume(stored):
             if self._claims.get(*claim_key) is not None:
                 self.queue.add(claim_key)
-        if new is not None and not self._waits_for_pod(class_name := class_of(new, self._keys)):
-            for claim in self._unbound.get(class_name):
-                if is_free_match(new, claim, self._keys):
+        name = stored["metadata"]["name"]
+        if len(self._naming.get(name)) + len(self._candidates(name)) > _FEW_CLAIMS:
+            self._changed_volumes[name] = None
+            self.queue.add(_VOLUMES)
+            return
+        for _ in self._look_at_volumes((name,)):
+            pass
+
+    def _candidates(self, name: str) -> Collection[Object]:
+        """The claims that may get a volume, if nobody has it."""
+        volume = self._volumes.get("", name)
+        if volume is None or not is_free(volume):
+            return ()
+        class_name = class_of(volume, self._keys)
+        return () if self._waits_for_pod(class_name) else self._unbound.get(class_name)
+
+    def _look_at_volumes(self, names: Iterable[str]) -> Steps[None]:
+        """Find the claims that volumes which changed matter to."""
+        for name in names:
+            for part in parts_of(self._naming.get(name)):
+                for claim in part:
                     self.queue.add(key_of(claim))
+                yield
+            volume = self._volumes.get("", name)
+            if volume is None:
+                continue
+            matches = partial(is_free_match, volume, keys=self._keys)
+            matching = yield from chosen(self._candidates(name), matches)
+            for part in parts_of(matching):
+                for claim in part:
+                    self.queue.add(key_of(claim))
+                yield
 
     def _claim_changed(self, old: Object | None, new: Object | None) -> None:
         stored = new or old
@@ -194,7 +229,10 @@ class VolumeBinder(WorkloadController):
 
     async def reconcile(self, key: Key) -> None:
         namespace, name = key
-        if namespace:
+        if key == _VOLUMES:
+            changed, self._changed_volumes = self._changed_volumes, {}
+            await in_turns(self._look_at_volumes(changed))
+        elif namespace:
             claim = self._claims.get(namespace, name)
             if claim is None:
                 return
@@ -214,7 +252,10 @@ class VolumeBinder(WorkloadController):
         class_name = class_of(claim, self._keys)
         waits = self._waits_for_pod(class_name)
         candidates = (*self._reserved.get(key_of(claim)), *self._free.get(class_name))
-        volume = best_match(claim, candidates, self._keys, only_reserved=waits, taken=self._binding)
+        ranked = await in_turns(ranked_matches(claim, candidates, self._keys, only_reserved=waits))
+        if self._claims.get(*key_of(claim)) is not claim:
+            return  # it has changed meanwhile, and its key was added again
+        volume = self._first_free(ranked)
         if volume is not None:
             await self._bind(volume, claim)
             return
@@ -233,6 +274,15 @@ class VolumeBinder(WorkloadController):
                 "no persistent volumes available for this claim and no storage class is set",
             )
         await self._set_claim_phase(claim, "Pending", None)
+
+    def _first_free(self, ranked: list[Ranked]) -> Object | None:
+        """The first volume of a heap that did not change while it was made, and that no other claim gets."""
+        while ranked:
+            volume = heappop(ranked)[1]
+            name = volume["metadata"]["name"]
+            if name not in self._binding and self._volumes.get("", name) is volume:
+                return volume
+        return None
 
     def _waits_for_pod(self, class_name: str) -> bool:
         found = self._classes.get("", class_name)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from trio.testing import MockClock
 
 from rewound.actors.controllers.options import WorkloadOptions
 from rewound.actors.errors import ShuttingDown
 from rewound.actors.messages import Object
+from rewound.actors.runtime import turns
+from rewound.actors.workloads import volumes
+from rewound.actors.workloads.volume_matching import VolumeKeys, is_free_match
 from tests.actors.workloads.bench import Bench, open_bench
 
 BINDER = ("persistentvolume-binder", "persistentvolume-expander", "pv-protection", "pvc-protection")
@@ -99,6 +103,54 @@ async def test_many_claims_get_a_volume_each(tmp_path: Path, autojump_clock: Moc
         await bench.rest()
         assert len({one["spec"]["volumeName"] for one in bench.all(CLAIMS)}) == 20
         assert {one["status"]["phase"] for one in (*bench.all(CLAIMS), *bench.all(VOLUMES, ""))} == {"Bound"}
+
+
+async def test_many_claims_and_volumes_are_compared_in_turns(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Volumes that change while claims wait, and claims that find no volume; each claim gets its own in the end."""
+    taken, wait = 0, turns.next_turn
+
+    async def counted() -> None:
+        nonlocal taken
+        taken += 1
+        await wait()
+
+    monkeypatch.setattr(turns, "TURN", 0.0)
+    monkeypatch.setattr(turns, "next_turn", counted)
+    async with open_bench(tmp_path, *BINDER) as bench:
+        for number in range(100):
+            await bench.create(CLAIMS, claim(f"c{number}"))
+        await bench.rest()
+        before = taken
+        await bench.create(VOLUMES, volume("v"))
+        await bench.rest()
+        assert taken >= before + 2  # two parts of the claims
+        for number in range(99):
+            await bench.create(VOLUMES, volume(f"v{number}"))
+        await bench.rest()
+        assert len({one["spec"].get("volumeName") for one in bench.all(CLAIMS)}) == 100
+
+
+async def test_bound_volumes_are_compared_with_no_claim(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise each that is provisioned would be compared with all claims that wait for theirs."""
+    compared = 0
+
+    def counted(volume: Object, claim: Object, keys: VolumeKeys) -> bool:
+        nonlocal compared
+        compared += 1
+        return is_free_match(volume, claim, keys)
+
+    monkeypatch.setattr(volumes, "is_free_match", counted)
+    async with open_bench(tmp_path, *BINDER) as bench:
+        await bench.create(CLASSES, storage_class("fast"))
+        for number in range(30):
+            await bench.create(CLAIMS, claim(f"c{number}", storageClassName="fast"))
+        await bench.rest()
+        assert {phase(bench, CLAIMS, one) for one in bench.names(CLAIMS)} == {"Bound"}
+        assert compared == 0
 
 
 async def test_reserved_volume_and_named_volume(tmp_path: Path, autojump_clock: MockClock) -> None:
