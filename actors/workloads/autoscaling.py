@@ -481,25 +481,29 @@ class _Look:
             metrics = await controller.metrics.resource(self._namespace, selector, resource, container)
             pods = await controller.pods(self._namespace, selector)
             if "averageValue" in target:
-                found = average_count(
+                found = await in_turns(
+                    average_count(
+                        pods,
+                        metrics,
+                        resource=resource,
+                        target=milli_value(target["averageValue"]),
+                        replicas=scale.replicas,
+                        rules=controller.rules,
+                        now=controller.now(),
+                    )
+                )
+                return found, f"{resource} resource", {"averageValue": _quantity(found.value)}
+            found = await in_turns(
+                utilization_count(
                     pods,
                     metrics,
                     resource=resource,
-                    target=milli_value(target["averageValue"]),
+                    container=container,
+                    target=target["averageUtilization"],
                     replicas=scale.replicas,
                     rules=controller.rules,
                     now=controller.now(),
                 )
-                return found, f"{resource} resource", {"averageValue": _quantity(found.value)}
-            found = utilization_count(
-                pods,
-                metrics,
-                resource=resource,
-                container=container,
-                target=target["averageUtilization"],
-                replicas=scale.replicas,
-                rules=controller.rules,
-                now=controller.now(),
             )
         except NoReplicaCount as error:
             raise NoReplicaCount(f"failed to get {resource} utilization: {error}") from None
@@ -514,14 +518,16 @@ class _Look:
                 metrics = await controller.metrics.pods(self._namespace, selector, name, chosen)
             except NoReplicaCount as error:
                 raise NoReplicaCount(f"unable to get metric {name}: {error}") from None
-            found = average_count(
-                await controller.pods(self._namespace, selector),
-                metrics,
-                resource="",
-                target=milli_value(source["target"]["averageValue"]),
-                replicas=scale.replicas,
-                rules=controller.rules,
-                now=controller.now(),
+            found = await in_turns(
+                average_count(
+                    await controller.pods(self._namespace, selector),
+                    metrics,
+                    resource="",
+                    target=milli_value(source["target"]["averageValue"]),
+                    replicas=scale.replicas,
+                    rules=controller.rules,
+                    now=controller.now(),
+                )
             )
         except NoReplicaCount as error:
             text = f"failed to get pods metric value: {error}"
@@ -592,12 +598,14 @@ class _Look:
         )
 
     async def _for_all(self, scale: _Scale, selector: LabelSelector, value: int, target: Object) -> Count:
-        return value_count(
-            await self._controller.pods(self._namespace, selector),
-            value,
-            target=milli_value(target["value"]),
-            replicas=scale.replicas,
-            rules=self._controller.rules,
+        return await in_turns(
+            value_count(
+                await self._controller.pods(self._namespace, selector),
+                value,
+                target=milli_value(target["value"]),
+                replicas=scale.replicas,
+                rules=self._controller.rules,
+            )
         )
 
     def _set(self, condition_type: str, status: str, reason: Reason) -> None:

@@ -82,10 +82,14 @@ class MetricsApis:
         if not items:
             raise NoReplicaCount("no metrics returned from custom metrics API")
         found: dict[str, PodMetric] = {}
+        turn = Turn()
         try:
             for item in items:
                 name = _text(_object(item, "describedObject"), "name")
                 found[name] = PodMetric(_quantity(item, "value"), _time_of(item), _window_seconds(item))
+                if turn.over():
+                    await next_turn()
+                    turn = Turn()
         except _Malformed as wrong:
             raise _custom_failed(str(wrong)) from None
         return found

@@ -1,7 +1,8 @@
 """How many replicas a metric asks for, as the autoscaler of v1.25 computes it. Values are thousandths.
 
 Pods without a metric count as idle when the rest asks for more replicas, and as on target when it asks for fewer; so do
-pods that are not ready yet. A change within the tolerance is none, and no assumption turns a change around.
+pods that are not ready yet. A change within the tolerance is none, and no assumption turns a change around. Pods may be
+many: what looks at each of them yields.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final, NamedTuple
 from rewound.actors.kinds.values.quantity import nanos_of
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
+from rewound.actors.runtime.steps import Steps, chosen
 from rewound.actors.workloads.pods import condition_of, is_ready, is_terminating
 
 CPU: Final = "cpu"
@@ -67,10 +69,10 @@ def utilization_count(
     replicas: int,
     rules: Tolerances,
     now: int,
-) -> Count:
+) -> Steps[Count]:
     """By a percentage of what the pods request, in all containers or one."""
-    groups, counted = _grouped(pods, metrics, resource, rules, now)
-    requests = _requests(pods, container, resource)
+    groups, counted = yield from _grouped(pods, metrics, resource, rules, now)
+    requests = yield from _requests(pods, container, resource)
     if not counted:
         raise NoReplicaCount(NO_READY_METRICS)
     usage = {name: one.value for name, one in counted.items()}
@@ -96,9 +98,9 @@ def average_count(
     replicas: int,
     rules: Tolerances,
     now: int,
-) -> Count:
+) -> Steps[Count]:
     """By an average value of the pods. `resource` is empty for a custom metric."""
-    groups, counted = _grouped(pods, metrics, resource, rules, now)
+    groups, counted = yield from _grouped(pods, metrics, resource, rules, now)
     if not counted:
         raise NoReplicaCount(NO_READY_METRICS)
     usage = {name: one.value for name, one in counted.items()}
@@ -115,7 +117,7 @@ def average_count(
 
 def value_count(
     pods: Collection[Object], value: int, *, target: int, replicas: int, rules: Tolerances
-) -> Count:
+) -> Steps[Count]:
     """By the value of something else than pods, for all ready pods together."""
     ratio = value / target
     if not replicas:
@@ -124,8 +126,8 @@ def value_count(
         return Count(replicas, value)
     if not pods:
         raise NoReplicaCount(f"unable to calculate ready pods: {NO_PODS}")
-    ready = sum(pod["status"].get("phase") == "Running" and is_ready(pod) for pod in pods)
-    return Count(ceil(ratio * ready), value)
+    ready = yield from chosen(pods, lambda pod: pod["status"].get("phase") == "Running" and is_ready(pod))
+    return Count(ceil(ratio * len(ready)), value)
 
 
 def value_per_pod_count(value: int, *, target: int, replicas: int, rules: Tolerances) -> Count:
@@ -169,9 +171,10 @@ def _utilization(
     return percent / target, percent, used // len(known)
 
 
-def _requests(pods: Collection[Object], container: str, resource: str) -> dict[str, int]:
+def _requests(pods: Collection[Object], container: str, resource: str) -> Steps[dict[str, int]]:
     found: dict[str, int] = {}
     for pod in pods:
+        yield
         total = 0
         for one in pod["spec"]["containers"]:
             if container and one["name"] != container:
@@ -186,12 +189,13 @@ def _requests(pods: Collection[Object], container: str, resource: str) -> dict[s
 
 def _grouped(
     pods: Collection[Object], metrics: Mapping[str, PodMetric], resource: str, rules: Tolerances, now: int
-) -> tuple[_Groups, dict[str, PodMetric]]:
+) -> Steps[tuple[_Groups, dict[str, PodMetric]]]:
     """The pods by what is known of them, and the metrics of those that count."""
     if not pods:
         raise NoReplicaCount(NO_PODS)
     groups = _Groups(0, set(), set(), set())
     for pod in pods:
+        yield
         name, phase = pod["metadata"]["name"], pod["status"].get("phase")
         metric = metrics.get(name)
         if is_terminating(pod) or phase == "Failed":

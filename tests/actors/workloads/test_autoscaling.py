@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import pytest
@@ -18,6 +18,7 @@ from rewound.actors.aggregation.content import NoResponse
 from rewound.actors.aggregation.priorities import CUSTOM
 from rewound.actors.identity import User
 from rewound.actors.messages import Object
+from rewound.actors.runtime.steps import Steps
 from rewound.actors.selectors.labels import LabelSelector
 from rewound.actors.workloads.autoscaling import HorizontalPodAutoscalers, Limits
 from rewound.actors.workloads.controller import Parts
@@ -40,6 +41,7 @@ CONTROLLERS = ("horizontalpodautoscaling", "replicaset")
 RULES = Tolerances(0.1, 300_000_000, 30_000_000)
 SECOND = 1_000_000
 PERIOD = 15
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -398,6 +400,14 @@ def pod(name: str, phase: str = "Running", ready: str = "True", request: str = "
     }
 
 
+def result(steps: Steps[T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
 def used(**values: int) -> dict[str, PodMetric]:
     return {name: PodMetric(amount, NOW, 0) for name, amount in values.items()}
 
@@ -420,8 +430,10 @@ NOW = 1_700_000_000 * SECOND  # hours later
     ],
 )
 def test_utilization(pods: list[Object], metrics: dict[str, PodMetric], expected: tuple[int, int]) -> None:
-    found = utilization_count(
-        pods, metrics, resource="cpu", container="", target=50, replicas=len(pods), rules=RULES, now=NOW
+    found = result(
+        utilization_count(
+            pods, metrics, resource="cpu", container="", target=50, replicas=len(pods), rules=RULES, now=NOW
+        )
     )
     assert (found.replicas, found.percent) == expected
 
@@ -431,23 +443,32 @@ def test_cpu_of_a_starting_pod_says_nothing() -> None:
     early = {"a": PodMetric(400, started + 40 * SECOND, 60 * SECOND)}
     options = {"resource": "cpu", "container": "", "target": 50, "replicas": 1, "rules": RULES}
     with pytest.raises(NoReplicaCount, match="did not receive metrics for any ready pods"):
-        utilization_count([pod("a")], early, now=started + 50 * SECOND, **options)  # type: ignore[arg-type]
+        result(utilization_count([pod("a")], early, now=started + 50 * SECOND, **options))  # type: ignore[arg-type]
     late = {"a": PodMetric(400, started + 80 * SECOND, 60 * SECOND)}
-    found = utilization_count([pod("a")], late, now=started + 90 * SECOND, **options)  # type: ignore[arg-type]
+    found = result(utilization_count([pod("a")], late, now=started + 90 * SECOND, **options))  # type: ignore[arg-type]
     assert found.replicas == 8
 
 
 def test_average_and_values() -> None:
     pods = [pod("a"), pod("b")]
     options: Any = {"resource": "", "target": 1000, "replicas": 2, "rules": RULES, "now": NOW}
-    assert average_count(pods, used(a=3000, b=1000), **options) == (4, 2000, 0)
-    assert average_count(pods, used(a=500), **options) == (2, 500, 0)
-    assert value_count(pods, 3000, target=1000, replicas=2, rules=RULES) == (6, 3000, 0)
-    assert value_count([], 3000, target=1000, replicas=0, rules=RULES) == (3, 3000, 0)
+    assert result(average_count(pods, used(a=3000, b=1000), **options)) == (4, 2000, 0)
+    assert result(average_count(pods, used(a=500), **options)) == (2, 500, 0)
+    assert result(value_count(pods, 3000, target=1000, replicas=2, rules=RULES)) == (6, 3000, 0)
+    assert result(value_count([], 3000, target=1000, replicas=0, rules=RULES)) == (3, 3000, 0)
     assert value_per_pod_count(3000, target=1000, replicas=2, rules=RULES) == (3, 1500, 0)
     assert value_per_pod_count(2100, target=1000, replicas=2, rules=RULES) == (2, 1050, 0)
     with pytest.raises(NoReplicaCount, match="no pods returned by selector"):
-        average_count([], {}, **options)
+        result(average_count([], {}, **options))
+
+
+def test_many_pods_are_counted_in_steps() -> None:
+    pods = [pod(f"p{number}") for number in range(300)]
+    metrics = used(**{f"p{number}": 100 for number in range(300)})
+    options: Any = {"resource": "cpu", "replicas": 300, "rules": RULES, "now": NOW}
+    assert sum(1 for _ in utilization_count(pods, metrics, container="", target=50, **options)) >= 600
+    assert sum(1 for _ in average_count(pods, metrics, target=1000, **options)) >= 300
+    assert sum(1 for _ in value_count(pods, 3000, target=1000, replicas=300, rules=RULES)) >= 4
 
 
 def behavior(**up: Any) -> Object:
