@@ -9,8 +9,8 @@ compete for the interpreter, which costs as much as thirty events. Events with b
 left to the thread. A full disk, a folder that was deleted or a pipe that nobody reads delay the thread alone: the queue
 is bounded by number and bytes, and events beyond that are lost and counted. In the blocking modes `store` returns when
 the event is written: the event loop appends the line to a regular file itself, which takes a few microseconds, where
-the thread and back takes 250. A file that was slow once, a pipe, another process and events with bodies are left to the
-thread.
+the thread and back takes 250. A file that was slow once or is about to be rotated, a pipe, another process and events
+with bodies, also those in the queue, are left to the thread.
 
 Rejected: a trio task that writes in worker threads, which would cost a hop of 50 us per batch and a second queue.
 Rejected: to format all events in the thread, which holds the interpreter for milliseconds while requests wait.
@@ -39,17 +39,19 @@ _GATHERED: Final = 32
 # The most that is formatted and written at once, without a throttle, which counts batches.
 _LARGE_BATCH: Final = 1024
 
-# The event loop leaves a file to the thread for so long (seconds) after one write took longer than this (seconds).
+# The event loop leaves a file to the thread for so long (seconds) after one write took longer than this (seconds), and
+# twice as long each time that it is still slow.
 _SLOW: Final = 0.05
 _SLOW_FOR: Final = 1.0
+_LONGEST_SLOW: Final = 60.0
+_WRITTEN_HERE: Final = 64 << 10  # bytes that the event loop formats and writes at once
 
 Written = Callable[[bool], None]
 
 
 class Output(Protocol):
-    @property
-    def is_quick(self) -> bool:
-        """Whether a write should take microseconds, as it does to a regular file."""
+    def is_quick(self, size: int) -> bool:
+        """Whether a write of about this many bytes should take microseconds, as it does to a regular file."""
 
     def write(self, data: bytes) -> None:
         """Write whole lines, each with its newline. NotWritten."""
@@ -87,13 +89,13 @@ class LogBackend:
         self._ticking = False  # the pending events have a deadline
         self._first = trio.Event()  # it is to be set
         self._queue: deque[_Queued] = deque()
-        # Each is written by one thread only, so that neither needs a lock.
+        # The event loop alone changes those of what comes in, who holds `_writing` the others.
         self._events_in = self._events_out = 0
         self._bytes_in = self._bytes_out = 0
         self._wake = Signal()  # write what is queued
         self._closing = False
         self._writing = Lock()  # of who takes from the queue and writes
-        self._slow_until = 0.0
+        self._slow_until, self._slow_for = 0.0, _SLOW_FOR
         self._thread = Thread(target=self._run, name="audit log", daemon=True)
         self._lost = Losses("log")
         self._dropped = Losses("buffered")
@@ -155,10 +157,15 @@ class LogBackend:
 
     def _write_here(self, event: Event) -> bool | None:
         """Write an event, and what is queued before it, in the event loop; None if the thread has to do it."""
-        if event.record.is_long or not self._output.is_quick or time.monotonic() < self._slow_until:
+        if event.record.is_long or time.monotonic() < self._slow_until:
             return None
         self._gather()
-        if len(self._queue) > _GATHERED or not self._writing.acquire(blocking=False):
+        size = self._bytes_in - self._bytes_out + event.record.weight
+        if (
+            size > _WRITTEN_HERE
+            or not self._output.is_quick(size)
+            or not self._writing.acquire(blocking=False)
+        ):
             return None
         try:
             results: list[bool] = []
@@ -166,11 +173,17 @@ class LogBackend:
             started = time.monotonic()
             while self._queue:
                 self._write_batch()
-            if time.monotonic() - started > _SLOW:
-                self._slow_until = time.monotonic() + _SLOW_FOR
+            self._note_duration(time.monotonic() - started)
             return results[0]
         finally:
             self._writing.release()
+
+    def _note_duration(self, seconds: float) -> None:
+        if seconds > _SLOW:
+            self._slow_until = time.monotonic() + self._slow_for
+            self._slow_for = min(2 * self._slow_for, _LONGEST_SLOW)
+        else:
+            self._slow_for = _SLOW_FOR
 
     async def _written_by_thread(self, event: Event) -> bool:
         token, done = trio.lowlevel.current_trio_token(), trio.Event()

@@ -49,12 +49,13 @@ def patience(*, blocking: bool) -> float:
 class RemoteOutput:
     """An Output in another process, for the thread of a log backend."""
 
-    is_quick = False
-
     def __init__(self, call: Call, seconds: float) -> None:
         self._call = call
         self._seconds = seconds
         self._token = trio.lowlevel.current_trio_token()
+
+    def is_quick(self, _size: int) -> bool:
+        return False
 
     def write(self, data: bytes) -> None:
         """NotWritten."""

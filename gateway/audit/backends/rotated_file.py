@@ -2,8 +2,8 @@
 
     audit.log    audit-2026-11-15T09-30-00.000.log    audit-2026-11-14T23-10-07.120.log
 
-Names and order are those of Kubernetes; `Compression` adds .gz. Only the thread of the log backend uses it. A file that
-was moved or deleted is created anew, with its folder. A line is in a file whole or not at all, also when the disk
+Names and order are those of Kubernetes; `Compression` adds .gz. The log backend uses it in one thread at a time. A file
+that was moved or deleted is created anew, with its folder. A line is in a file whole or not at all, also when the disk
 is full.
 """
 
@@ -25,6 +25,7 @@ _MODE = 0o600
 _FOLDER_MODE = 0o700
 _TIME = "%Y-%m-%dT%H-%M-%S"
 _DAY = 86400
+_ROOM = 64 << 10  # bytes by which lines may be longer than was estimated
 
 
 class NotWritten(Exception):
@@ -63,10 +64,9 @@ class RotatedFile:
         self._open()
         self._tidy()
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether it is a regular file: a device or a pipe may wait for whoever reads it."""
-        return self._is_regular
+    def is_quick(self, size: int) -> bool:
+        """Whether it is a regular file with room: a pipe may wait for its reader, a rotation deletes large files."""
+        return self._is_regular and self._size + size + _ROOM <= self._max_bytes
 
     def write(self, data: bytes) -> None:
         """Append whole lines, each with its newline. NotWritten."""
@@ -196,7 +196,9 @@ class RotatedFile:
 class StandardOutput:
     """Writes lines to standard output; what reads it does the rest."""
 
-    is_quick = False
+    def is_quick(self, _size: int) -> bool:
+        """Whatever reads it may be slow."""
+        return False
 
     def write(self, data: bytes) -> None:
         """NotWritten: the other end is closed."""

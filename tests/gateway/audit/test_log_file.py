@@ -55,6 +55,14 @@ def test_full_file_is_renamed_by_the_time_between_two_lines(tmp_path: Path) -> N
     }
 
 
+def test_only_a_regular_file_that_is_not_about_to_be_rotated_is_quick(tmp_path: Path) -> None:
+    file = opened(tmp_path, max_bytes=1_000_000)
+    assert file.is_quick(1_000)
+    file.write(b"a" * 990_000 + b"\n")
+    assert not file.is_quick(20_000)
+    assert not RotatedFile(Path("/dev/null"), max_bytes=1_000_000).is_quick(1)
+
+
 def test_file_that_is_full_at_start_is_rotated_by_the_next_line(tmp_path: Path) -> None:
     (tmp_path / "audit.log").write_bytes(b"x" * 99 + b"\n")
     opened(tmp_path).write(b"y\n")

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 import trio
+import trio.testing
 
 from rewound.actors.access.authorize import Attributes, Decision, Verdict
 from rewound.actors.identity import User
@@ -16,8 +17,8 @@ from rewound.actors.names import CLUSTER
 from rewound.gateway.audit.audit_log import Attached, AuditLog
 from rewound.gateway.audit.backends.lines import Lines
 from rewound.gateway.audit.backends.log_backend import LogBackend
-from rewound.gateway.audit.policy import parse_policy
-from rewound.gateway.audit.record import AuditRecord
+from rewound.gateway.audit.policy import REQUEST_RECEIVED, parse_policy
+from rewound.gateway.audit.record import AuditRecord, Event
 from rewound.gateway.exchange import both, observe, observing
 from rewound.gateway.message import Peer, Request
 from tests.actors.object_store import ManualClock
@@ -128,11 +129,12 @@ async def test_large_events_lose_their_objects_if_truncated() -> None:
 class SlowOutput:
     """Writes nothing until it may."""
 
-    is_quick = False
-
     def __init__(self) -> None:
         self.may_write = threading.Event()
         self.lines: list[bytes] = []
+
+    def is_quick(self, _size: int) -> bool:
+        return False
 
     def write(self, data: bytes) -> None:
         self.may_write.wait(60)
@@ -196,8 +198,11 @@ class WhoWrites(SlowOutput):
 
     def __init__(self, *, is_quick: bool) -> None:
         super().__init__()
-        self.is_quick = is_quick
+        self._is_quick = is_quick
         self.threads: list[str] = []
+
+    def is_quick(self, _size: int) -> bool:
+        return self._is_quick
 
     def write(self, data: bytes) -> None:
         self.threads.append(threading.current_thread().name)
@@ -219,6 +224,8 @@ async def stored_by(output: WhoWrites) -> list[str]:
 
 async def test_blocking_mode_leaves_what_is_not_quick_to_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     here = threading.current_thread().name
+    never = float("inf")  # on a busy machine any write may take long
+    monkeypatch.setattr("rewound.gateway.audit.backends.log_backend._SLOW", never)
     assert await stored_by(WhoWrites(is_quick=True)) == [here] * 3
     assert await stored_by(WhoWrites(is_quick=False)) == ["audit log"] * 3
     monkeypatch.setattr(
@@ -226,6 +233,22 @@ async def test_blocking_mode_leaves_what_is_not_quick_to_the_thread(monkeypatch:
     )  # every write counts as slow
     monkeypatch.setattr("rewound.gateway.audit.backends.log_backend._SLOW_FOR", 3600.0)
     assert await stored_by(WhoWrites(is_quick=True)) == [here, "audit log", "audit log"]
+
+
+async def test_blocking_mode_leaves_large_events_of_others_to_the_thread() -> None:
+    """A short event that finds a large one in the queue does not format it in the event loop."""
+    output, unused = WhoWrites(is_quick=True), audit_log(SlowOutput())
+    backend = LogBackend(output, Lines(CLUSTER), buffer_size=10, max_size=5, max_wait=3600.0)
+    large, short = receive(unused), receive(unused)
+    large.is_long, large.request_body = True, b'"' + b"x" * 100_000 + b'"'
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(backend.run)
+        await trio.testing.wait_all_tasks_blocked()
+        backend.put(Event(large, REQUEST_RECEIVED, 0, 0))
+        assert await backend.store(Event(short, REQUEST_RECEIVED, 0, 0))
+        nursery.cancel_scope.cancel()
+    assert len(output.lines) == 2
+    assert set(output.threads) == {"audit log"}
 
 
 class CountingOutput(SlowOutput):
