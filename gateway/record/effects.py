@@ -285,23 +285,36 @@ def with_revealed(effects: list[Effect]) -> Iterator[Effect]:
         yield from more.get(id(effect), ())
 
 
+class _Waiting:
+    """Effects that wait for one free number. If it is taken, all of them wait for the next one."""
+
+    __slots__ = ("effects", "position", "turn")
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.turn = 0  # of the first of them: its count among all turns; earlier ones do not count any more
+        self.effects: list[tuple[int, int, int, Effect]] = []  # a heap: upper bound, order, count
+
+
 class Turns:
     """Effects and changes by their numbers; one that has none after everything that the log has before it.
 
     `order` is the place in the log. An effect without a number waits for the earlier ones of the same object that have
     none either: what it makes of the object depends on them. One without a name is of all objects of its namespace.
     It also waits until everything before the first free number is written. Of several that could have that number, the
-    one has it whose upper bound is the lowest: the others find room later.
+    one has it whose upper bound is the lowest: the others find room later. They move on together: a deletecollection
+    may have 10,000 objects, and to move each of them for each number would take the square of that.
     """
 
     def __init__(self, first_free: Callable[[int], int]) -> None:
         """`first_free` is the next free number after a number, and after all that are written."""
         self._first_free = first_free
-        self._heap: list[tuple[int, int, int, int, Effect | Change]] = []
+        self._heap: list[tuple[int, int, int, int, Effect | Change | _Waiting]] = []
         self._count = 0
         self.unresolved = 0  # effects without a number that are still to come
+        self._waiting: dict[int, _Waiting] = {}  # by position
         # Where the effects that have no number are, and their uids, by object and order; and the last change of each.
-        self._open: dict[Key, dict[int, tuple[int, str]]] = {}
+        self._open: dict[Key, dict[int, tuple[int | _Waiting, str]]] = {}
         # Effects in the order of the log: the first of them is in the heap until it is resolved, `_active` is its
         # order. The next one comes after what it has changed.
         self._queue: deque[tuple[int, Effect]] = deque()
@@ -339,31 +352,97 @@ class Turns:
 
     def __iter__(self) -> Iterator[tuple[int, Effect | Change]]:
         while self._heap:
-            position, _, order, _, one = heappop(self._heap)
-            is_open = isinstance(one, Effect) and one.number is None
-            if isinstance(one, Effect) and is_open:
-                later = self._later(one, order)
-                if later > position:
+            position, _, order, count, one = heappop(self._heap)
+            if isinstance(one, _Waiting):
+                if one.turn == count:
+                    yield from self._first_of(one)
+            elif isinstance(one, Effect) and one.number is None:
+                later, free = self._later(one, order)
+                if max(later, free) <= position:
+                    yield from self._resolved(one, order)
+                elif free > later:
+                    self._wait(one, order, free)
+                else:
                     self._open_at(later, order, one)
-                    continue
-                self.unresolved -= 1
-            if self._open.get(one.key, {}).get(order, (-1,))[0] == position:
-                del self._open[one.key][order]
-            yield order, one
-            if is_open and order == self._active:
-                self._start_next()
+            else:
+                if self._open.get(one.key, {}).get(order, (-1,))[0] == position:
+                    del self._open[one.key][order]
+                yield order, one
+
+    def _resolved(self, effect: Effect, order: int) -> Iterator[tuple[int, Effect]]:
+        self.unresolved -= 1
+        self._open[effect.key].pop(order, None)
+        yield order, effect
+        if order == self._active:
+            self._start_next()
 
     def _push(self, position: int, order: int, one: Effect | Change) -> None:
         self._count += 1
         bound = one.before if isinstance(one, Effect) else 0
         heappush(self._heap, (position, bound, order, self._count, one))
 
-    def _later(self, effect: Effect, order: int) -> int:
-        """The position at which an effect without a number can be resolved."""
+    # Effects that wait for a free number.
+
+    def _wait(self, effect: Effect, order: int, position: int) -> None:
+        waiting = self._waiting.get(position)
+        if waiting is None:
+            waiting = self._waiting[position] = _Waiting(position)
+        self._count += 1
+        self._join(waiting, (effect.before, order, self._count, effect))
+        if waiting.effects[0][2] == self._count:
+            self._push_first(waiting)
+
+    def _join(self, waiting: _Waiting, one: tuple[int, int, int, Effect]) -> None:
+        _, order, _, effect = one
+        heappush(waiting.effects, one)
+        self._open.setdefault(effect.key, {})[order] = waiting, effect.uid
+
+    def _push_first(self, waiting: _Waiting) -> None:
+        """Let the one with the lowest bound have its turn."""
+        if waiting.effects:
+            bound, order, _, _ = waiting.effects[0]
+            self._count += 1
+            waiting.turn = self._count
+            heappush(self._heap, (waiting.position, bound, order, self._count, waiting))
+        else:
+            del self._waiting[waiting.position]
+
+    def _first_of(self, waiting: _Waiting) -> Iterator[tuple[int, Effect]]:
+        """The turn of the one with the lowest bound: it has the number, or waits longer."""
+        _, order, _, effect = waiting.effects[0]
+        later, free = self._later(effect, order)
+        if later <= waiting.position < free:
+            self._move(waiting, free)
+            return
+        heappop(waiting.effects)
+        self._push_first(waiting)
+        if max(later, free) <= waiting.position:
+            yield from self._resolved(effect, order)
+        elif free > later:
+            self._wait(effect, order, free)
+        else:
+            self._open_at(later, order, effect)
+
+    def _move(self, waiting: _Waiting, position: int) -> None:
+        """Let all wait for the next number that is free for the first: there is no other between."""
+        del self._waiting[waiting.position]
+        others = self._waiting.get(position)
+        if others is not None:
+            if len(others.effects) > len(waiting.effects):
+                waiting, others = others, waiting
+            for one in others.effects:
+                self._join(waiting, one)
+            others.effects, others.turn = [], 0
+        waiting.position = position
+        self._waiting[position] = waiting
+        self._push_first(waiting)
+
+    def _later(self, effect: Effect, order: int) -> tuple[int, int]:
+        """The positions after what an effect waits for, and in front of the first free number; both count."""
         earlier = self._earlier(effect, order)
         effect.after = max(effect.after, earlier // 2)
         free = 2 * self._first_free(effect.after) - 1 if effect.name else 0
-        return max(earlier + 1, free)
+        return earlier + 1, free
 
     def _earlier(self, effect: Effect, order: int) -> int:
         """The last position of what is earlier in the log and may concern the same object; -1 without any."""
@@ -374,7 +453,7 @@ class Turns:
         found = (item for key in keys for item in self._open.get(key, {}).items())
         return max(
             (
-                place
+                place.position if isinstance(place, _Waiting) else place
                 for other, (place, uid) in found
                 if other < order and (not uid or not effect.uid or uid == effect.uid)
             ),
