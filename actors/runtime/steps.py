@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import merge
+from time import perf_counter
 from typing import Any, Final, TypeVar
 
 _PART: Final = 64  # items, with a few microseconds of work for each
 _SORTED_PART: Final = 1024
+_LONG: Final = 0.0005  # seconds
 
 T = TypeVar("T")
 # Work that yields where it may pause, at least once in a millisecond, and returns its result.
@@ -25,11 +27,15 @@ def parts_of(items: Iterable[T], size: int = _PART) -> Iterator[tuple[T, ...]]:
 
 
 def chosen(items: Iterable[T], wanted: Callable[[T], bool]) -> Steps[list[T]]:
-    """The wanted ones of the items as they are when it begins."""
+    """The wanted ones of the items as they are when it begins; `wanted` may take long, as for a long selector."""
     found: list[T] = []
-    for part in parts_of(items):
-        found += filter(wanted, part)
-        yield
+    since = perf_counter()
+    for one in tuple(items):
+        if wanted(one):
+            found.append(one)
+        if perf_counter() - since > _LONG:
+            yield
+            since = perf_counter()
     return found
 
 

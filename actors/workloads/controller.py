@@ -17,7 +17,7 @@ write it reads again. Whatever a version check refuses (`Conflict`) is retried b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -31,7 +31,7 @@ from rewound.actors.controllers.work_queue import WorkQueue
 from rewound.actors.kinds.declaration.meta import label_selector_matches
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
-from rewound.actors.runtime.steps import chosen
+from rewound.actors.runtime.steps import Steps, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import Cache, CachedType, Key, controller_of, key_of
 from rewound.actors.workloads.pod_room import PodRoom
@@ -42,6 +42,7 @@ MANY: Final = 200  # pods
 SECONDS_FOR_EACH: Final = 0.00002
 CHANGED: Final = "/changed"  # what stands in keys for the name of an object, and cannot be one
 _FEW_OWNERS: Final = 20
+_FEW_REQUIREMENTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,11 @@ class Concerned:
         self,
         queue: WorkQueue[Key],
         owners: CachedType,
-        selects: Callable[[Object, Object], bool],
+        selecting: Callable[[Object], Callable[[Object], bool]],
         take: Callable[[Object, Sequence[Object]], None],
     ) -> None:
-        """`selects` says whether an object selects a pod, `take` is called with the pod and those that do."""
-        self._queue, self._owners, self._selects, self._take = queue, owners, selects, take
+        """`selecting` makes of an object what says whether it selects a pod; `take` gets the pod and those that do."""
+        self._queue, self._owners, self._selecting, self._take = queue, owners, selecting, take
         # The pods of each namespace by name and labels, by which they are selected.
         self._noted: dict[str, dict[tuple[str, frozenset[tuple[str, str]]], Object]] = {}
 
@@ -119,8 +120,8 @@ class Concerned:
     def _look_or_note(self, pod: Object) -> None:
         namespace, name = key_of(pod)
         owners = self._owners.in_namespace(namespace)
-        if len(owners) <= _FEW_OWNERS:
-            self._take(pod, [one for one in owners if self._selects(one, pod)])
+        if len(owners) <= _FEW_OWNERS and not any(map(_has_long_selector, owners)):
+            self._take(pod, [one for one in owners if self._selecting(one)(pod)])
             return
         labels = frozenset((pod["metadata"].get("labels") or {}).items())
         self._noted.setdefault(namespace, {})[name, labels] = pod
@@ -128,12 +129,27 @@ class Concerned:
 
     async def look(self, namespace: str) -> None:
         """Handle what was noted; called for the key CHANGED of a namespace."""
-        for pod in self._noted.pop(namespace, {}).values():
-            await self._look(namespace, pod)
+        pods = self._noted.pop(namespace, {}).values()
+        await in_turns(self._find(self._owners.in_namespace(namespace), [(pod, []) for pod in pods]))
 
-    async def _look(self, namespace: str, pod: Object) -> None:
-        owners = self._owners.in_namespace(namespace)
-        self._take(pod, await in_turns(chosen(owners, lambda one: self._selects(one, pod))))
+    def _find(self, owners: Iterable[Object], found: list[tuple[Object, list[Object]]]) -> Steps[None]:
+        """`found`: the pods, and those that select each, which are none yet."""
+        for owner in tuple(owners):
+            selects = self._selecting(owner)
+            for part in parts_of(found):
+                for pod, selected_by in part:
+                    if selects(pod):
+                        selected_by.append(owner)
+                yield
+        for part in parts_of(found):
+            for pod, selected_by in part:
+                self._take(pod, selected_by)
+            yield
+
+
+def _has_long_selector(owner: Object) -> bool:
+    """Whether it takes long to say what the owner selects; the selectors of Services have labels only."""
+    return len((owner["spec"].get("selector") or {}).get("matchExpressions", ())) > _FEW_REQUIREMENTS
 
 
 class WorkloadController:

@@ -10,14 +10,13 @@ A pod whose condition DisruptionTarget announced its end, and that still is ther
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from rewound.actors.errors import Conflict, NotFound, RequestError
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.declaration.meta import LabelMatcher
 from rewound.actors.kinds.declaration.workloads import number_in
 from rewound.actors.kinds.policy import BUDGET_STATUS
 from rewound.actors.kinds.values.times import micros_of
@@ -58,7 +57,7 @@ class Disruption(WorkloadController):
             ("apps", "StatefulSet"): self.cache.collection("statefulsets.apps"),
         }
         self._pace = Pace(self.queue, INTERVAL)
-        self._concerned = Concerned(self.queue, self._budgets, _selects, self._selected)
+        self._concerned = Concerned(self.queue, self._budgets, _selecting, self._selected)
         self._pods.listen(self._pod_changed)
 
     async def catch_up(self) -> None:
@@ -114,8 +113,7 @@ class Disruption(WorkloadController):
 
     async def _update(self, key: Key, budget: Object) -> None:
         namespace = key[0]
-        selected = partial(_selects, budget)
-        pods = await in_turns(chosen(self._pods.in_namespace(namespace), selected))
+        pods = await in_turns(chosen(self._pods.in_namespace(namespace), _selecting(budget)))
         if not pods:
             self._report(self._budgets.definition, budget, "Normal", "NoPods", "No matching pods found")
         try:
@@ -303,9 +301,13 @@ class Disruption(WorkloadController):
         self.recorder.event(definition, about, event_type, reason, message)
 
 
-def _selects(budget: Object, pod: Object) -> bool:
+def _selecting(budget: Object) -> Callable[[Object], bool]:
+    """Says whether the budget selects a pod."""
     selector = budget["spec"].get("selector")
-    return selector is not None and label_selector_matches(selector, pod["metadata"].get("labels") or {})
+    if selector is None:
+        return lambda pod: False
+    matcher = LabelMatcher(selector)
+    return lambda pod: matcher.matches(pod["metadata"].get("labels") or {})
 
 
 def _matters(pod: Object) -> tuple[object, ...]:

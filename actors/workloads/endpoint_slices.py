@@ -40,7 +40,7 @@ from rewound.actors.workloads.service_pods import (
     pods_of,
     publishes_unready,
     reference_to,
-    selects_pod,
+    selecting,
 )
 from rewound.actors.workloads.topology_hints import (
     Shares,
@@ -388,7 +388,7 @@ class EndpointSlices(WorkloadController):
         self._keys = SliceKeys(self.names, "endpointslice-controller")
         self._services = self.keyed_by("services")
         self._pods = self.cache.collection("pods")
-        self._concerned = Concerned(self.queue, self._services, selects_pod, self._selected)
+        self._concerned = Concerned(self.queue, self._services, selecting, self._selected)
         self._pods.listen(self._pod_changed)
         self._pods_on = self._pods.index(node_of)
         self._nodes = self.cache.collection("nodes")

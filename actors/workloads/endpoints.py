@@ -35,7 +35,7 @@ from rewound.actors.workloads.service_pods import (
     pods_of,
     publishes_unready,
     reference_to,
-    selects_pod,
+    selecting,
 )
 
 MAX_ADDRESSES: Final = 1000
@@ -187,7 +187,7 @@ class Endpoints(WorkloadController):
         super().__init__(parts)
         self._services = self.keyed_by("services")
         self._pods = self.cache.collection("pods")
-        self._concerned = Concerned(self.queue, self._services, selects_pod, self._selected)
+        self._concerned = Concerned(self.queue, self._services, selecting, self._selected)
         self._pods.listen(self._pod_changed)
         self._endpoints = self.cache.collection("endpoints")
         self._endpoints.listen(self._endpoints_changed)

@@ -12,7 +12,7 @@ from rewound.actors.controllers.client import Client, batch_of, run_concurrently
 from rewound.actors.errors import Forbidden, Invalid, NotFound, RequestError
 from rewound.actors.kinds.core.pod import set_own_defaults
 from rewound.actors.kinds.declaration.definition import Definition
-from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.declaration.meta import LabelMatcher
 from rewound.actors.kinds.schema.fields import Struct
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import DeleteOptions, Object
@@ -154,8 +154,10 @@ class Claims:
         """
         uid, namespace = owner["metadata"]["uid"], owner["metadata"]["namespace"]
 
+        matcher = LabelMatcher(selector)
+
         def matches(one: Object) -> bool:
-            return label_selector_matches(selector, one["metadata"].get("labels") or {}) and accepts(one)
+            return matcher.matches(one["metadata"].get("labels") or {}) and accepts(one)
 
         if not is_terminating(owner):
             mine = self._dependents.controlled_by(uid) if releases else ()

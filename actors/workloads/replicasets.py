@@ -16,7 +16,7 @@ import trio
 
 from rewound.actors.controllers.loop import RetryLater
 from rewound.actors.errors import Conflict, NotFound, RequestError
-from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.declaration.meta import LabelMatcher, label_selector_matches
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
@@ -54,7 +54,7 @@ class Members:
     """The pods of one owner that count: active ones that its selector matches."""
 
     def __init__(self, selector: Object, template_labels: dict[str, str]) -> None:
-        self.selector = selector
+        self._matcher = LabelMatcher(selector)
         self.template_labels = template_labels
         self._counted: dict[Key, _Counted] = {}
         self.labelled = self.ready = 0
@@ -83,7 +83,7 @@ class Members:
         if pod is None or not is_active(pod):
             return
         labels = pod["metadata"].get("labels") or {}
-        if not label_selector_matches(self.selector, labels):
+        if not self._matcher.matches(labels):
             self.unmatched[key] = pod
             return
         since = ready_since(pod)
@@ -221,10 +221,10 @@ class Replicas(WorkloadController):
             raise
 
     async def _orphans(self, owner: Object) -> list[Object]:
-        selector = self.selector(owner)
+        matcher = LabelMatcher(self.selector(owner))
 
         def matches(pod: Object) -> bool:
-            return is_active(pod) and label_selector_matches(selector, _labels(pod))
+            return is_active(pod) and matcher.matches(_labels(pod))
 
         return await in_turns(chosen(self._pods.uncontrolled(owner["metadata"]["namespace"]), matches))
 

@@ -6,7 +6,7 @@ whether a pod that is being deleted still counts, differs between the two, and i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from rewound.actors.errors import Forbidden, RequestError
@@ -33,14 +33,12 @@ def selects(service: Object, labels: Mapping[str, str]) -> bool:
 
 
 def pods_of(pods: CachedType, service: Object) -> Steps[list[Object]]:
-    def is_selected(pod: Object) -> bool:
-        return selects(service, pod["metadata"].get("labels", {}))
-
-    return chosen(pods.in_namespace(service["metadata"]["namespace"]), is_selected)
+    return chosen(pods.in_namespace(service["metadata"]["namespace"]), selecting(service))
 
 
-def selects_pod(service: Object, pod: Object) -> bool:
-    return selects(service, pod["metadata"].get("labels", {}))
+def selecting(service: Object) -> Callable[[Object], bool]:
+    """Says whether the Service selects a pod."""
+    return lambda pod: selects(service, pod["metadata"].get("labels", {}))
 
 
 def concerns_services(old: Object | None, new: Object | None) -> bool:

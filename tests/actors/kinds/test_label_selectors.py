@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
-from rewound.actors.kinds.declaration.meta import label_selector_rules
+from rewound.actors.kinds.declaration.meta import LabelMatcher, label_selector_matches, label_selector_rules
 from rewound.actors.kinds.validation import collect
 from tests.actors.kinds.definitions import causes_of
 from tests.cases import cases
@@ -66,3 +67,43 @@ def test_keys_and_values_are_validated_like_labels() -> None:
         "s.matchExpressions[0].key",
         "s.matchExpressions[0].key",
     ]
+
+
+REQUIREMENTS = [
+    {"key": key, "operator": operator, **({"values": values} if values else {})}
+    for key in ("a", "b")
+    for operator, values in (
+        ("In", ["x"]), ("In", ["x", "y"]), ("NotIn", ["x"]), ("NotIn", ["y", "z"]),
+        ("Exists", None), ("DoesNotExist", None),
+    )
+]  # fmt: skip
+LABELS = [{}, {"a": "x"}, {"a": "y"}, {"b": "x"}, {"a": "x", "b": "x"}, {"a": "z", "b": "y"}, {"c": "x"}]
+
+
+def test_a_matcher_of_many_objects_agrees_with_the_selector() -> None:
+    for match_labels in ({}, {"a": "x"}, {"a": "x", "b": "y"}):
+        for expressions in ([], *map(list, combinations(REQUIREMENTS, 2))):
+            selector = {"matchLabels": match_labels, "matchExpressions": expressions}
+            for labels in LABELS:
+                expected = label_selector_matches(selector, labels)
+                assert LabelMatcher(selector).matches(labels) is expected, (selector, labels)
+
+
+def test_a_matcher_of_many_objects_does_not_look_at_all_requirements_for_each() -> None:
+    class Labels(dict[str, str]):
+        asked = 0
+
+        def get(self, *key: Any) -> Any:
+            self.asked += 1
+            return super().get(*key)
+
+        def __contains__(self, key: object) -> bool:
+            self.asked += 1
+            return super().__contains__(key)
+
+    operators = ("In", "NotIn", "Exists", "DoesNotExist")
+    for operator in operators:
+        many = [{"key": f"k{number}", "operator": operator, "values": ["v"]} for number in range(1000)]
+        labels = Labels(k0="v", a="b")
+        LabelMatcher({"matchExpressions": many}).matches(labels)
+        assert labels.asked <= 2

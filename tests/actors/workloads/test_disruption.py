@@ -119,6 +119,18 @@ async def test_counts_follow_pods_and_the_spec(tmp_path: Path, autojump_clock: M
         assert counts(bench) == (6, 4, 5, 1)
 
 
+async def test_counts_of_a_long_selector_follow_pods(tmp_path: Path, autojump_clock: MockClock) -> None:
+    absent = [{"key": f"k{number}", "operator": "DoesNotExist"} for number in range(200)]
+    selector = {"matchLabels": LABELS, "matchExpressions": absent}
+    async with open_bench(tmp_path, "disruption") as bench:
+        await bench.create(BUDGETS, budget(minAvailable=1, selector=selector))
+        await create_pods(bench, "a", "b")
+        assert counts(bench)[2] == 2
+        await bench.patch("pods", "a", {"metadata": {"labels": {"k7": "x"}}})
+        await bench.rest()
+        assert counts(bench)[2] == 1
+
+
 async def test_among_many_pods_a_budget_is_brought_up_to_date_ten_times_a_second(
     tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
