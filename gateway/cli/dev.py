@@ -8,8 +8,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,8 +164,39 @@ def run_command(command: list[str], environment: dict[str, str]) -> int:
     with _PassedOn() as passed_on:
         child = subprocess.Popen(command, env=environment)
         passed_on.send_to(child)
-        code = child.wait()
+        code = _wait(child)
     return code if code >= 0 else 128 - code
+
+
+def _wait(child: subprocess.Popen[bytes]) -> int:
+    """Wait for its end while handlers of signals run.
+
+    A signal that comes right before the main thread waits in a system call would not end that call, and its handler
+    would not run: so the main thread reads a pipe, to which each signal writes.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    ended = threading.Event()
+
+    def wait() -> None:
+        child.wait()
+        ended.set()
+        with suppress(BlockingIOError):  # the pipe is full, and wakes the reader anyway
+            os.write(writing, b"\0")
+
+    waiting = threading.Thread(target=wait, daemon=True)
+    try:
+        waiting.start()
+        while not ended.is_set():
+            os.read(reading, 512)
+        waiting.join()
+    finally:
+        signal.set_wakeup_fd(before)
+        if not waiting.is_alive():  # else it still writes
+            os.close(reading)
+            os.close(writing)
+    return child.returncode
 
 
 class _PassedOn:
