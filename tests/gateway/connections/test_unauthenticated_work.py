@@ -266,6 +266,68 @@ async def test_stopping_server_delays_nobody(autojump_clock: MockClock) -> None:
         assert trio.current_time() == 0
 
 
+class MostWork(trio.abc.Instrument):
+    """The most seconds of work between two polls."""
+
+    def __init__(self, processor: Processor) -> None:
+        self._processor = processor
+        self._began = processor.now
+        self.most = 0.0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.most = max(self.most, self._processor.now - self._began)
+        self._began = self._processor.now
+
+
+async def test_thousands_that_wait_when_the_server_stops_go_on_in_turns(autojump_clock: MockClock) -> None:
+    async with running() as (bench, nursery):
+        clients = [bench.connect() for _ in range(1000)]
+        for client in clients:
+            nursery.start_soon(_begin_arriving, client)
+        await wait_all_tasks_blocked()
+        assert bench.work.waiting > 800
+        most = MostWork(bench.processor)
+        trio.lowlevel.add_instrument(most)
+        bench.work.stop()
+        await wait_all_tasks_blocked()
+        trio.lowlevel.remove_instrument(most)
+        assert all(client.done for client in clients)
+        assert trio.current_time() == 0
+        assert most.most <= 2 * SHARES.step
+
+
+async def test_clients_that_leave_while_they_wait_are_forgotten(autojump_clock: MockClock) -> None:
+    """Also when more arrive than have turns: the newest are the next, so that the oldest would stay for ever."""
+    async with running() as (bench, nursery):
+        first = bench.connect()
+        await first.one_turn(100.0)
+        first.client.pause()
+
+        async def leaves(client: Connection) -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await client.one_turn()
+
+        for _ in range(20):
+            clients = [bench.connect() for _ in range(50)]
+            for client in clients:
+                nursery.start_soon(leaves, client)
+            await wait_all_tasks_blocked()
+            assert bench.work.waiting == 50
+            for client in clients:
+                client.client.interrupt()
+            await wait_all_tasks_blocked()
+            assert bench.work.waiting == 0
+        with trio.CancelScope() as scope:
+            nursery.start_soon(_cancel_when_blocked, scope)
+            await bench.connect().one_turn()
+        assert bench.work.waiting == 0
+
+
+async def _cancel_when_blocked(scope: trio.CancelScope) -> None:
+    await wait_all_tasks_blocked()
+    scope.cancel()
+
+
 async def test_work_of_others_while_a_handler_waits_is_not_counted(autojump_clock: MockClock) -> None:
     bench = Bench()
     client = bench.connect()
