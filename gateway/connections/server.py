@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 from hypercorn.config import Config
-from trio.lowlevel import wait_readable
+from trio.lowlevel import checkpoint, wait_readable
 
 from rewound.actors.certificates.pools import Roles, TrustPools
 from rewound.actors.runtime.background_import import imported, is_imported
 from rewound.gateway.connections.http1.connection import HTTP1, Http1Connection, closing_bytes
 from rewound.gateway.connections.limits import TICK, Limits
 from rewound.gateway.connections.listen import Exhausted, Listener, open_listeners
+from rewound.gateway.connections.read_turns import ReadTurns
 from rewound.gateway.connections.responder import Handle, Refuse
 from rewound.gateway.connections.server_state import ServerState, ServerStatistics, log
 from rewound.gateway.connections.tls import HandshakeFailed, NotTLS, SharedBios, TlsTransport
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 Speak = Callable[[Transport, Peer], Awaitable[None]]
 
 _HTTP2: Final = "rewound.gateway.connections.http2.connection"
-# Connections accepted at once before other tasks run, if no other process accepts them too. Accepting waits for no
-# handshake: the kernel's queue has one order, in which a client would wait for all that connected before it.
+# Connections accepted at once before other tasks run; fewer where another process accepts too and has fewer. Accepting
+# waits for no handshake: the kernel's queue has one order, in which a client would wait for all that came before it.
 _ACCEPT_BATCH = 32
 # How long a process lets another one that has fewer connections accept the next.
 _YIELD = 0.001
@@ -67,6 +68,7 @@ class Server:
         self._http2: Http2 | None = None  # from the first connection on that speaks it
         self._background: trio.Nursery | None = None
         self._bios = SharedBios()
+        self._turns = ReadTurns()
         self._reported: dict[str, float] = {}  # when the log had each reason why a certificate failed
         self._pools: TrustPools | None = None  # with it, the roles of client certificates differ
         self._accepted = trio.Event()
@@ -104,6 +106,7 @@ class Server:
             async with trio.open_nursery() as background:
                 background.start_soon(self._run_watchdog)
                 background.start_soon(self._state.unauthenticated.run)
+                background.start_soon(self._turns.run)
                 self._background = background
                 async with trio.open_nursery() as connections:
                     async with trio.open_nursery() as accepting:
@@ -115,19 +118,21 @@ class Server:
                     background.start_soon(
                         self._abort_after_grace, config.graceful_timeout, connections.cancel_scope
                     )
-                    self._drain(listeners, config.backlog, connections)
+                    await self._drain(listeners, config.backlog, connections)
                 background.cancel_scope.cancel()
         finally:
             for listener in listeners:
                 listener.sock.close()
 
-    def _drain(self, listeners: list[Listener], backlog: int, connections: trio.Nursery) -> None:
+    async def _drain(self, listeners: list[Listener], backlog: int, connections: trio.Nursery) -> None:
         self._state.begin_drain()
         for listener in listeners:
             # The kernel has accepted these already: closing the listener first would reset them.
             with suppress(Exhausted):
-                for sock in listener.accept(backlog):
+                for number, sock in enumerate(listener.accept(backlog), 1):
                     self._start(sock, listener.tls, connections)
+                    if number % _ACCEPT_BATCH == 0:
+                        await checkpoint()
             listener.sock.close()
 
     async def _abort_after_grace(self, grace: float, connections: trio.CancelScope) -> None:
@@ -147,8 +152,10 @@ class Server:
             if self._share is not None and self._share.is_ahead():
                 await trio.sleep(_YIELD)
             try:
-                for sock in listener.accept(min(room, 1 if self._share is not None else _ACCEPT_BATCH)):
+                for sock in listener.accept(min(room, _ACCEPT_BATCH)):
                     self._start(sock, listener.tls, connections)
+                    if self._share is not None and self._share.is_ahead():
+                        break
             except Exhausted as error:
                 log.warning("cannot accept connections: %s", error)
                 await self._make_room()
@@ -163,6 +170,7 @@ class Server:
         state = self._state
         limits = state.limits
         transport = Transport(sock, limits) if tls is None else TlsTransport(sock, limits, tls, self._bios)
+        transport.turns = self._turns
         state.accepted += 1
         state.transports.add(transport)
         self._record_share()

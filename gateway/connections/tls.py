@@ -158,6 +158,8 @@ class TlsTransport(Transport):
                 await wait_readable(self.fd)
                 if self.unauthenticated is not None:
                     await self.unauthenticated.turn()
+                elif self.turns is not None and self.turns.over():
+                    await self.turns.wait(self)
                 try:
                     data = self.socket.recv(RECEIVE)
                 except BlockingIOError:

@@ -21,6 +21,7 @@ import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from rewound.gateway.connections.limits import Limits
+from rewound.gateway.connections.read_turns import ReadTurns
 from rewound.gateway.connections.unauthenticated import UnauthenticatedClient
 from rewound.gateway.watch.broadcast import Missed
 
@@ -44,6 +45,7 @@ class Transport:
         "protocol",
         "socket",
         "streaming",
+        "turns",
         "unauthenticated",
     )
 
@@ -59,6 +61,7 @@ class Transport:
         self.closed = False
         self.protocol: str | None = None  # what ALPN selected
         self.unauthenticated: UnauthenticatedClient | None = None  # until a request is authenticated
+        self.turns: ReadTurns | None = None  # after that, if they limit it
 
     async def handshake(self) -> None:
         """Plain TCP has no handshake."""
@@ -86,6 +89,8 @@ class Transport:
             await wait_readable(self.fd)
             if self.unauthenticated is not None:
                 await self.unauthenticated.turn()
+            elif self.turns is not None and self.turns.over():
+                await self.turns.wait(self)
             try:
                 return self.socket.recv(RECEIVE)
             except BlockingIOError:
@@ -225,7 +230,8 @@ class Transport:
         if self.idle and self.protocol != "h2" and limits.drain_idle_seconds:
             self.deadline = min(self.deadline, now + limits.drain_idle_seconds)
         elif self.idle or self.protocol == "h2":  # HTTP/2 sends GOAWAY
-            self.interrupt()
+            if not self.delayed:  # else it has sent something, and goes on in its turn
+                self.interrupt()
         elif (self.deadline < inf or self.patient) and not self.streaming:
             self.deadline = min(self.deadline, now + limits.drain_seconds)
             self.patient = False
@@ -236,6 +242,8 @@ class Transport:
             notify_closing(self.fd)
             if self.unauthenticated is not None:
                 self.unauthenticated.interrupt()
+            if self.turns is not None:
+                self.turns.interrupt(self)
 
     @property
     def delayed(self) -> bool:
@@ -285,5 +293,7 @@ class Transport:
         notify_closing(self.fd)
         if self.unauthenticated is not None:
             self.unauthenticated.close()
+        if self.turns is not None:
+            self.turns.interrupt(self)
         self.socket.close()
         self.fd = -1  # the kernel reuses the number for the next connection

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rewound.gateway.connections.limits import Limits, affordable_connections
+from rewound.gateway.connections.limits import AcceptShare, Limits, affordable_connections
 from rewound.gateway.message import Request, Response
 from tests.gateway.connections.http_server import Client, served
 from tests.settling import advance, eventually, settled
@@ -116,3 +116,38 @@ def test_less_memory_allows_fewer_connections(monkeypatch: pytest.MonkeyPatch) -
 def test_file_descriptors_bound_connections_whatever_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     assert affordable_connections(1 << 30) == 1024 - 128
+
+
+class Accepted(trio.abc.Instrument):
+    """How many connections a process accepted in each pass of the event loop."""
+
+    def __init__(self) -> None:
+        self.count = self._before = 0
+        self.passes: list[int] = []
+
+    def record(self, count: int) -> None:
+        self.count = count
+
+    def before_io_wait(self, timeout: float) -> None:
+        if self.count > self._before:
+            self.passes.append(self.count - self._before)
+        self._before = self.count
+
+
+async def test_process_beside_others_accepts_what_waits_until_it_is_ahead_of_them(
+    mock_clock: MockClock,
+) -> None:
+    begin, accepted = trio.Event(), Accepted()
+    share = AcceptShare(accepted.record, lambda: accepted.count >= 5, begin)
+    trio.lowlevel.add_instrument(accepted)
+    async with served(limits=Limits(share=share)) as host, AsyncExitStack() as clients:
+        for _ in range(7):
+            await clients.enter_async_context(host.connect())
+        await settled()
+        begin.set()
+        await settled()
+        assert accepted.passes == [5]
+        for _ in range(2):
+            await advance(mock_clock, 1)  # the others have not accepted them
+        assert host.statistics.accepted == 7
+    trio.lowlevel.remove_instrument(accepted)
