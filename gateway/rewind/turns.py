@@ -29,7 +29,7 @@ MOST_THREADS: Final = 4
 
 
 def _threads() -> int:
-    """One of two processors is left to the event loop: with four searches on two, others waited for 0.9 s."""
+    """One of two processors is left to the event loop: four searches take both, and requests wait for the scheduler."""
     return max(1, min(MOST_THREADS, len(os.sched_getaffinity(0)) // 2))
 
 
