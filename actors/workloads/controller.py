@@ -17,7 +17,7 @@ write it reads again. Whatever a version check refuses (`Conflict`) is retried b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -120,7 +120,7 @@ class Concerned:
     def _look_or_note(self, pod: Object) -> None:
         namespace, name = key_of(pod)
         owners = self._owners.in_namespace(namespace)
-        if len(owners) <= _FEW_OWNERS and not any(map(_has_long_selector, owners)):
+        if len(owners) <= _FEW_OWNERS and not any(is_long(one["spec"].get("selector")) for one in owners):
             self._take(pod, [one for one in owners if self._selecting(one)(pod)])
             return
         labels = frozenset((pod["metadata"].get("labels") or {}).items())
@@ -147,9 +147,14 @@ class Concerned:
             yield
 
 
-def _has_long_selector(owner: Object) -> bool:
-    """Whether it takes long to say what the owner selects; the selectors of Services have labels only."""
-    return len((owner["spec"].get("selector") or {}).get("matchExpressions", ())) > _FEW_REQUIREMENTS
+def is_long(selector: Object | None) -> bool:
+    """Whether it takes long to match a label selector; that of a Service has labels only."""
+    return len((selector or {}).get("matchExpressions", ())) > _FEW_REQUIREMENTS
+
+
+def may_match(selector: Object, labels: Mapping[str, str]) -> bool:
+    """For listeners, which are called for every change: a long selector is left to the pass of its object."""
+    return is_long(selector) or label_selector_matches(selector, labels)
 
 
 class WorkloadController:
@@ -229,7 +234,7 @@ def _add_owners(queue: WorkQueue[Key], owners: CachedType, old: Object | None, n
         labels = new["metadata"].get("labels") or {}
         if before is not None or old is None or labels != (old["metadata"].get("labels") or {}):
             for owner in owners.in_namespace(new["metadata"].get("namespace", "")):
-                if label_selector_matches(owner["spec"].get("selector") or {}, labels):
+                if may_match(owner["spec"].get("selector") or {}, labels):
                     queue.add(key_of(owner))
 
 

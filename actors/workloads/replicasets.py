@@ -16,14 +16,14 @@ import trio
 
 from rewound.actors.controllers.loop import RetryLater
 from rewound.actors.errors import Conflict, NotFound, RequestError
-from rewound.actors.kinds.declaration.meta import LabelMatcher, label_selector_matches
+from rewound.actors.kinds.declaration.meta import LabelMatcher
 from rewound.actors.kinds.values.times import micros_of
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 from rewound.actors.runtime.steps import Steps, chosen, in_order, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import CachedType, Key, controller_of, key_of
-from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.controller import Parts, WorkloadController, may_match
 from rewound.actors.workloads.pods import (
     PHASE_ORDER,
     Claims,
@@ -165,7 +165,7 @@ class Replicas(WorkloadController):
                 self._count(namespace, after, key, new)
         elif new is not None and (old is None or before is not None or _labels(old) != _labels(new)):
             for owner in self._owners.in_namespace(namespace):
-                if label_selector_matches(self.selector(owner), _labels(new)):
+                if may_match(self.selector(owner), _labels(new)):
                     self._may_adopt.add(key_of(owner))
                     self.queue.add(key_of(owner))
 

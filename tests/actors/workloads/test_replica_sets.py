@@ -8,6 +8,7 @@ import pytest
 from trio.testing import MockClock
 
 from rewound.actors.messages import Object
+from rewound.actors.workloads.controller import may_match
 from tests.actors.workloads.bench import Bench, open_bench, pod_template
 
 SETS, CONTROLLERS = "replicasets.apps", "replicationcontrollers"
@@ -220,3 +221,20 @@ async def test_many_pods_that_change_share_a_status(tmp_path: Path, autojump_clo
             await bench.patch("pods", name, held)
         await bench.rest(1)
         assert bench.get(SETS, "web")["status"]["readyReplicas"] == 217
+
+
+async def test_listeners_leave_long_selectors_to_the_pass_which_adopts_what_they_match(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    absent = [{"key": f"k{number}", "operator": "DoesNotExist"} for number in range(200)]
+    selector = {"matchLabels": {"app": "web"}, "matchExpressions": absent}
+    assert may_match(selector, {"app": "other"})
+    assert not may_match({"matchLabels": {"app": "web"}}, {"app": "other"})
+    async with open_bench(tmp_path, "replicaset") as bench:
+        await bench.create(SETS, replica_set("web", 1, selector=selector))
+        await bench.rest()
+        await bench.create("pods", bare_pod("matching", {"app": "web"}))
+        await bench.create("pods", bare_pod("other", {"app": "web", "k7": "x"}))
+        await bench.rest()
+        assert controllers_of(bench)["other"] == []
+        assert sorted(controllers_of(bench).values()) == [[], ["web"]]
