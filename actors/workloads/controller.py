@@ -28,7 +28,7 @@ from rewound.actors.controllers.client import Client
 from rewound.actors.controllers.context import ControllerContext
 from rewound.actors.controllers.namespace_slots import shared_slots
 from rewound.actors.controllers.work_queue import WorkQueue
-from rewound.actors.kinds.declaration.meta import label_selector_matches
+from rewound.actors.kinds.declaration.meta import LabelMatcher, label_selector_matches
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object
 from rewound.actors.runtime.steps import Steps, parts_of
@@ -180,6 +180,7 @@ class WorkloadController:
         self.recorder = Recorder(parts.events, self.client, self.component or self.account)
         self.queue: WorkQueue[Key] = WorkQueue()
         self._keyed: list[CachedType] = []
+        self._adopting: list[Concerned] = []
 
     def keyed_by(self, type_name: str) -> CachedType:
         """The objects whose keys are reconciled: every change of one adds its key, and so does the start."""
@@ -191,11 +192,18 @@ class WorkloadController:
     def dependents(self, type_name: str, owners: CachedType) -> CachedType:
         """The objects that those of `owners` control: a change of one adds the key of its owner.
 
-        That of an object without a controller adds the keys of those that may adopt it.
+        That of an object without a controller adds the keys of those that may adopt it. Where these are many, a key
+        with the name CHANGED stands for them, for which `reconcile` calls `look_for_owners`.
         """
         collection = self.cache.collection(type_name)
-        collection.listen(partial(_add_owners, self.queue, owners))
+        adopting = Concerned(self.queue, owners, _may_adopt, partial(_add_keys, self.queue))
+        self._adopting.append(adopting)
+        collection.listen(partial(_add_owners, self.queue, owners, adopting))
         return collection
+
+    async def look_for_owners(self, namespace: str) -> None:
+        for one in self._adopting:
+            await one.look(namespace)
 
     def now(self) -> int:
         """The time in microseconds since 1970."""
@@ -223,7 +231,23 @@ def _add_key(queue: WorkQueue[Key], old: Object | None, new: Object | None) -> N
     queue.add(key_of(stored))
 
 
-def _add_owners(queue: WorkQueue[Key], owners: CachedType, old: Object | None, new: Object | None) -> None:
+def _may_adopt(owner: Object) -> Callable[[Object], bool]:
+    matcher = LabelMatcher(owner["spec"].get("selector") or {})
+    return lambda dependent: matcher.matches(dependent["metadata"].get("labels") or {})
+
+
+def _add_keys(queue: WorkQueue[Key], _: Object, owners: Sequence[Object]) -> None:
+    for owner in owners:
+        queue.add(key_of(owner))
+
+
+def _add_owners(
+    queue: WorkQueue[Key],
+    owners: CachedType,
+    adopting: Concerned,
+    old: Object | None,
+    new: Object | None,
+) -> None:
     before = None if old is None else controller_of(old)
     after = None if new is None else controller_of(new)
     if before is not None and before != after:
@@ -233,9 +257,7 @@ def _add_owners(queue: WorkQueue[Key], owners: CachedType, old: Object | None, n
     elif new is not None:
         labels = new["metadata"].get("labels") or {}
         if before is not None or old is None or labels != (old["metadata"].get("labels") or {}):
-            for owner in owners.in_namespace(new["metadata"].get("namespace", "")):
-                if may_match(owner["spec"].get("selector") or {}, labels):
-                    queue.add(key_of(owner))
+            adopting.changed(None, new)
 
 
 def _add_owner(

@@ -54,7 +54,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 900.0  # seconds until a failed pod is repla
 # While the pods of a large set change, it is looked at once in this many seconds for each pod: each time, all are.
 _MANY: Final = 200
 _EVERY: Final = 0.0005
-_NODES: Final = ("", CHANGED)  # the key of the nodes that changed; all others are those of sets
+_NODES: Final = ("", CHANGED)  # the key of the nodes that changed
 _COUNTS: Final = (
     "desiredNumberScheduled",
     "currentNumberScheduled",
@@ -468,6 +468,9 @@ class DaemonSets(WorkloadController):
     async def reconcile(self, key: Key) -> None:
         if key == _NODES:
             await in_turns(self._look_at_nodes())
+            return
+        if key[1] == CHANGED:
+            await self.look_for_owners(key[0])
             return
         owner = self._sets.get(*key)
         if owner is None:

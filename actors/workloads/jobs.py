@@ -32,7 +32,7 @@ from rewound.actors.runtime.steps import Steps, chosen, in_order, parts_of
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.store.document import decode
 from rewound.actors.workloads.cache import Key, controller_of, key_of
-from rewound.actors.workloads.controller import Pace, Parts, WorkloadController
+from rewound.actors.workloads.controller import CHANGED, Pace, Parts, WorkloadController
 from rewound.actors.workloads.job_indexes import Indexes, index_of, name_prefix, not_needed
 from rewound.actors.workloads.pods import (
     Claims,
@@ -196,6 +196,9 @@ class Jobs(WorkloadController):
         )
 
     async def reconcile(self, key: Key) -> None:
+        if key[1] == CHANGED:
+            await self.look_for_owners(key[0])
+            return
         namespace, name = key
         if name.startswith(POD):
             pod = self._pods.get(namespace, name.removeprefix(POD))

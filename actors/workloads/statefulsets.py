@@ -31,7 +31,7 @@ from rewound.actors.runtime.steps import Steps, chosen, parts_of
 from rewound.actors.runtime.steps import in_order as sorted_in_turns
 from rewound.actors.runtime.turns import in_turns
 from rewound.actors.workloads.cache import Key, controller_of, key_of
-from rewound.actors.workloads.controller import Pace, Parts, WorkloadController
+from rewound.actors.workloads.controller import CHANGED, Pace, Parts, WorkloadController
 from rewound.actors.workloads.pods import (
     Claims,
     available_in,
@@ -526,6 +526,9 @@ class StatefulSets(WorkloadController):
                     self.queue.add(key_of(set_))
 
     async def reconcile(self, key: Key) -> None:
+        if key[1] == CHANGED:
+            await self.look_for_owners(key[0])
+            return
         set_ = self._sets.get(*key)
         if set_ is None:
             self._pace.forget(key)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 from trio.testing import MockClock
 
+from rewound.actors.kinds.declaration.meta import LabelMatcher
 from rewound.actors.messages import Object
+from rewound.actors.runtime import turns
+from rewound.actors.workloads import controller
 from rewound.actors.workloads.built_in import Workloads
 from rewound.actors.workloads.cache import Key
-from rewound.actors.workloads.controller import Parts, WorkloadController
+from rewound.actors.workloads.controller import CHANGED, Parts, WorkloadController
 from rewound.actors.workloads.pods import Claims
 from tests.actors.controllers.control_plane import ControlPlane, open_control_plane, owner_reference
 from tests.actors.controllers.signing_requests import controller_context
@@ -30,6 +34,9 @@ class Watcher(WorkloadController):
         self._claims = Claims(self.client, self._sets, self._pods)
 
     async def reconcile(self, key: Key) -> None:
+        if key[1] == CHANGED:
+            await self.look_for_owners(key[0])
+            return
         self.reconciled.append(key[1])
         found = self._sets.get(*key)
         assert found is not None
@@ -91,4 +98,41 @@ async def test_change_of_a_dependent_adds_its_owner_or_who_may_adopt_it(
         await cluster.delete("pods", "alone")
         assert await reconciled() == set()
         assert b["metadata"]["uid"] not in str(cluster.get("pods", "a-1"))
+        nursery.cancel_scope.cancel()
+
+
+async def test_those_that_may_adopt_are_found_in_turns_where_they_are_many(
+    tmp_path: Path, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Watcher.reconciled, Watcher.claimed = [], {}
+    compared, most, wait, make = 0, 0, turns.next_turn, controller.LabelMatcher
+
+    async def next_turn() -> None:
+        nonlocal compared
+        compared = 0
+        await wait()
+
+    def counted(selector: Object) -> LabelMatcher:
+        nonlocal compared, most
+        compared += 1
+        most = max(most, compared)
+        return make(selector)
+
+    monkeypatch.setattr(turns, "TURN", 0.0)
+    monkeypatch.setattr(turns, "next_turn", next_turn)
+    monkeypatch.setattr(controller, "LabelMatcher", counted)
+    async with open_control_plane(tmp_path, controllers=False) as cluster, trio.open_nursery() as nursery:
+        workloads = Workloads(
+            controller_context(cluster, enabled=frozenset({"watcher"})), [("watcher", Watcher)]
+        )
+        for _, run in workloads.tasks:
+            nursery.start_soon(run)
+        for number in range(70):
+            await replica_set(cluster, f"s{number}", f"s{number}")
+        await cluster.wait_until_idle(1)
+        Watcher.reconciled.clear()
+        await pod(cluster, "s69-1", "s69")
+        await cluster.wait_until_idle(1)
+        assert 1 <= most <= 2
+        assert set(Watcher.reconciled) == {"s69"} and Watcher.claimed["s69"] == ["s69-1"]
         nursery.cancel_scope.cancel()
