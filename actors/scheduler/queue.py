@@ -327,13 +327,19 @@ class SchedulingQueue:
         return self._pods.get(queued.key) is queued and self._due_time(queued) == due
 
     def _wake_due(self) -> Steps[None]:
-        woken = 0
-        while (due := self.next_due()) is not None and due <= self._now():
+        looked = 0
+        while self._due:
+            is_due = self._is_due(self._due[0])
+            if is_due and self._due[0][0] > self._now():
+                return
             queued = heapq.heappop(self._due)[2]
-            self._leave(queued)
-            self._activate(queued)
-            woken += 1
-            if woken % _STEP == 0:
+            if is_due:
+                self._leave(queued)
+                self._activate(queued)
+            looked += 1
+            if (
+                looked % _STEP == 0
+            ):  # outdated entries count too: after a change that helps many, there are as many
                 yield
 
     def _due_time(self, queued: QueuedPod) -> float:

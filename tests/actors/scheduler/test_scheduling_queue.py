@@ -125,6 +125,19 @@ def test_a_change_that_helps_many_wakes_a_part_of_them_in_each_step() -> None:
     assert len(asked) == 3000
 
 
+def test_outdated_entries_of_pods_that_were_woken_go_in_steps() -> None:
+    now = Time()
+    tested = queue(now)
+    unschedulable(tested, 1000)
+    now.now = 20.0
+    tested.move(NODE_ADD)
+    left, removed = len(tested._due), list[int]()
+    for _ in tested.waking():
+        removed.append(left - len(tested._due))
+        left = len(tested._due)
+    assert sum(removed) > 900 and max(removed) <= 64
+
+
 def test_many_that_are_due_at_once_become_active_in_steps() -> None:
     now = Time()
     tested = queue(now)
