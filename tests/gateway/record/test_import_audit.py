@@ -14,6 +14,7 @@ from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.names import NAMES
 from rewound.gateway.cli.main import main
 from rewound.gateway.page.refused import refused_in
+from rewound.gateway.record.audit_import import ASSUMED_VERSION
 from rewound.gateway.record.changes import ADDED
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
@@ -76,10 +77,18 @@ async def test_same_end_state_and_authors_as_the_server(folder: Path, dialect: s
         assert compared(found.get(key)) == compared(expected.get(key)), key
     # The controller of definitions writes their status within the server, without a request.
     assert {key[0] for key in found.keys() - writes.touched} == {definition_type(NAMES[dialect])}
+    assumed = []
     for offset, event in events(imported).items():
         if event.reason.startswith(ADDED):
             continue
-        assert who(event) == who(written[offset]), event
+        if ASSUMED_VERSION in event.reason:
+            assumed.append(event)
+            continue
+        assert who(event) == who(written.pop(offset)), event
+    # No response has their versions: of several deletes between two versions, either may be first.
+    left = [who(event)[:-1] for event in written.values()]
+    for event in assumed:
+        left.remove(who(event)[:-1])
     refused = list(refused_in(folder / "out"))
     assert len(refused) == writes.refused
     assert {one["user"] for one in refused if one["code"] == 403} == {"mallory"}
