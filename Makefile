@@ -54,7 +54,7 @@ $(CHECKS): $(STAMP)
 # Compile the packages, as pip does for what it installs: with PYTHONDONTWRITEBYTECODE, every start would compile
 # all modules again and take twice as long.
 installed: $(STAMP)
-	@$(BIN)/python -m compileall -q -j $(WORKERS) rewound actors gateway journal
+	@$(BIN)/python -m compileall -q -j $(WORKERS) rewound
 
 setup: installed $(CHECKS)
 

@@ -6,9 +6,9 @@
     rewound.asgi:application                        the server as an ASGI application
     python -m rewound serve                         the command
 
-The folders `actors`, `gateway` and `journal` of the repository are packages of this one (links lead to them), so that a
-project may have packages of these names itself. Names are imported on first use: a test suite that does not use the
-fixture imports nothing but this module.
+Its packages `actors`, `gateway` and `journal` also have links at the top of the repository, where documents name them;
+everything is imported as `rewound.`, so that a project may have packages of these names itself. Names are imported on
+first use: a test suite that does not use the fixture imports nothing but this module.
 """
 
 from __future__ import annotations

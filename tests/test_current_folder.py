@@ -14,11 +14,11 @@ from tests.current_folder import ROOT, EmptyFolder
 
 def test_current_folder_is_empty_and_children_find_our_packages() -> None:
     assert os.listdir() == []
-    program = "import os, gateway, tests; print(os.listdir(), gateway.__path__[0])"
+    program = "import os, rewound.gateway, tests; print(os.listdir(), rewound.gateway.__path__[0])"
     found = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
     )
-    assert found.stdout == f"[] {ROOT / 'gateway'}\n"
+    assert found.stdout == f"[] {ROOT / 'rewound' / 'gateway'}\n"
 
 
 def test_test_that_leaves_a_file_fails_and_the_next_does_not_find_it(monkeypatch: pytest.MonkeyPatch) -> None:

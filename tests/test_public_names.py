@@ -71,8 +71,7 @@ def test_private_names_are_found(source: str, found: list[str]) -> None:
 def test_other_packages_are_used_by_their_public_names() -> None:
     found = {
         str(path.relative_to(ROOT)): names
-        for folder in ("actors", "gateway", "journal")
-        for path in (ROOT / folder).rglob("*.py")
+        for path in (ROOT / "rewound").rglob("*.py")
         if (names := list(private_names(path.read_text())))
     }
     assert not found

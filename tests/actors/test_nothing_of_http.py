@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
+SOURCE = Path(__file__).parents[2] / "rewound"
 # Names of headers that are no words of anything else, with what stands in them.
 HEADERS = re.compile(
     r"(accept|cache|content|if|last|proxy|retry|sec|set|transfer|user|www|x)-"
@@ -90,8 +90,8 @@ def test_what_is_found(source: str, found: list[str]) -> None:
 
 def test_actors_spell_no_http() -> None:
     found = {
-        (str(path.relative_to(ROOT)), text)
-        for path in (ROOT / "actors").rglob("*.py")
+        (str(path.relative_to(SOURCE)), text)
+        for path in (SOURCE / "actors").rglob("*.py")
         for text in spelled(path.read_text())
     }
     assert found == KEPT.keys()
