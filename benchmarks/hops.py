@@ -1,6 +1,6 @@
 """`python -m benchmarks.hops` counts what a request passes: files and functions of ours, and calls.
 
-A reader who follows a request pays for every hop, so this is a figure like the others (docs/benchmarks/hops.md). A
+A reader who follows a request pays for every hop, so this is a figure like the others (docs/benchmarks). A
 server runs in a child process; a signal makes it record the calls of its event loop's thread while one warm request is
 served. What all rounds have in common is counted, so that a controller that happens to run in one of them does not.
 """

@@ -28,6 +28,23 @@ def test_documentation_names_files_that_exist() -> None:
     assert missing == []
 
 
+def test_code_names_files_that_exist() -> None:
+    """In docstrings, comments and messages."""
+    pattern = re.compile(r"(?<![\w/.-])((?:actors|gateway|journal|tests|benchmarks|docs)/[\w/.-]*[\w/])")
+    ignored = {"docs/benchmarks/NAME"}
+    named = {
+        (str(path.relative_to(ROOT)), name) for path in _code() for name in pattern.findall(path.read_text())
+    }
+    assert len(named) > 100
+    missing = sorted(one for one in named if one[1] not in ignored and not _exists(one[1]))
+    assert missing == []
+
+
+def _code() -> Iterator[Path]:
+    yield from SOURCE.rglob("*.py")
+    yield from (ROOT / "benchmarks").rglob("*.py")
+
+
 def _exists(path: str) -> bool:
     """Also in a clone without the links at the top to the folders of `rewound`."""
     return (ROOT / path).exists() or (SOURCE / path).exists()
@@ -154,6 +171,5 @@ def test_words_are_those_of_the_trade() -> None:
 
 
 def _sources() -> Iterator[Path]:
-    yield from SOURCE.rglob("*.py")
-    yield from (ROOT / "benchmarks").rglob("*.py")
+    yield from _code()
     yield from (page for page in PAGES if ROOT / "tests" not in page.parents)

@@ -2,7 +2,7 @@
 
 The spec is immutable. Approvers add Approved and Denied conditions via the `approval` subresource; signers set the
 certificate and all other conditions via `status`. None of these can be removed again. Admission
-(actors/admission/completions/signing_requests) sets the requesting user and the times of conditions before any of
+(`actors/admission/completions.py`) sets the requesting user and the times of conditions before any of
 this runs. An update of a request that already violates a rule which came later may keep violating it.
 """
 

@@ -2,7 +2,7 @@
 
 Many fields belong to some of the four types only. An update that changes the type drops the fields that the new type
 does not use, unless the client changed them too and so has to get an error. Admission allocates addresses and node
-ports before any of this runs (actors/admission/plugins/service_allocation).
+ports before any of this runs (`actors/allocation/services.py`).
 
 A service has one or two cluster IPs, of one or two families, in a single field and in a list: `address_rules` validates
 what a client sent, before anything is allocated; `address_update_rules` validates a change of what was allocated. The
