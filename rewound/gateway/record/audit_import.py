@@ -222,6 +222,7 @@ class AuditImport:
         if not isinstance(items, list):
             yield Effect(kind, request.namespace if kind.namespaced else "", "", request)
             return
+        listed = _version_of_list(returned)
         for item in items:
             metadata = item["metadata"]
             where = str(metadata.get("namespace", "")) if kind.namespaced else ""
@@ -229,7 +230,7 @@ class AuditImport:
             seen = effect.seen = self._change(effect, item)
             if seen.number is not None:
                 yield Effect(*effect.place, request, effect.uid, seen, number=seen.number, observed=True)
-            effect.after = seen.number or 0
+            effect.after = max(seen.number or 0, listed)
             yield effect
 
     def _matching(self, kind: RecordedKind, namespace: str, request: Request) -> list[tuple[str, str]]:
@@ -603,6 +604,13 @@ class AuditImport:
 def _joined(*reasons: str) -> str:
     """One reason: the writer adds others after `; `."""
     return ", ".join(one.replace(";", ",") for one in reasons if one)
+
+
+def _version_of_list(returned: Document | None) -> int:
+    """The version at which a deletecollection found its objects: it deleted them after that. 0 if it is not there."""
+    metadata = {} if returned is None else returned.get("metadata")
+    found = number_of(str(metadata.get("resourceVersion", ""))) if isinstance(metadata, dict) else None
+    return found or 0
 
 
 def _selector(request: Request) -> LabelSelector | None:

@@ -32,9 +32,11 @@ def folder() -> Iterator[Path]:
         yield found
 
 
-def collection(received: int, second: int, *items: dict[str, Any]) -> dict[str, Any]:
+def collection(received: int, second: int, *items: dict[str, Any], version: str = "") -> dict[str, Any]:
+    """`version`: of the list of the objects that it found."""
     listed = [{key: one for key, one in item.items() if key not in ("kind", "apiVersion")} for item in items]
-    found = {"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": listed}
+    metadata = {"resourceVersion": version} if version else {}
+    found = {"kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": listed}
     times = {"requestReceivedTimestamp": TIME.format(received)}
     return audit("deletecollection", second, "", responseObject=found, **times)
 
@@ -96,6 +98,22 @@ def test_objects_from_before_the_log_take_no_version_of_others(tmp_path: Path) -
     assert main(["import", str(tmp_path / "out.journal"), "--data-dir", str(tmp_path / "again")]) == 0
     for journal in (out, tmp_path / "again"):
         assert main(["verify", "--data-dir", str(journal)]) == 0
+
+
+def test_a_collection_deletes_after_the_version_at_which_it_found_its_objects(tmp_path: Path) -> None:
+    """Another delete, whose line comes later, took that version."""
+    other = audit("delete", 4, "a", **gone("uid-a"))
+    other["requestReceivedTimestamp"] = TIME.format(2)
+    log = write(
+        tmp_path / "audit.log",
+        audit("create", 1, "a", code=201, responseObject=config_map(10, "a", "a", uid="uid-a")),
+        audit("create", 1, "b", code=201, responseObject=config_map(11, "b", "b")),
+        collection(2, 3, config_map(11, "b", "b"), version="12"),
+        other,
+        audit("create", 5, "c", code=201, responseObject=config_map(14, "c", "c")),
+    )
+    assert main(["import", "audit", log, str(tmp_path / "out")]) == 0
+    assert [(offset, name) for offset, _, name, *_ in shown(tmp_path / "out")][2:4] == [(12, "a"), (13, "b")]
 
 
 def test_a_delete_that_changed_nothing_is_not_the_author_of_the_mark(tmp_path: Path) -> None:
