@@ -156,8 +156,9 @@ async def test_stop_hurries_requests_of_a_connection_that_was_leaving_by_itself(
         stream = await client.request("/large")
         asked = await client.take(lambda frame: frame.kind == PING)
         await client.send(ping(asked.payload, ack=True))
-        while last_of(await client.take(is_goaway)) != stream:
-            pass
+        with trio.fail_after(60):
+            while last_of(await client.take(is_goaway)) != stream:
+                pass
         await settled()
         host.stop.set()
         assert await seconds_to_stop(host, mock_clock) < 4

@@ -72,8 +72,9 @@ async def test_a_request_does_not_wait_for_all_that_leave() -> None:
         await bench.read(Connection())
         for _ in range(MANY):
             nursery.start_soon(bench.read, Connection(streaming=True))
-        while not bench.turns.waiting:
-            await trio.lowlevel.checkpoint()
+        with trio.fail_after(60):
+            while not bench.turns.waiting:
+                await trio.lowlevel.checkpoint()
         await bench.read(Connection())
         assert len(bench.done) < MANY / 2
 
