@@ -85,6 +85,8 @@ async def test_writer_has_its_reply_before_a_watcher_has_the_event(protocol: str
                 body = b'{"metadata":{"name":"%bx"}}' % name
                 await writing.send_all(encode_write("POST", PATH, body))
                 event, reply = await watcher.until(name), await writer.until(name)
+                if number == 0:
+                    continue  # the watch may have begun after that write, and have sent it as an existing object
                 if event is not None and reply is not None:
                     leads.append(event - reply)
                 if len(leads) == WRITES:
