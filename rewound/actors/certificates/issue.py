@@ -1,4 +1,4 @@
-"""Makes and checks certificates: ECDSA P-256 keys, a CA valid for ten years, the others for one.
+"""Creates and checks certificates: ECDSA P-256 keys, a CA valid for ten years, the others for one.
 
 `issuing_process` runs this as a child process (`python -m rewound.actors.certificates.issue`, JSON in and out), which
 keeps the certificate library out of the server's memory. `renew` depends only on its arguments and on randomness. It
@@ -57,7 +57,7 @@ def renew(
 
 
 def _load(pem: Sequence[str] | None) -> Pair | None:
-    """None where either is missing or unreadable, or the key is not that of the certificate."""
+    """Parse certificate and key. None if either is missing or unreadable, or if they do not belong together."""
     if pem is None:
         return None
     try:

@@ -1,8 +1,8 @@
-"""The child process that makes certificates (`issue.py`); keys pass through pipes only.
+"""The child process that creates certificates (`issue.py`); keys pass only through pipes.
 
-It loads the certificate library, which takes longer than making three certificates. So a start in a new folder begins
-it first (`begin_early`), and the library loads while this process imports its own modules. A child without a request
-ends when its standard input is closed, at the latest with this process.
+It loads the certificate library, which takes longer than creating three certificates. So a start in a new folder
+launches it first (`begin_early`), and the library loads while this process imports its own modules. A child without a
+request exits when its standard input is closed, at the latest when this process exits.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _waiting: list[Popen[bytes]] = []  # at most one, which has no request yet
 
 
 class IssuingFailed(Exception):
-    """The child has made no certificates; the text says why."""
+    """The child created no certificates; the text says why."""
 
 
 @contextmanager
 def begin_early(*, wanted: bool) -> Iterator[None]:
-    """Begin the child now, if certificates are going to be needed; on leaving, end it if it was not used."""
+    """Start the child now if certificates will be needed; on exit, stop it if it was not used."""
     if wanted:
         _waiting.append(_begin())
     try:
@@ -39,8 +39,8 @@ def begin_early(*, wanted: bool) -> Iterator[None]:
 
 
 def make_certificates(request: dict[str, Any]) -> dict[str, Any]:
-    """What `issue.renew` makes of this request. IssuingFailed."""
-    import subprocess  # most starts do not need it
+    """Let the child run `issue.renew` with this request. Raises IssuingFailed if it fails or takes too long."""
+    import subprocess  # here, because most starts do not need it
 
     child = _waiting.pop() if _waiting else _begin()
     try:
@@ -61,7 +61,7 @@ def make_certificates(request: dict[str, Any]) -> dict[str, Any]:
 def _begin() -> Popen[bytes]:
     from subprocess import PIPE, Popen
 
-    # The child imports from where this process does, and never from the current folder.
+    # The child imports from the same places as this process, never from the current folder.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-P", "-m", "rewound.actors.certificates.issue"]
     return Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment)

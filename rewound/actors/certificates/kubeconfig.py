@@ -31,9 +31,9 @@ users:
 
 
 def write_kubeconfig(path: Path, url: str, authority: Path, certificates: Certificates) -> bool:
-    """Write the file where its contents change; True if they did.
+    """Write the file if its contents change; returns whether they did.
 
-    `authority` is the CA of the serving certificate, or that certificate itself where an operator gave it.
+    `authority` is the CA of the serving certificate, or that certificate itself if an operator provided it.
     """
     text = _TEMPLATE.format(
         server=url,

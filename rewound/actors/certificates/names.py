@@ -1,10 +1,10 @@
-"""Where others reach a server that listens on an address, and the names that its certificate is valid for.
+"""The addresses at which clients reach a server, and the names that its certificate is valid for.
 
 Addresses are for the certificate, the Endpoints and the banner; the certificate also has the names of the API's
 Service. A server on 0.0.0.0 or :: listens on every address of the machine. The first of them is the one that the
-machine uses towards its default route, as v1.25 chooses its advertise address; loopback where the machine has no other.
+machine uses towards its default route, as v1.25 chooses its advertise address; loopback if the machine has no other.
 Nothing here sends a packet: connecting a UDP socket only looks up the route. Rejected: resolving the host name, which
-may ask a name server and often gives 127.0.1.1.
+may query a name server and often gives 127.0.1.1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IPV6_ADDRESSES = Path("/proc/net/if_inet6")
 
 
 def address_of(name: str) -> Address | None:
-    """None for a host name."""
+    """Parse an IP address; None for a host name."""
     try:
         return ipaddress.ip_address(name)
     except ValueError:
@@ -38,9 +38,9 @@ def address_of(name: str) -> Address | None:
 
 
 def reachable_addresses(listening: str) -> tuple[str, ...]:
-    """The addresses at which a server that listens there is reached, the preferred one first.
+    """The addresses at which clients reach a server that listens on this one, the preferred one first.
 
-    A host name is returned as it is. A socket on :: accepts IPv4 connections too.
+    A host name is returned unchanged. A socket on :: accepts IPv4 connections too.
     """
     address = address_of(listening)
     if address is None or not address.is_unspecified:
@@ -52,7 +52,7 @@ def reachable_addresses(listening: str) -> tuple[str, ...]:
 
 
 def _machine_addresses(family: socket.AddressFamily) -> dict[str, None]:
-    """Each address once, in order."""
+    """The addresses of the machine without duplicates, the preferred one first."""
     found = [*_by_default_route(family), *_of_interfaces(family)]
     return {str(one): None for one in map(ipaddress.ip_address, found) if _ordinary(one)}
 
@@ -72,7 +72,7 @@ def _of_interfaces(family: socket.AddressFamily) -> Iterator[str]:
 
 
 def _ipv4_of_interfaces() -> Iterator[str]:
-    """The first address of each interface; none where the kernel is not Linux."""
+    """The first address of each interface; none if the kernel is not Linux."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             with suppress(OSError):
@@ -86,14 +86,14 @@ def _ipv6_of_interfaces() -> Iterator[str]:
             yield str(ipaddress.IPv6Address(bytes.fromhex(line.split()[0])))
 
 
-PROXY_NAME = "front-proxy-client"  # the common name by which aggregated servers know this one
+PROXY_NAME = "front-proxy-client"  # the common name that identifies this server to aggregated servers
 _DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
 
 
 def serving_names(
     names: Names, bind_addresses: tuple[str, ...], service_address: str = ""
 ) -> tuple[str, ...]:
-    """Host names and addresses, each once. 0.0.0.0 and :: become every address of the machine."""
+    """Host names and addresses without duplicates. 0.0.0.0 and :: become every address of the machine."""
     service = f"{names.api_service}.default"
     wanted = [
         "localhost",
@@ -111,7 +111,7 @@ def serving_names(
 
 
 def _canonical(name: str) -> str:
-    """Empty for a name that a certificate cannot contain."""
+    """The normalized name; empty if a certificate cannot contain it."""
     address = address_of(name)
     if address is not None:
         return "" if address.is_unspecified else str(address)

@@ -31,9 +31,9 @@ from rewound.actors.certificates.issuing_process import IssuingFailed, make_cert
 
 NAMES = ("ca", "server", "admin", "proxy-ca", "proxy")
 _PROXY = frozenset({"proxy-ca", "proxy"})
-# A server that restarts at least once a month never serves an expired certificate; they last a year.
+# A server that restarts at least once a month never serves an expired certificate; they are valid for a year.
 RENEW_BEFORE = 30 * 86400
-# The secure port and the controllers prepare the same folder, the controllers in a thread; a second CA would replace
+# The secure port and the controllers prepare the same folder, the controllers in a thread. A second CA would replace
 # the first.
 _preparing = threading.Lock()
 
@@ -48,7 +48,7 @@ class CertificateError(Exception):
 @dataclass(frozen=True, slots=True)
 class Certificates:
     folder: Path
-    made: tuple[str, ...]  # those that this start created
+    made: tuple[str, ...]  # created by this start
 
     @property
     def authority(self) -> Path:
@@ -92,7 +92,7 @@ def _prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
 
 @contextmanager
 def one_process_at_a_time(folder: Path) -> Iterator[None]:
-    """Wait for other processes of the server that make files in this folder. OSError."""
+    """Wait for other processes of the server that create files in this folder. Raises OSError if it is not writable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with suppress(OSError):  # a file system without locks
@@ -103,7 +103,7 @@ def one_process_at_a_time(folder: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes, mode: int) -> None:
-    """Readers see the old file or the whole new one, never one with a wider mode."""
+    """Write a file so that readers see the old one or the whole new one, never one with wider permissions."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -147,7 +147,7 @@ def _valid(pems: Pems, index: Index, names: tuple[str, ...], now: float) -> bool
             for name in NAMES
         ) and set(names) <= set(index["server"]["names"])
     except (KeyError, TypeError):
-        # Not an index of ours.
+        # Not one of our indexes.
         return False
 
 

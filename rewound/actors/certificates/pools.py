@@ -1,13 +1,14 @@
-"""Which CAs have issued a client certificate: those of ordinary clients, those of authenticating proxies, or both.
+"""Finds which CAs issued a client certificate: those of ordinary clients, those of authenticating proxies, or both.
 
 The TLS handshake verifies a certificate against all of them together, because a server cannot know who connects. The
-server then calls `TrustPools.of` once per connection. The first certificate of the verified chain, from the client's
-own upwards, that one of the files holds decides: so a proxy CA that a client CA has issued makes no ordinary users, and
-the other way round. (Kubernetes verifies against each file by itself, and would accept such a certificate in both
-roles.) A CA is its name and its key: a renewed certificate of a CA is the same CA, and a CA in both files makes both.
+server then calls `TrustPools.of` once per connection. It walks the verified chain from the client's certificate up; the
+first certificate that one of the files contains decides. So a proxy CA that a client CA has issued creates no ordinary
+users, and the other way round. (Kubernetes verifies against each file by itself, and would accept such a certificate in
+both roles.) A CA is identified by its name and key: a renewed certificate is the same CA, and a CA in both files gives
+both roles.
 
-Before Python 3.13 the chain is not public. There the issuer of the client's certificate decides, which must be in one
-of the files: a certificate that an intermediate CA has issued has no role until that CA is added to its file.
+Before Python 3.13 the chain is not public. There the issuer of the client's certificate decides, and must be in one of
+the files: a certificate of an intermediate CA has no role until that CA is added to its file.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any, NamedTuple
 
 from rewound.actors.certificates.pki import CertificateError
 
-# A resumed TLS session has no verified chain: it has the roles of the session that it continues. OpenSSL remembers no
-# more sessions than these without tickets, and the context of a server with pools issues no tickets.
+# A resumed TLS session has no verified chain, so it keeps the roles of its original session. Without tickets OpenSSL
+# remembers no more sessions than these, and the context of a server with pools issues no tickets.
 MAX_REMEMBERED = 20_480
 
 
@@ -38,7 +39,7 @@ class TrustPools:
         clients = [one for path in client_authorities for one in _read(path)]
         proxies = _read(proxy_authority)
         client_keys, proxy_keys = ({_identity(one) for one in pool} for pool in (clients, proxies))
-        self.overlap = not client_keys.isdisjoint(proxy_keys)  # a CA makes both ordinary clients and proxies
+        self.overlap = not client_keys.isdisjoint(proxy_keys)  # a CA is in both files
         self._certificates = [*clients, *proxies]
         self._authorities = {
             der: Roles(identity in client_keys, identity in proxy_keys)
@@ -47,7 +48,7 @@ class TrustPools:
         self._remembered: dict[bytes, Roles] = {}
 
     def of(self, certificate: bytes, chain: Sequence[bytes] | None) -> Roles:
-        """The roles of a client certificate (DER), by its verified chain, or by its issuer if that is not known.
+        """The roles of a client certificate (DER), by its verified chain, or by its issuer if the chain is unknown.
 
         The chain of a resumed session is empty.
         """
@@ -85,14 +86,14 @@ class TrustPools:
 def verified_chain(tls: ssl.SSLObject) -> list[bytes] | None:
     """The chain by which a handshake verified the peer's certificate, in DER; empty for a resumed session.
 
-    None before Python 3.13, which does not say.
+    None before Python 3.13, which does not expose it.
     """
     public = getattr(tls, "get_verified_chain", None)
     return None if public is None else list(public())
 
 
 def _read(path: Path) -> list[Any]:
-    from cryptography import x509  # only servers with an authenticating proxy need it at the start
+    from cryptography import x509  # here, because only servers with an authenticating proxy need it at start
 
     try:
         return x509.load_pem_x509_certificates(path.read_bytes())

@@ -46,21 +46,21 @@ if TYPE_CHECKING:
 
 
 class UnfitRequest(Exception):
-    """A request that no certificate is issued for; says why."""
+    """No certificate is issued for this request; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFacts:
     common_names: tuple[str, ...]
     organizations: tuple[str, ...]
-    has_alternative_names: bool  # the extension is there, whatever is in it
+    has_alternative_names: bool  # whether the extension is present, even if empty
     dns_names: int = 0
     addresses: int = 0
-    other_names: int = 0  # mail addresses, URIs and everything else
+    other_names: int = 0  # email addresses, URIs and everything else
 
 
 def load_request(content: str) -> x509.CertificateSigningRequest:
-    """Read the base64 text of `spec.request`."""
+    """Parse the base64 text of `spec.request`. Raises UnfitRequest if it is not a valid request."""
     from cryptography import x509
 
     block = next(blocks_of(base64.b64decode(content).decode("latin-1")), None)
@@ -77,7 +77,7 @@ def load_request(content: str) -> x509.CertificateSigningRequest:
 
 
 def facts_of(content: str) -> RequestFacts:
-    """The facts of the base64 text of `spec.request`."""
+    """The facts of the base64 text of `spec.request`. Raises UnfitRequest if it cannot be read."""
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
@@ -100,7 +100,7 @@ def facts_of(content: str) -> RequestFacts:
 
 
 def alternative_names(request: x509.CertificateSigningRequest) -> list[x509.GeneralName] | None:
-    """The subject alternative names that the request asks for; None without the extension."""
+    """The requested subject alternative names; None without the extension."""
     from cryptography import x509
 
     try:
@@ -115,12 +115,12 @@ _SIGNER_KEY_USAGES: Final = frozenset({"digital signature", "key encipherment"})
 CLIENT_USAGES: Final = _SIGNER_KEY_USAGES | {"client auth"}
 SERVING_USAGES: Final = _SIGNER_KEY_USAGES | {"server auth"}
 
-# Why the signer does not sign such a request; empty if it does.
+# Returns why the signer does not sign such a request; empty if it does.
 Rule = Callable[[RequestFacts, Sequence[str]], str]
 
 
 def signer_rules(names: Names, rules: Rules = DOCUMENTED) -> dict[str, Rule]:
-    """By the name of the signer."""
+    """The rules of the built-in signers, by signer name."""
     return {
         names.client_signer: client_refusal,
         names.node_client_signer: partial(node_client_refusal, rules=rules),
@@ -170,7 +170,7 @@ def _others(text: str, others: set[str], allowed: frozenset[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    certificate: bytes  # PEM; the first certificate is the one that signs
+    certificate: bytes  # PEM; the first certificate signs
     key: bytes = field(repr=False)  # PEM
 
 
@@ -193,7 +193,7 @@ class Authorities:
         signers: Mapping[str, AuthorityFiles] | None = None,
         server_certificate: Path | None = None,
     ) -> None:
-        """`prepare` returns the data folder's certificates; `signers` has the files of signers with another CA."""
+        """`prepare` returns the data folder's certificates; `signers` has the files of signers that use another CA."""
         self._prepare = prepare
         self._signers = dict(signers or {})
         self._server_certificate = server_certificate
@@ -201,17 +201,17 @@ class Authorities:
         self._preparing = trio.Lock()
 
     async def of_signer(self, signer: str) -> Authority:
-        """The CA that signs the certificates of this signer. Raises CertificateError."""
+        """The CA that signs the certificates of this signer. Raises CertificateError if it cannot be read."""
         files = self._signers.get(signer) or await self._own_files()
         return await trio.to_thread.run_sync(files.read)
 
     async def server_certificate(self) -> bytes:
-        """PEM: the CA of this server's serving certificate, or that certificate where an operator gave it."""
+        """PEM: the CA of this server's serving certificate, or that certificate itself if an operator provided it."""
         path = self._server_certificate or (await self._own_files()).certificate
         return await trio.to_thread.run_sync(_read, path)
 
     async def certificates(self) -> Certificates:
-        """The certificates of the data folder. Raises CertificateError."""
+        """The certificates of the data folder. Raises CertificateError if they cannot be read or created."""
         async with self._preparing:
             if self._own is None:
                 self._own = await trio.to_thread.run_sync(self._prepare)
@@ -231,8 +231,8 @@ def _read(path: Path) -> bytes:
 
 # A client whose clock is behind must not see a new certificate as not yet valid.
 BACKDATE: Final = 5 * 60
-# Longer certificates end as much earlier, so that they are valid for as long as was asked for. Five minutes are a large
-# part of the validity of shorter ones, which keep their end.
+# Certificates that are valid longer expire earlier by the same amount, so that their validity is as requested. Shorter
+# ones keep their end, because five minutes are a large part of their validity.
 SHORT: Final = 8 * 3600
 _KEY_USAGES: Final = {
     "signing": "digital_signature",
@@ -266,7 +266,7 @@ _EXTENDED_USAGES: Final = {
 def issue(content: str, usages: Sequence[str], authority: Authority, now: float, lifetime: float) -> bytes:
     """The PEM certificate for the base64 text of `spec.request`, valid for `lifetime` seconds but not beyond the CA.
 
-    It begins five minutes ago. Raises UnfitRequest, or CertificateError if the CA cannot sign.
+    Its validity starts five minutes ago. Raises UnfitRequest, or CertificateError if the CA cannot sign.
     """
     from cryptography.hazmat.primitives import serialization
 
@@ -333,7 +333,7 @@ def _builder(
 def _extensions(
     request: x509.CertificateSigningRequest, issuer: x509.Certificate, usages: Sequence[str]
 ) -> Iterator[tuple[x509.ExtensionType, bool]]:
-    """Each with whether it is critical."""
+    """The extensions of the certificate, each with whether it is critical."""
     from cryptography import x509
 
     key_usages = {_KEY_USAGES[usage] for usage in usages if usage in _KEY_USAGES}
@@ -361,7 +361,7 @@ def _authority_identifier(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifi
 
 
 def _digest(key: CertificateIssuerPrivateKeyTypes) -> hashes.SHA256 | None:
-    """Ed25519 and Ed448 have a digest of their own."""
+    """The signature digest; None for Ed25519 and Ed448, which have their own."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
 

@@ -1,13 +1,13 @@
-"""The TLS contexts of every connection that this program opens, and the one way to trust a CA bundle.
+"""The TLS contexts of all outgoing connections, and the one way to trust a CA bundle.
 
-Webhooks, aggregated servers, kubelets, identity providers and the client of our own commands take their contexts from
-here: `verifying` with a bundle, or with the roots of the system, and `unverifying`. A lint rule refuses contexts of
-clients that are made elsewhere.
+Webhooks, aggregated servers, kubelets, identity providers and the client of our own commands get their contexts here:
+`verifying` with a bundle or with the system's roots, and `unverifying`. A lint rule rejects client contexts that are
+created elsewhere.
 
-Every certificate of a bundle is an anchor, as in Kubernetes: a serving certificate or an intermediate CA is trusted
-without its issuer. OpenSSL by itself accepts only a chain that ends with a self-signed certificate. A name counts only
-if it is a subject alternative name. Rejected: `ssl.create_default_context`, which accepts a common name, and from
-Python 3.13 on refuses certificates without key identifiers (VERIFY_X509_STRICT), which many private CAs issue.
+Every certificate of a bundle is a trust anchor, as in Kubernetes: a serving certificate or an intermediate CA is
+trusted without its issuer. OpenSSL by default accepts only a chain that ends with a self-signed certificate. Only
+subject alternative names count as names. Rejected: `ssl.create_default_context`, which accepts a common name and, since
+Python 3.13, rejects certificates without key identifiers (VERIFY_X509_STRICT), which many private CAs issue.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from rewound.actors.kinds.values.pem import blocks_of
 
 
 class InvalidBundle(ValueError):
-    """The bundle has no certificate that can be read; the text is what clients of Kubernetes know."""
+    """The bundle has no readable certificate; the text is the one of Kubernetes."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"unable to load root certificates: {why}")
 
 
 def verifying(bundle: bytes | None) -> ssl.SSLContext:
-    """Verifies servers by a PEM bundle; by the roots of the system without one, which takes tens of milliseconds.
+    """A context that verifies servers by a PEM bundle; without one by the system's roots (tens of milliseconds).
 
-    Raises InvalidBundle.
+    Raises InvalidBundle if the bundle has no readable certificate.
     """
     context = _context()
     context.hostname_checks_common_name = False
@@ -40,7 +40,7 @@ def verifying(bundle: bytes | None) -> ssl.SSLContext:
 
 
 def unverifying() -> ssl.SSLContext:
-    """Connects without verification: for peers that are known by their addresses, or if an operator asks for it."""
+    """A context without verification: for peers that are known by their addresses, or if an operator asks for it."""
     context = _context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -49,16 +49,15 @@ def unverifying() -> ssl.SSLContext:
 
 def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # As Go: a handshake in the middle of a connection would let a task that sends wait for what another one receives.
+    # As in Go. Renegotiation would make a task that sends wait for data that another task receives.
     context.options |= ssl.OP_NO_RENEGOTIATION
     return context
 
 
 def trust(context: ssl.SSLContext, bundle: bytes) -> None:
-    """Make each certificate of a PEM bundle an anchor. Raises InvalidBundle.
+    """Make each certificate of a PEM bundle a trust anchor. Raises InvalidBundle if none can be read.
 
-    Other blocks, those with headers and certificates that cannot be read are skipped, as Go does, unless nothing is
-    left.
+    Other blocks, blocks with headers and unreadable certificates are skipped, as in Go.
     """
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     blocks = list(blocks_of(bundle.decode("latin-1")))

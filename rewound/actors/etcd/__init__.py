@@ -1,4 +1,4 @@
-"""What a journal on etcd needs of an etcd cluster: `api` has the requests, the replies and the errors.
+"""The etcd API that a journal on etcd uses: `api` has the requests, the replies and the errors.
 
-`gateway/etcd` implements `Etcd` and hands it in.
+`gateway/etcd` implements `Etcd`.
 """

@@ -1,11 +1,11 @@
-"""Requests to an etcd v3 cluster, their replies, and why one failed.
+"""Requests to an etcd v3 cluster, their replies and their errors.
 
-The gateway implements `Etcd` (`gateway/etcd`): which member is asked, how a call travels and how a password becomes a
-token is its business. Every call has a deadline. Calls that change nothing, or that can be repeated without harm, are
-repeated at the other members until then; a transaction that may have been applied is never repeated.
+The gateway implements `Etcd` (`gateway/etcd`): it chooses the member, sends the call and exchanges the password for a
+token. Every call has a deadline. Until then it retries calls that change nothing, or are safe to repeat, at the other
+members; it never repeats a transaction that may have been applied.
 
 Keys and values are bytes. A range is [key, end): an empty `end` means the one key, `FROM_KEY` everything from the key,
-and `prefix_end(key)` all keys that begin with it. Replies say the revision of the cluster when they were made.
+and `prefix_end(key)` all keys that start with it. Replies contain the revision of the cluster when they were made.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FROM_KEY: Final = b"\0"  # as the end of a range
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The end of the range of all keys that begin with the prefix."""
+    """The end of the range of all keys that start with the prefix."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else FROM_KEY
 
@@ -30,23 +30,23 @@ class KeyValue(NamedTuple):
     value: bytes
     create_revision: int
     mod_revision: int
-    version: int  # 1 when the key was created; 0 of a delete
+    version: int  # 1 when the key was created; 0 for a delete
     lease: int = 0
 
 
 class Event(NamedTuple):
-    """Of a delete, `now` has the key and the revision of the delete, and nothing else."""
+    """For a delete, `now` has the key and the revision of the delete, and nothing else."""
 
     is_delete: bool
     now: KeyValue
     previous: KeyValue | None = (
-        None  # with `prev_kv`, unless the key is new or its former version is compacted
+        None  # only with `prev_kv`; None if the key is new or its previous version is compacted
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`target operator given`. Of a key that does not exist all three numbers are 0, and no value is equal."""
+    """`target operator given`. For a key that does not exist, all three numbers are 0 and no value is equal."""
 
     key: bytes
     target: Literal["mod_revision", "create_revision", "version", "value"]
@@ -58,7 +58,7 @@ class Compare:
 class Put:
     key: bytes
     value: bytes
-    lease: int = 0  # with which the key is deleted
+    lease: int = 0  # the key is deleted when this lease ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class DeleteRange:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """A range inside a transaction: what it finds includes the changes of the operations before it."""
+    """A range read inside a transaction. It sees the changes of the operations before it."""
 
     key: bytes
     end: bytes = b""
     revision: int = 0  # 0: the newest
-    limit: int = 0  # 0: none
+    limit: int = 0  # 0: no limit
     keys_only: bool = False
     count_only: bool = False
 
@@ -85,9 +85,9 @@ Operation = Put | DeleteRange | Get
 @dataclass(frozen=True, slots=True)
 class RangeResult:
     kvs: tuple[KeyValue, ...]  # in the order of keys
-    revision: int  # of the cluster now, also if the range was read at an older one
-    more: bool  # the limit left some out
-    count: int  # of all keys of the range
+    revision: int  # current revision of the cluster, also if the range was read at an older one
+    more: bool  # the limit cut some off
+    count: int  # all keys of the range
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ OperationResult = RangeResult | PutResult | DeleteResult
 
 @dataclass(frozen=True, slots=True)
 class TxnResult:
-    succeeded: bool  # the comparisons held: `then` was done, and `otherwise` if not
-    # Of the transaction if it changed something, which is the mod_revision of what it put; else of the cluster.
+    succeeded: bool  # the comparisons held, so `then` was done; otherwise `otherwise`
+    # Of the transaction, if it changed something (the mod_revision of what it put); otherwise of the cluster.
     revision: int
     responses: tuple[OperationResult, ...]  # one for each operation that was done
 
@@ -116,30 +116,30 @@ class TxnResult:
 class WatchResponse:
     """Events in the order of their revisions.
 
-    One revision has one event for each key that it changed. etcd splits a large response, also inside a revision:
-    `partial` says that the next response goes on with this one. So a revision is whole when an event of a later one
-    arrives or a response that is not partial has ended. Nothing is left out or repeated here that etcd sent.
+    One revision has one event for each key that it changed. etcd splits a large response, even inside a revision:
+    `partial` means that the next response continues this one. So a revision is complete when an event of a later one
+    arrives, or a response that is not partial ends. This client drops and repeats nothing.
     """
 
-    events: tuple[Event, ...]  # none: the watch was created
-    revision: int  # of the cluster when the member sent this: events up to it may be in later responses
+    events: tuple[Event, ...]  # empty: the watch was created
+    revision: int  # of the cluster when the member sent this; later responses may still have events up to it
     partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """What one endpoint says of itself; only `endpoint` and `error` if it does not answer."""
+    """The status that an endpoint reports; only `endpoint` and `error` if it does not answer."""
 
     endpoint: str  # its URL
     error: str = ""
     cluster_id: int = 0
     member_id: int = 0
     version: str = ""
-    leader: int = 0  # the member id of the leader; 0: it knows none
+    leader: int = 0  # member id of the leader; 0 if it knows none
     revision: int = 0
     raft_term: int = 0
     raft_index: int = 0
-    db_size: int = 0  # bytes of its file
+    db_size: int = 0  # size of its file in bytes
     db_size_in_use: int = 0
     is_learner: bool = False
     alarms: tuple[str, ...] = ()  # such as "memberID:1 alarm:NOSPACE"
@@ -159,22 +159,22 @@ class EtcdError(Exception):
 
 
 class EtcdUnavailable(EtcdError):
-    """No member could do it before the deadline, and nothing was changed; or a watch has lost its member."""
+    """No member could do it before the deadline, and nothing was changed; or a watch lost its member."""
 
 
 class OutcomeUnknown(EtcdError):
-    """A transaction was sent, and its reply was lost or says that etcd does not know: it may be applied, now or soon.
+    """A transaction was sent, but its reply was lost or says that etcd does not know: it may be applied, now or soon.
 
-    Only `Etcd.txn` raises it. Who needs to know reads what the transaction would have written, at a later revision.
+    Only `Etcd.txn` raises it. To find out, read what the transaction would have written, at a later revision.
     """
 
 
 class EtcdRefused(EtcdError):
-    """etcd will not do it, however often it is asked: credentials, rights, space, or the request itself."""
+    """etcd refuses, and would again: credentials, permissions, space, or the request itself."""
 
 
 class Compacted(EtcdError):
-    """The revision of a read or a watch is compacted. `revision`: the oldest that etcd has; 0 if it did not say."""
+    """The revision of a read or a watch is compacted. `revision` is the oldest that etcd has; 0 if it did not say."""
 
     def __init__(self, revision: int) -> None:
         oldest = (
@@ -193,12 +193,12 @@ class LeaseGone(EtcdError):
 
 
 class Etcd(Protocol):
-    """Every method raises EtcdUnavailable and EtcdRefused, and besides what it names."""
+    """Every method can raise EtcdUnavailable and EtcdRefused, besides the errors that it names."""
 
     async def txn(
         self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
     ) -> TxnResult:
-        """OutcomeUnknown, unless it only reads; Compacted for a `Get` of an old revision; LeaseGone for a `Put`."""
+        """Raises OutcomeUnknown (if it writes), Compacted (a `Get` of an old revision) or LeaseGone (a `Put`)."""
 
     async def range(
         self,
@@ -211,9 +211,9 @@ class Etcd(Protocol):
         keys_only: bool = False,
         count_only: bool = False,
     ) -> RangeResult:
-        """Linearizable, or `serializable`: what one member has, which may be old, without asking the others.
+        """Read a range, linearizable; or `serializable`: from one member, which may be behind the others.
 
-        Compacted.
+        Raises Compacted if the revision is.
         """
 
     def watch(
@@ -221,24 +221,25 @@ class Etcd(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchResponse]]:
         """Events from `start_revision` on (0: from now on), over one stream to one member.
 
-        Entering raises what the first response says, which the iterator yields without events. The iterator ends only
-        by an error: EtcdUnavailable when the stream ends, or its member is silent or has no leader; Compacted. It
-        resumes nothing: the caller watches again from the revision that it needs next.
+        Entering raises the error of the first response, if it has one; otherwise the iterator yields that response
+        first, without events. The iterator ends only with an error: EtcdUnavailable if the stream ends, or its member
+        is silent or has no leader; Compacted. It never resumes: the caller watches again from the revision that it
+        needs next.
         """
 
     async def grant(self, ttl: int) -> int:
-        """The id of a new lease, for so many seconds. If its reply is lost, the lease expires without an owner."""
+        """Create a lease of this many seconds; returns its id. If the reply is lost, the lease expires unused."""
 
     async def keep_alive(self, lease: int) -> int:
-        """Renew it once; the seconds that it now has. LeaseGone."""
+        """Renew the lease once; returns its remaining seconds. Raises LeaseGone if it has expired or was revoked."""
 
     async def revoke(self, lease: int) -> None:
-        """End it and delete its keys; nothing happens if it has gone already."""
+        """End the lease and delete its keys. Does nothing if it is already gone."""
 
     async def compact(self, revision: int) -> None:
-        """Forget what was overwritten before the revision. Compacted if that was done; EtcdRefused if in future."""
+        """Compact up to the revision. Raises Compacted if that was already done, EtcdRefused if it is in the future."""
 
     async def status(self) -> tuple[MemberStatus, ...]:
-        """Of every configured endpoint, in their order; an endpoint that fails has an `error`. Raises nothing."""
+        """Every configured endpoint, in order; one that fails has an `error`. Raises nothing."""
 
     async def members(self) -> tuple[Member, ...]: ...

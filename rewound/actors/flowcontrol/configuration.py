@@ -1,7 +1,7 @@
-"""The configuration of flow control, from the stored FlowSchemas and PriorityLevelConfigurations; and which requests a
-FlowSchema matches. Pure.
+"""The configuration of flow control, read from the stored FlowSchemas and PriorityLevelConfigurations. Pure.
 
-A FlowSchema whose level does not exist is left out. The mandatory objects are always there, stored or not.
+It also decides which requests a FlowSchema matches. A FlowSchema whose level does not exist is ignored. The mandatory
+objects always apply, stored or not.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ class LevelSettings:
     name: str
     uid: str
     exempt: bool
-    seats: int = 0  # requests of one seat that may run at once
-    rejects: bool = False  # without a queue
+    seats: int = 0  # requests of one seat that may run concurrently
+    rejects: bool = False  # rejects instead of queuing
     queues: int = 1
     hand_size: int = 1
     queue_length: int = 0
 
     @property
     def places_outside(self) -> int:
-        """For requests that wait for somebody outside, who may have half of them if nobody else has any.
+        """How many requests of the level may wait outside this server.
 
-        That is as many requests as one flow can have in Kubernetes, where these keep their seats: with seats, and in
-        the queues of its hand.
+        One user may have half of them if nobody else has any. That is as many requests as one flow can have in
+        Kubernetes, where they keep their seats: executing, and in the queues of its hand.
         """
         waiting = 0 if self.rejects else self.hand_size * self.queue_length
         return 2 * (self.seats + waiting)
@@ -50,7 +50,7 @@ class SchemaSettings:
     spec: Object
 
     def distinguisher(self, request: Attributes) -> str:
-        """What separates the flows of this schema."""
+        """The value that separates the flows of this schema."""
         if self.by_user:
             return request.user.name
         return request.namespace if self.by_namespace else ""
@@ -59,7 +59,7 @@ class SchemaSettings:
 @dataclass(frozen=True, slots=True)
 class Configuration:
     levels: Mapping[str, LevelSettings]
-    schemas: tuple[SchemaSettings, ...]  # in the order of matching
+    schemas: tuple[SchemaSettings, ...]  # in matching order
 
     def classify(self, request: Attributes) -> SchemaSettings:
         for schema in self.schemas:
@@ -69,7 +69,7 @@ class Configuration:
 
 
 def configure(schemas: Iterable[Object], levels: Iterable[Object], seats: int) -> Configuration:
-    """`seats` are shared by all levels that are limited."""
+    """All limited levels share `seats`."""
     level_specs = _with_mandatory(levels, flowcontrol.MANDATORY_PRIORITY_LEVELS)
     shares = sum(_shares(spec) for _, spec in level_specs.values())
     settings = {name: _level(name, *one, seats, shares) for name, one in level_specs.items()}
@@ -82,7 +82,7 @@ def configure(schemas: Iterable[Object], levels: Iterable[Object], seats: int) -
 
 
 def _with_mandatory(stored: Iterable[Object], mandatory: Mapping[str, Any]) -> dict[str, tuple[str, Object]]:
-    """Uid and spec by name; the mandatory ones have no uid until they are stored."""
+    """Uid and spec by name; mandatory objects have no uid until they are stored."""
     specs: dict[str, tuple[str, Object]] = {name: ("", mandatory[name]) for name in MANDATORY}
     for one in stored:
         specs[one["metadata"]["name"]] = (one["metadata"]["uid"], one["spec"])
@@ -129,9 +129,7 @@ ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 
 
 def matches(spec: Object, request: Attributes) -> bool:
-    """Whether one of the rules of a FlowSchema has a subject and a resource rule, or path rule, for the
-    request.
-    """
+    """Whether one of the rules of a FlowSchema has a subject and a resource or path rule that match the request."""
     return any(
         _matches_subject(rules["subjects"] or (), request.user) and _matches_rule(rules, request)
         for rules in spec.get("rules", ())

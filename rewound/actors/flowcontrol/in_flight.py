@@ -1,6 +1,6 @@
-"""The limits of a server without priority and fairness: so many reading and so many changing requests at once.
+"""The limits of a server without priority and fairness: so many read-only and so many mutating requests at once.
 
-Beyond them a request is refused at once. Long-running requests and members of system:masters are not limited.
+A request beyond them is rejected at once. Long-running requests and members of system:masters are not limited.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _READ_VERBS = frozenset({"get", "list"})
 
 class InFlightLimits(Seats):
     def __init__(self, reading: int, changing: int, holder: Holder | None = None) -> None:
-        """0: no limit."""
+        """0 means no limit."""
         super().__init__(turn=maxsize, holder=holder)
         self._read_only = self._flow(READ_ONLY, reading)
         self._mutating = self._flow(MUTATING, changing)
@@ -43,7 +43,7 @@ class InFlightLimits(Seats):
 
 
 def in_flight_quotas(reading: int, changing: int) -> dict[str, int]:
-    """The limits of all workers by quota."""
+    """The limits of all workers together, by quota."""
     levels = [_settings(name, seats) for name, seats in ((READ_ONLY, reading), (MUTATING, changing)) if seats]
     return level_quotas(levels)
 

@@ -1,6 +1,6 @@
 """The mandatory and suggested FlowSchemas and PriorityLevelConfigurations of v1.25, as documents without status.
 
-The server creates those that are missing; `actors.controllers.flow_control` maintains them from then on. Pure.
+The server creates missing ones; `actors.controllers.flow_control` maintains them from then on. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEASE_VERBS = ["get", "create", "update"]
 
 
 def autoupdate_key(names: Names) -> str:
-    """The annotation of objects whose spec the server keeps at its initial value."""
+    """The annotation of objects whose spec the server resets to its initial value."""
     return names.key("autoupdate-spec", "apf")
 
 

@@ -1,23 +1,23 @@
 """Limits that hold for all workers of a server together (docs/flow-control.md, "Workers"). Pure: no clock, no messages.
 
 Each worker holds a number of units of every quota: seats of a priority level, places in its queues, connections, bytes.
-`Holder` is what a worker holds, `Allocator` is in the writer process and divides. A worker uses what it holds without
-asking; one that needs more reports, and the allocator recalls from the others what they do not use.
+`Holder` is a worker's side; `Allocator`, in the writer process, divides the units. A worker uses what it holds without
+asking. If it needs more it reports, and the allocator recalls unused units from the others.
 
     worker -> allocator   Report    what it holds, uses and wants; the number of the last order that it has seen
-    allocator -> worker   Order     units that are granted from now on, and the number down to which it returns units
+    allocator -> worker   Order     units granted from now on, and the number down to which it returns units
 
-Invariant: the sum of what workers hold is never above the limit, however late messages arrive. For each worker the
-allocator counts what its last report says that it holds and every grant that it had not seen by then; only what is not
-counted is granted. A worker returns only what it does not use, and reports that after it has given it up.
+Invariant: the workers together never hold more than the limit, however late messages arrive. For each worker the
+allocator counts what it held in its last report, and every grant that it had not seen by then; it grants only what is
+not counted. A worker returns only what it does not use, and reports it after it has given it up.
 
-- The worker ends: its units are free. Its messages have an order, so that none arrives later.
-- The writer process ends: workers go on with what they hold. The next allocator grants nothing before every worker has
-  reported that lived when it was started: only they can hold anything.
-- The limit falls: nothing is granted before what is held is below it, as in one process.
+- A worker exits: its units are free. Its messages are ordered, so none arrives later.
+- The writer process exits: workers continue with what they hold. The next allocator grants nothing until every worker
+  that was alive when it started has reported: only these can hold anything.
+- The limit falls: nothing is granted until less than the limit is held, as in one process.
 
-Rejected: a fixed part for each worker (one with all the traffic could use one part of the limit), a round trip per
-request (a get takes less than that), counters in shared memory (a dead process leaves its count behind, and several
+Rejected: a fixed share for each worker (one with all the traffic could use only its share of the limit), a round trip
+per request (a get takes less time), counters in shared memory (a dead process leaves its count behind, and several
 counts cannot be taken at once).
 """
 
@@ -27,16 +27,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-# A worker that wants nothing keeps one unit of a limit of at least so many units for each worker, for its next request.
+# An idle worker keeps one unit for its next request, if the limit has at least this many units per worker.
 _AMPLE: Final = 4
 
 
 class Demand(NamedTuple):
-    """What a worker says about one quota."""
+    """A worker's use of one quota and its demand."""
 
     held: int
     busy: int = 0  # units in use
-    wanted: int = 0  # units in use, and those that requests wait for
+    wanted: int = 0  # units in use, plus those that requests wait for
     need: int = 0  # units with which the next waiting request can start; 0 if none waits
 
     @property
@@ -45,15 +45,15 @@ class Demand(NamedTuple):
 
 
 class Report(NamedTuple):
-    seen: int  # number of the last order of this allocator that is contained
+    seen: int  # number of the last order of this allocator that the report includes
     demands: Mapping[str, Demand]  # of some quotas; the first report to an allocator has all
     leaving: bool = False  # the worker is about to stop: it gets no more than it needs
 
 
 class Change(NamedTuple):
-    granted: int  # units more
-    target: int  # units above it are to be returned as soon as they are not in use
-    limit: int  # of all workers
+    granted: int  # additional units
+    target: int  # return units above this as soon as they are not in use
+    limit: int  # of all workers together
 
 
 class Order(NamedTuple):
@@ -62,10 +62,10 @@ class Order(NamedTuple):
 
 
 class Use(Protocol):
-    """What uses the units of a quota in a worker."""
+    """The consumer of a quota's units in a worker."""
 
     def allow(self, units: int, limit: int) -> None:
-        """From now on begin to use at most so many; `limit` is that of all workers."""
+        """From now on, start to use at most `units`; `limit` is the one of all workers together."""
 
     def demand(self) -> tuple[int, int, int]:
         """`busy`, `wanted` and `need` of `Demand`."""
@@ -77,11 +77,11 @@ class Lease:
     def __init__(self) -> None:
         self.held = self.target = self.limit = 0
         self._use: Use | None = None
-        self._owed = False  # whether a grant has not yet let a waiting request start
+        self._owed = False  # whether a waiting request has yet to start with a grant
         self.reported = Demand(0)
 
     def attach(self, use: Use | None) -> None:
-        """The only use of the units from now on, if any."""
+        """Set the only consumer of the units, or none."""
         self._use = use
         self.settle()
 
@@ -92,7 +92,7 @@ class Lease:
         self.settle()
 
     def settle(self) -> None:
-        """Start what may start, and give up what is to be returned and not in use."""
+        """Start requests that may start, and give up units that are to be returned and not in use."""
         use = self._use
         if use is None:
             self.held = min(self.held, self.target)
@@ -100,7 +100,7 @@ class Lease:
         if self._owed:
             use.allow(self.held, self.limit)
             busy, _, need = use.demand()
-            # Without this a unit that two workers want could go to and fro, and never be used.
+            # Otherwise a unit that two workers want could move back and forth and never be used.
             self._owed = 0 < need <= self.held and not busy
         if not self._owed:
             use.allow(min(self.held, self.target), self.limit)
@@ -115,7 +115,7 @@ class Lease:
         return Demand(self.held, *(self._use.demand() if self._use is not None else (0, 0, 0)))
 
 
-def _nobody() -> None:
+def _no_wake() -> None:
     pass
 
 
@@ -125,8 +125,8 @@ class Holder:
     def __init__(self) -> None:
         self.leases: dict[str, Lease] = {}
         self.leaving = False
-        # Called when a use has too few units: whoever sets it calls `changed` soon.
-        self.wake: Callable[[], None] = _nobody
+        # Called when a consumer has too few units; the one who sets it calls `changed` soon after.
+        self.wake: Callable[[], None] = _no_wake
         self._seen = 0
 
     def lease(self, quota: str) -> Lease:
@@ -134,7 +134,7 @@ class Holder:
         return self.leases.setdefault(quota, Lease())
 
     def ask(self) -> None:
-        """There are too few units of something."""
+        """Report that some quota has too few units."""
         self.wake()
 
     def first_report(self) -> Report:
@@ -148,14 +148,14 @@ class Holder:
         return self._report(self.leases)
 
     def receive(self, order: Order) -> Report:
-        """Do what the allocator says; the report in reply."""
+        """Apply an order of the allocator; returns the report in reply."""
         self._seen = order.number
         for quota, change in order.changes.items():
             self.lease(quota).change(change)
         return self._report(order.changes)
 
     def changed(self) -> Report | None:
-        """A report of the quotas of which the allocator has to know something new, if there are any."""
+        """A report of the quotas that have changed for the allocator; None if there are none."""
         return self._report(found) if (found := [*self._changed()]) else None
 
     def _changed(self) -> Iterator[str]:
@@ -168,7 +168,7 @@ class Holder:
 
     @property
     def recalled(self) -> bool:
-        """Whether units are to be returned once they are not in use: then `changed` should be called soon."""
+        """Whether units are to be returned once they are not in use. If so, `changed` should be called soon."""
         return any(lease.recalled for lease in self.leases.values())
 
     def _report(self, quotas: Iterable[str]) -> Report:
@@ -180,12 +180,12 @@ class Holder:
 
 
 class _Worker:
-    """What the allocator knows about a worker."""
+    """The allocator's knowledge about a worker."""
 
     def __init__(self) -> None:
         self.demands: dict[str, Demand] = {}
         self.counted: dict[str, int] = {}  # units that it holds at most
-        self.served: dict[str, int] = {}  # when it last had what it needed
+        self.served: dict[str, int] = {}  # when its need was last met
         self.limits: dict[str, int] = {}  # that it knows
         self.leaving = False
         self.number = 0  # of the last order
@@ -231,30 +231,30 @@ _NOTHING: Final = Demand(0)
 
 
 class Allocator:
-    """Divides the limits among the workers that have reported. Workers are numbers that are never used again.
+    """Divides the limits among the workers that have reported. Worker numbers are never reused.
 
-    Every method may leave orders to be sent, which `orders` returns. While `short`, `ask` should be called now and
-    then: it lets the workers report what they want by now, and gives those a turn for whom there are too few units.
+    Every method may produce orders, which `orders` returns. While `short`, `ask` should be called now and then: it
+    makes the workers report their current demand, and gives a turn to those for which there are too few units.
     """
 
     def __init__(self, limits: Mapping[str, int], living: Iterable[int] = ()) -> None:
-        """`living` are the workers that may hold something of an earlier allocator."""
+        """`living` are the workers that may hold units of an earlier allocator."""
         self._limits = dict(limits)
-        self._retired: set[str] = set()  # quotas without a limit, of which something may be held
+        self._retired: set[str] = set()  # quotas without a limit, of which units may still be held
         self._workers: dict[int, _Worker] = {}
         self._unheard = set(living)
         self._turn = 0
-        self.moved = 0  # units that were granted so far
+        self.moved = 0  # units granted so far
 
     def configure(self, limits: Mapping[str, int]) -> None:
-        """Set all limits. A quota that is missing keeps its limit until nobody uses or wants it."""
+        """Set all limits. A quota that is missing keeps its limit until no worker uses or wants it."""
         self._retired |= self._limits.keys() - limits.keys()
         self._retired -= limits.keys()
         self._limits.update(limits)
         self._grant(self._limits)
 
     def join(self, worker: int, report: Report) -> None:
-        """The first report of a worker: also of one that is known, if it has lost the connection. Orders are lost."""
+        """The first report of a worker. A known worker reports again if it lost the connection, and orders with it."""
         self._workers.pop(worker, None)
         self.report(worker, report)
 
@@ -272,13 +272,13 @@ class Allocator:
         self._grant(self._limits if last or not known.number else report.demands)
 
     def end(self, worker: int) -> None:
-        """The worker no longer lives."""
+        """The worker is gone."""
         self._unheard.discard(worker)
         self._workers.pop(worker, None)
         self._grant(self._limits)
 
     def orders(self) -> list[tuple[int, Order]]:
-        """What is to be sent to which worker, each once."""
+        """Take the orders to send, by worker."""
         return [(number, worker.order()) for number, worker in self._workers.items() if worker.changes]
 
     @property
@@ -292,9 +292,10 @@ class Allocator:
         return not self._unheard and any(map(self._is_short, self._limits))
 
     def ask(self) -> None:
-        """Recall what others want more, let the next worker have its turn, and ask for the demands by now.
+        """Recall units that other workers want more, give the next worker its turn, and request the current demands.
 
-        Only here, and when a limit falls, because demands change with every request: the caller bounds how often.
+        Recalls happen only here and when a limit falls, because demands change with every request: the caller decides
+        how often.
         """
         if self._unheard:
             return
@@ -323,14 +324,14 @@ class Allocator:
         return max(worker.demand(quota).wanted, int(ample and not worker.leaving))
 
     def _in_order(self, quota: str) -> list[_Worker]:
-        """Who has had what it needed least recently is first."""
+        """The workers; the one whose need was met least recently is first."""
         return sorted(self._workers.values(), key=lambda worker: worker.served.get(quota, 0))
 
     def _free(self, quota: str) -> int:
         return self._limits[quota] - sum(worker.count(quota) for worker in self._workers.values())
 
     def _grant(self, quotas: Iterable[str]) -> None:
-        """Grant what is free, and say which limits are new."""
+        """Grant free units, and announce changed limits."""
         for quota in [*quotas] if not self._unheard else ():
             limit, free = self._limits[quota], self._free(quota)
             uninformed = [worker for worker in self._workers.values() if worker.limits.get(quota) != limit]
@@ -364,13 +365,13 @@ class Allocator:
 
 
 def divide(limit: int, demands: Sequence[Demand], spread: Sequence[bool]) -> list[int]:
-    """How many units each worker should have, those that come first in the order of `demands`.
+    """How many units each worker should have; earlier ones in `demands` come first.
 
         divide(10, [Demand(0, wanted=2), Demand(0, wanted=20), Demand(0, wanted=7)], ...)    -> [2, 4, 4]
         divide(1, [Demand(0, wanted=3, need=1), Demand(1, 1, 9, 1)], ...)                    -> [1, 0]
 
-    First what each needs to start one request, as far as that goes; then all get the same, or less if they want less.
-    What is left is spread evenly over those that `spread` names, so that their next requests need not wait.
+    First each gets what it needs to start one request, while units last; then all get the same, or less if they want
+    less. The rest is spread evenly over the workers that `spread` marks, so that their next requests need not wait.
     """
     floors, wanted, left = [], [], limit
     for demand in demands:
@@ -379,7 +380,7 @@ def divide(limit: int, demands: Sequence[Demand], spread: Sequence[bool]) -> lis
         wanted.append(max(demand.wanted, demand.need) if fits else demand.busy)
         left -= floors[-1]
     low, high = 0, max(wanted, default=0)
-    while low < high:  # the highest level at which there are enough
+    while low < high:  # the highest level for which there are enough units
         level = (low + high + 1) // 2
         if sum(_filled(floors, wanted, level)) <= limit:
             low = level

@@ -1,8 +1,8 @@
-"""API priority and fairness: finds the flow of a request by the stored FlowSchemas and PriorityLevelConfigurations.
+"""API priority and fairness: finds the flow of a request from the stored FlowSchemas and PriorityLevelConfigurations.
 
-The flow of a request depends on its user, verb, resource and namespace (or path) alone, so it is cached by them. A
-change of the configuration clears the cache; the next request reads the configuration again. Which queues of its
-level a flow may use is decided by shuffle sharding, how many seats a request takes by `list_seats` and `body_seats`.
+The flow of a request depends only on its user, verb, resource and namespace (or path), so it is cached by these. A
+change of the configuration clears the cache; the next request reads the configuration again. Shuffle sharding decides
+which queues of its level a flow may use, `list_seats` and `body_seats` how many seats a request takes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNCLASSIFIED: Final = Flow(
     Level(LevelSettings("", "", exempt=True)), SchemaCounts("", ""), (), None, limited=False
 )
 
-Mark = Callable[[str, str], Any]  # of the uids of a FlowSchema and of its level
+Mark = Callable[[str, str], Any]  # takes the uids of a FlowSchema and of its level
 
 
 class PriorityAndFairness(Seats):
@@ -125,7 +125,7 @@ class PriorityAndFairness(Seats):
         return configuration
 
     def _configure_levels(self, configuration: Configuration) -> None:
-        """A level that no longer exists stays until its last request has ended."""
+        """Apply the settings of all levels. A deleted level stays until its last request has ended."""
         for name, level in list(self.levels.items()):
             if name not in configuration.levels and level.unused:
                 self.remove_level(name)
@@ -134,7 +134,7 @@ class PriorityAndFairness(Seats):
 
 
 def configuration_types(names: Names, journal: Journal) -> tuple[int, int]:
-    """The types of FlowSchemas and PriorityLevelConfigurations."""
+    """The type ids of FlowSchemas and PriorityLevelConfigurations."""
     return journal.type_id(flow_schema_type(names)), journal.type_id(priority_level_type(names))
 
 
@@ -178,18 +178,18 @@ def deal_hand(hashed: int, queues: int, hand_size: int) -> tuple[int, ...]:
 
 
 _SECONDS: Final = 1.0
-_MAX_RESOURCES: Final = 1024  # clients choose the names; the cache is cleared when it is full
+_MAX_RESOURCES: Final = 1024  # clients choose the names, so the cache is cleared when it is full
 
 
 class ObjectCounts:
-    """The number of stored objects of a resource, as estimates of work need it: at most a second old."""
+    """The number of stored objects of a resource, for estimates of work: at most a second old."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._counts: dict[tuple[str, str], tuple[float, int]] = {}
 
     def count(self, group: str, resource: str) -> int:
-        """0 for a resource that is not stored."""
+        """The number of objects; 0 for a resource that is not stored."""
         now = time.monotonic()
         known = self._counts.get((group, resource))
         if known is not None and now < known[0]:
@@ -214,12 +214,12 @@ BYTES_PER_SEAT: Final = 256 * 1024
 
 
 def list_seats(stored: int, limit: int, *, any_version: bool, selective: bool) -> int:
-    """How many seats a list takes: as in v1.25, by the number of stored objects of the resource.
+    """How many seats a list takes, by the number of stored objects of the resource, as in v1.25.
 
-    `limit` is 0 without one; `any_version` if the client accepts any (resourceVersion=0). Kubernetes also keeps
-    seats for some time after a write with many watchers; here the sweeps of watch groups limit themselves.
-    `body_seats` is our own: decoding and validating a body takes time in proportion to its size, so a flow of
-    large bodies gets fewer of them in progress.
+    `limit` is 0 if there is none; `any_version` if the client accepts any (resourceVersion=0). Kubernetes also keeps
+    seats for some time after a write with many watchers; here the sweeps of watch groups limit themselves. `body_seats`
+    is our own: decoding and validating a body takes time in proportion to its size, so fewer requests of a flow with
+    large bodies run at once.
     """
     wanted = min(limit, stored) if limit > 0 else stored
     if any_version:

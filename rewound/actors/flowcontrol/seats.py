@@ -1,6 +1,6 @@
-"""Decides when a request may start: at once, after it has waited, or never (429).
+"""Decides when a request may start: at once, after waiting, or never (429).
 
-The pipeline calls, for each request that is limited:
+The pipeline calls, for each limited request:
 
     if not seats.try_start(flow, count):
         waited = await seats.wait(flow, count)      # raises NoSeat
@@ -11,20 +11,20 @@ The pipeline calls, for each request that is limited:
 wakes the tasks.
 
 Seats alone protect no flow where requests take one step of the event loop: they never run at the same time, and a user
-with a thousand connections has a thousand of them in each pass of the loop before anybody else's. Therefore a pass
-starts at most `TURN` seats of limited requests; the others wait in the queues of their levels, where each flow has
-its share. Refusals wait for a turn as well, because clients that send again at once would fill the passes with them.
-Once a request waits, one task starts the next turn; else the first request of the next pass does. A server that is
-not busy never uses up its turn, and pays for this two comparisons and two additions a request, and an addition a
-pass.
+with a thousand connections has a thousand of them in each pass of the loop before anyone else's. Therefore a pass
+starts at most `TURN` seats of limited requests; the others wait in the queues of their levels, where each flow has its
+share. Rejections wait for a turn as well, because clients that retry at once would fill the passes with them. While a
+request waits, one task starts the next turn; otherwise the first request of the next pass does. A server that is not
+busy never uses up its turn. This costs it two comparisons and two additions per request, and an addition per pass.
 
-A request that waits for somebody outside of this server, such as a webhook, has no seats meanwhile (`leave`), so that
-none of another flow waits for it. It takes one of the level's places outside, which users share. When its answer has
-come it takes its seats again (`start_again`), in a turn of its flow and before those of the flow that have not begun.
-It is not refused then, because others may have acted on it already.
+A request that waits for something outside this server, such as a webhook, gives up its seats meanwhile (`leave`), so
+that no other flow waits for it. It takes one of the level's places outside, which users share. When its answer has
+arrived it takes its seats again (`start_again`), in a turn of its flow and before the flow's requests that have not
+started. It is not rejected then, because others may already have acted on it.
 
-Of several workers each has a part of the seats and of the places, which grows when requests wait (`leases`).
-A level that rejects may have seats in another worker: there a request waits for a moment before it is refused.
+With several workers, each has a part of the seats and of the places, which grows when requests wait (`leases`). If a
+level rejects instead of queuing, another worker may have seats for it: the request waits for a moment before it is
+rejected.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from rewound.actors.errors import RequestError
 from rewound.actors.flowcontrol.configuration import LevelSettings
 from rewound.actors.flowcontrol.leases import Holder
 
-# A get takes about 0.1 ms, so that a turn takes a few milliseconds.
+# A get takes about 0.1 ms, so a turn takes a few milliseconds.
 TURN: Final = 32
-REFUSALS: Final = 8  # in a turn
+REFUSALS: Final = 8  # per turn
 # A quarter of the request timeout, as in Kubernetes.
 WAIT_SECONDS: Final = 15.0
 _EXPIRY_SECONDS: Final = 1.0
 # How long a request of a level that rejects waits for seats that other workers do not use: several rounds of asking.
 LEASE_SECONDS: Final = 0.1
-# A level that has started nothing for so long asks for seats beside those that its running requests have.
+# A level that has started nothing for this long asks for seats in addition to those of its running requests.
 _STARVED_SECONDS: Final = 0.1
 
 QUEUE_FULL, CONCURRENCY_LIMIT, TIME_OUT, CANCELLED = (
@@ -67,7 +67,7 @@ class NoSeat(RequestError):
 
 @dataclass(slots=True)
 class SchemaCounts:
-    """What became of the requests of one FlowSchema, in one level."""
+    """The requests of one FlowSchema in one level, counted by outcome."""
 
     schema: str
     level: str
@@ -79,7 +79,7 @@ class SchemaCounts:
 
 
 class Flow:
-    """Requests that share a level and a hand of its queues. `mark` is what `Seats.mark` made of the uids."""
+    """Requests that share a level and a hand of its queues. `mark` is the result of `Seats.mark` for the uids."""
 
     __slots__ = ("counts", "hand", "level", "limited", "mark")
 
@@ -94,7 +94,7 @@ class Flow:
 
 
 class _Passes(trio.abc.Instrument):
-    """Counts the passes of the event loop, while it is one of its instruments."""
+    """An instrument that counts the passes of the event loop."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -104,25 +104,25 @@ class _Passes(trio.abc.Instrument):
 
 
 class Seats:
-    """Subclasses find the flow of a request and set the levels."""
+    """The seats of all priority levels. Subclasses find the flow of a request and set the levels."""
 
     def __init__(self, turn: int = TURN, holder: Holder | None = None) -> None:
-        """The `holder` has the seats of one of several workers."""
+        """`holder` has the leases of this worker, if there are several workers."""
         self._holder = holder
         self._turn_size = turn
         self._turn = turn  # seats that may still start before the next turn
         self._passes = _Passes()
-        self._pass = 0  # in which the turn began
-        self._waits = False  # for the task that starts the next turn
-        self._refusals = REFUSALS  # that may still be sent before the next turn
+        self._pass = 0  # the pass in which the turn started
+        self._waits = False  # whether the task that starts the next turn has been asked for one
+        self._refusals = REFUSALS  # rejections that may still be sent before the next turn
         self._turn_over = trio.lowlevel.ParkingLot()
         self._refused = trio.lowlevel.ParkingLot()
         self._queued = trio.lowlevel.ParkingLot()
         self.levels: dict[str, Level] = {}
-        self.version = 0  # grows with every change of what flows depend on
+        self.version = 0  # increases with every change that flows depend on
 
     def counts(self) -> Iterator[SchemaCounts]:
-        """Of all schemas."""
+        """The counts of all schemas."""
         return iter(())
 
     def set_level(self, settings: LevelSettings) -> Level:
@@ -149,7 +149,7 @@ class Seats:
                     self._holder.lease(quota).attach(None)
 
     def try_start(self, flow: Flow, seats: int) -> bool:
-        """Start a request unless it has to wait."""
+        """Start a request unless it has to wait. Returns whether it started."""
         level = flow.level
         if self._pass != self._passes.count and not self._waits:
             self._pass, self._turn = self._passes.count, self._turn_size
@@ -162,12 +162,12 @@ class Seats:
         return True
 
     def _ask_for_turn(self) -> None:
-        """A request waits for the next turn."""
+        """Make sure that a task starts the next turn, because a request waits for it."""
         self._waits = True
         self._turn_over.unpark()
 
     async def wait(self, flow: Flow, seats: int) -> Waiting:
-        """Wait in a queue until the request may start."""
+        """Wait in a queue until the request may start. Raises NoSeat if it is rejected."""
         level = flow.level
         if self._turn > 0 or level.executing + seats > level.seats:
             reason = _why_full(flow, seats)
@@ -203,7 +203,7 @@ class Seats:
             raise NoSeat
 
     def leave(self, flow: Flow, user: str, seats: int, waited: Waiting | None) -> None:
-        """A request begins to wait for somebody outside, and gives its seats back; it may have none. NoSeat."""
+        """Give back the seats, if any, of a request that starts to wait outside. Raises NoSeat if too many do."""
         level = flow.level
         has_place = level.outside.take(user)
         if level.leased and level.outside.is_short(user):
@@ -215,9 +215,9 @@ class Seats:
             self.end(level, seats, waited)
 
     async def start_again(self, flow: Flow, seats: int) -> Waiting | None:
-        """Take the seats again of a request that has its answer. Returns where it waited for them, if it did."""
+        """Take the seats of a request again once it has its answer. Returns its queue entry if it had to wait."""
         if self.try_start(flow, seats):
-            flow.counts.dispatched -= 1  # it was counted when it began
+            flow.counts.dispatched -= 1  # it was counted when it first started
             return None
         level = flow.level
         waiting = level.enqueue(flow.hand, seats, trio.current_time(), flow.counts.schema, returns=True)
@@ -226,8 +226,8 @@ class Seats:
             await _parked(level, waiting)
         return waiting
 
-    def come_back(self, flow: Flow, user: str) -> None:
-        """A request no longer waits for somebody outside, nor for its seats."""
+    def release_place(self, flow: Flow, user: str) -> None:
+        """Release the place of a request that no longer waits outside, nor for its seats."""
         flow.level.outside.release(user)
 
     async def _wait_for_refusal(self) -> None:
@@ -237,7 +237,7 @@ class Seats:
             await self._refused.park()
 
     def end(self, level: Level, seats: int, waited: Waiting | None) -> None:
-        """A request that was started has ended."""
+        """Return the seats of a request that has ended."""
         if waited is None and not level.waiting:
             level.executing -= seats
             level.running -= 1
@@ -246,7 +246,7 @@ class Seats:
         self.use_seats(level)
 
     def _start_waiting(self, levels: Iterable[Level]) -> None:
-        """Start what waits, one request of each level after the other, as far as seats and turn allow."""
+        """Start waiting requests, one of each level in turn, as far as seats and turn allow."""
         now = trio.current_time()
         while levels and self._turn > 0:
             levels = [level for level in levels if self._turn > 0 and self._start_one(level, now)]
@@ -265,12 +265,12 @@ class Seats:
         return True
 
     def ask_for_seats(self) -> None:
-        """Other workers may have seats for a level of this one."""
+        """Ask the other workers for seats."""
         if self._holder is not None:
             self._holder.ask()
 
     def use_seats(self, level: Level) -> None:
-        """The level may have more free seats than before."""
+        """Start waiting requests of a level that may have more free seats than before."""
         if not level.waiting:
             return
         if self._turn > 0:
@@ -279,7 +279,7 @@ class Seats:
             self._ask_for_turn()
 
     async def run(self) -> None:
-        """Run for ever, under the supervisor: begin the turns, and refuse what has waited for too long."""
+        """Start the turns, and reject requests that have waited too long. Runs forever, under the supervisor."""
         trio.lowlevel.add_instrument(self._passes)
         try:
             async with trio.open_nursery() as nursery:
@@ -290,7 +290,7 @@ class Seats:
             trio.lowlevel.remove_instrument(self._passes)
 
     async def _begin_turn(self) -> None:
-        """Begin a turn, and wait until the next one has to begin."""
+        """Start a turn, and wait until the next one is due."""
         self._pass = self._passes.count
         self._turn, self._refusals, self._waits = self._turn_size, REFUSALS, False
         self._refusals -= len(self._refused.unpark(count=REFUSALS))
@@ -314,7 +314,7 @@ class Seats:
 
 
 async def _parked(level: Level, waiting: Waiting) -> None:
-    """Wait until the request has started or is refused."""
+    """Wait until the request has started or is rejected."""
     waiting.task = trio.lowlevel.current_task()
 
     def abort(_: object) -> trio.lowlevel.Abort:
@@ -325,7 +325,7 @@ async def _parked(level: Level, waiting: Waiting) -> None:
 
 
 def _why_full(flow: Flow, seats: int) -> str:
-    """The reason to refuse a request that waits for seats; empty if it has a place in a queue."""
+    """Why a request that has to wait is rejected; empty if a queue has room for it."""
     level = flow.level
     if level.settings.rejects:
         taken = level.executing + level.waiting_seats
@@ -334,17 +334,17 @@ def _why_full(flow: Flow, seats: int) -> str:
 
 
 def places_quota(level: str) -> str:
-    """The name of the quota of a level's places in each of its queues; that of its seats is the name of the level."""
+    """The quota name of the places in each of a level's queues. The quota of its seats has the name of the level."""
     return f"{level}/queue"
 
 
 def outside_quota(level: str) -> str:
-    """The name of the quota of requests that wait for somebody outside."""
+    """The quota name of the requests that wait outside."""
     return f"{level}/outside"
 
 
 def level_quotas(levels: Iterable[LevelSettings]) -> dict[str, int]:
-    """The limits of all workers by quota."""
+    """The limits of all workers together, by quota."""
     limited = [one for one in levels if not one.exempt]
     places = {places_quota(one.name): one.queue_length for one in limited if not one.rejects}
     outside = {outside_quota(one.name): one.places_outside for one in limited}
@@ -352,7 +352,7 @@ def level_quotas(levels: Iterable[LevelSettings]) -> dict[str, int]:
 
 
 class _SeatsOfLevel:
-    """The use of a worker's lease of seats."""
+    """The consumer of a worker's lease of seats."""
 
     def __init__(self, seats: Seats, level: Level) -> None:
         self._seats, self._level = seats, level
@@ -368,27 +368,27 @@ class _SeatsOfLevel:
 
 
 class _PlacesOfLevel:
-    """The use of a worker's lease of places, which are as many in each queue."""
+    """The consumer of a worker's lease of places: this many in each queue."""
 
     def __init__(self, level: Level) -> None:
         self._level = level
 
     def allow(self, units: int, limit: int) -> None:
-        # One place, so that a request can wait for its first seat and for more places.
+        # At least one place, so that a request can wait for its first seat and for more places.
         self._level.queue_length = max(1, units)
 
     def demand(self) -> tuple[int, int, int]:
-        """Twice what is in use, once that is more than there are: a queue that grows needs places before it is full."""
+        """Twice the places in use, once that exceeds those held: a growing queue needs places before it is full."""
         longest = self._level.longest_queue()
         return longest, 2 * longest if 2 * longest > self._level.queue_length else longest, 0
 
 
-# What a worker has without a lease: a user's first request, and a free place.
+# What a worker has without a lease: one user's first request, and a free place.
 LEAST_OUTSIDE: Final = 2
 
 
 class _PlacesOutside:
-    """The use of a worker's lease of places outside."""
+    """The consumer of a worker's lease of places outside."""
 
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
@@ -397,7 +397,7 @@ class _PlacesOutside:
         self._outside.places = max(LEAST_OUTSIDE, units)
 
     def demand(self) -> tuple[int, int, int]:
-        """More before a user has as many as it may: requests are refused then."""
+        """Ask for more before a user reaches its limit, because its requests are rejected then."""
         outside, wanted = self._outside, self._outside.wanted()
         return outside.taken, wanted if wanted > outside.places else outside.taken, 0
 
@@ -408,7 +408,7 @@ LEAST: Final = 0.0001
 
 
 class Waiting:
-    """A request in a queue; `started` is None as long as it waits."""
+    """A request in a queue; `started` is None while it waits."""
 
     __slots__ = ("queue", "returns", "schema", "seats", "since", "started", "task")
 
@@ -416,9 +416,9 @@ class Waiting:
         self.queue = queue
         self.returns = returns  # it was outside
         self.seats = seats
-        self.since = since  # when it began to wait, later when it started
+        self.since = since  # when it started to wait, and later when it started
         self.schema = schema
-        self.started: bool | None = None  # False: refused or cancelled
+        self.started: bool | None = None  # False: rejected or cancelled
         self.task: trio.lowlevel.Task | None = None
 
 
@@ -427,11 +427,11 @@ class Queue:
 
     def __init__(self) -> None:
         self.requests: deque[Waiting] = deque()
-        self.returning: deque[Waiting] = deque()  # those that were outside: before the others
-        self.length = 0  # of those that still wait
-        self.returned = 0  # of these
+        self.returning: deque[Waiting] = deque()  # requests that were outside, which go before the others
+        self.length = 0  # requests that still wait
+        self.returned = 0  # of these, the ones that were outside
         self.virtual = 0.0
-        self.correction = 0.0  # of requests that have ended, added when the next one starts
+        self.correction = 0.0  # from requests that have ended; added when the next one starts
         self.ordered = False  # whether the level's order has an entry for it
 
     def first(self) -> Waiting | None:
@@ -443,17 +443,17 @@ class Queue:
         return None
 
     def drop_given_up(self) -> None:
-        """Once they are the majority, so that each costs little, and memory stays bounded."""
+        """Drop cancelled requests once they are the majority, so that each costs little and memory stays bounded."""
         if len(self.requests) + len(self.returning) > 2 * self.length + 16:
             self.requests = deque(waiting for waiting in self.requests if waiting.started is None)
             self.returning = deque(waiting for waiting in self.returning if waiting.started is None)
 
 
 class Outside:
-    """The requests of a level that wait for somebody outside, of each user.
+    """The requests of a level that wait outside this server, by user.
 
-    A user may have as many as places are free: half of all if nobody else has any, and when several have as many as
-    they may, each has the same number, and as many are free for the next user.
+    A user may have as many as there are free places: half of all if nobody else has any. When several users have
+    reached their limit, each has the same number, and as many are free for the next user.
     """
 
     def __init__(self, places: int) -> None:
@@ -478,24 +478,23 @@ class Outside:
             del self._of_users[user]
 
     def is_short(self, user: str) -> bool:
-        """Whether the user may soon have as many as it may."""
+        """Whether the user is about to reach its limit."""
         return 2 * self._of_users.get(user, 0) >= self.places - self.taken
 
     def wanted(self) -> int:
-        """Those that are taken, and twice as many as the user has who has the most."""
+        """The places taken, plus twice as many as the user with the most has."""
         return self.taken + 2 * max(self._of_users.values(), default=0)
 
 
 class Level:
     """A priority level: its seats, and the requests that wait for them in queues.
 
-    `executing` seats are taken; a request starts when its seats are free and none waits. The others wait in
-    one of the queues of their flow's hand, the shortest, first come first served. Among the queues, the level
-    is fair in seat-seconds: each queue has a virtual time, which is how much service it has had; the queue with
-    the least starts its next request. A request is charged `ESTIMATE` seconds for each of its seats when it
-    starts, and the difference to the actual time when it ends. A queue that was empty continues at the virtual
-    time of the level, so that it can save up nothing. Requests that were outside are the first of their queue, and take
-    no place that others could have.
+    `executing` seats are taken; a request starts when its seats are free and none waits. The others wait in one of the
+    queues of their flow's hand, the shortest, first come first served. Among the queues, the level is fair in
+    seat-seconds: each queue has a virtual time, the amount of service it has had; the queue with the least starts its
+    next request. A request is charged `ESTIMATE` seconds for each of its seats when it starts, and the difference to
+    the actual time when it ends. A queue that was empty continues at the virtual time of the level, so that it cannot
+    save up service. Requests that were outside are the first of their queue, and do not count towards its length.
 
         queue a: 3 waiting, virtual time 0.009      the request of b starts next, then those of a
         queue b: 1 waiting, virtual time 0.003
@@ -506,7 +505,7 @@ class Level:
     def __init__(self, settings: LevelSettings, *, leased: bool = False) -> None:
         self.settings = settings
         self.leased = leased
-        self.limit = settings.seats  # of all workers
+        self.limit = settings.seats  # of all workers together
         self.seats = 0 if leased else settings.seats
         self.queue_length = 1 if leased else settings.queue_length
         self.outside = Outside(LEAST_OUTSIDE if leased else settings.places_outside)
@@ -519,10 +518,10 @@ class Level:
         self._order: list[tuple[float, int, Queue]] = []
         self._entries = 0
         self._virtual = 0.0
-        self._started = 0.0  # when a request that waited last started
+        self._started = 0.0  # when a waiting request last started
 
     def configure(self, settings: LevelSettings) -> None:
-        """Requests that already wait keep their queues."""
+        """Apply new settings. Requests that already wait keep their queues."""
         self.settings = settings
         if not self.leased:
             self.limit = self.seats = settings.seats
@@ -530,7 +529,7 @@ class Level:
             self.outside.places = settings.places_outside
 
     def set_limit(self, limit: int) -> None:
-        """The seats of all workers. Requests that wait for more take fewer."""
+        """Set the seats of all workers together. Waiting requests that need more take fewer."""
         before, self.limit = self.limit, limit
         for _, _, queue in self._order if limit < before else ():
             for waiting in (*queue.returning, *queue.requests):
@@ -539,7 +538,7 @@ class Level:
                     waiting.seats = limit
 
     def demand(self, now: float) -> tuple[int, int, int]:
-        """Seats in use, these and those that requests wait for, and those with which the next request can start."""
+        """Seats in use, those plus the seats that requests wait for, and the seats that the next request needs."""
         need = 0
         if (first := self._first()) is not None:
             need = first.seats
@@ -606,7 +605,7 @@ class Level:
         return waiting
 
     def _first(self) -> Waiting | None:
-        """The next request of the queue that has had the least."""
+        """The next request of the queue that has had the least service."""
         while self._order:
             queue = self._order[0][2]
             waiting = queue.first()
@@ -630,7 +629,7 @@ class Level:
         heapq.heappush(self._order, (queue.virtual, self._entries, queue))
 
     def end(self, seats: int, waited: Waiting | None, now: float) -> None:
-        """A request has ended; `waited` if it was in a queue before, where its seats may have become fewer."""
+        """Return the seats of a request; `waited` if it was in a queue, where its seats may have been reduced."""
         seats = seats if waited is None else waited.seats
         self.executing -= seats
         self.running -= 1
@@ -639,7 +638,7 @@ class Level:
             waited.queue.correction += seats * (took - ESTIMATE)
 
     def give_up(self, waiting: Waiting) -> None:
-        """The request no longer waits; its queue drops it later."""
+        """Take a request out; its queue drops it later."""
         self._leave(waiting, started=False)
         waiting.queue.drop_given_up()
 
@@ -651,7 +650,7 @@ class Level:
         self.waiting_seats -= waiting.seats
 
     def expired(self, before: float) -> list[Waiting]:
-        """The requests that began to wait before this time, unless they were outside; they no longer wait."""
+        """Take out the requests that have waited since before this time, unless they were outside."""
         found: list[Waiting] = []
         for _, _, queue in self._order:
             for waiting in queue.requests:

@@ -1,1 +1,1 @@
-"""What actors and controllers run on: mailboxes, supervisor, clock, turns on the event loop, the worker thread."""
+"""The runtime of actors and controllers: mailboxes, supervisor, clock, turns on the event loop, worker threads."""

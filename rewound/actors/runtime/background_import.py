@@ -1,8 +1,8 @@
-"""Imports large libraries outside the event loop: an import takes up to 300 ms, in which no request would be served.
+"""Imports large libraries outside the event loop: an import can take 300 ms, and no request is served meanwhile.
 
-`imported` runs the import in a worker thread, where it shares the interpreter in short intervals, and returns at once
-when the module has been imported before. Code that may run without an event loop imports as usual. `OnDemand` is a part
-of the server that waits for its first use.
+`imported` runs the import in a worker thread, which shares the interpreter lock in short intervals. It returns at once
+if the module is already imported. Code that may run without an event loop uses a plain `import`. `OnDemand` creates a
+part of the server when it is first used.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _imported: dict[str, ModuleType] = {}
 
 
 def is_imported(module: str, last: str) -> bool:
-    """Whether a module has been imported, up to what it defines `last`: an import in another thread may still run."""
+    """Whether a module is imported up to its last name `last`: another thread may still be importing it."""
     return hasattr(sys.modules.get(module), last)
 
 
 async def imported(name: str) -> ModuleType:
-    """The module of this name. The caller may then use `import` statements for it, at no cost."""
+    """Import a module in a worker thread and return it. After that a plain `import` of it costs nothing."""
     module = _imported.get(name)
     if module is None:
-        import trio  # kinds import this module, and commands need no event loop
+        import trio  # here, because kinds import this module and commands need no event loop
 
         module = _imported[name] = await trio.to_thread.run_sync(importlib.import_module, name)
     return module
 
 
 class OnDemand(Generic[T]):
-    """What is made, and its module imported, when it is first needed."""
+    """A value that is created, after importing its module, on first use."""
 
     def __init__(self, module: str, make: Callable[[], Awaitable[T]]) -> None:
         self._module = module
@@ -45,6 +45,6 @@ class OnDemand(Generic[T]):
         if self.made is None:
             await imported(self._module)
             made = await self._make()
-            if self.made is None:  # else another task has made one meanwhile
+            if self.made is None:  # otherwise another task created one in the meantime
                 self.made = made
         return self.made

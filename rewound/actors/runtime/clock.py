@@ -1,4 +1,4 @@
-"""The wall clock, in microseconds since 1970; tests replace it with one that stands still."""
+"""The wall clock, in microseconds since 1970; tests replace it with a fixed one."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class WallClock:
 
 
 def nanoseconds(clock: Clock) -> Callable[[], int]:
-    """The time in nanoseconds since 1970; of the wall clock without a call of Python code."""
+    """The time in nanoseconds since 1970. For the wall clock this calls no Python code."""
     return time.time_ns if isinstance(clock, WallClock) else lambda: clock.now() * 1000

@@ -1,11 +1,11 @@
-"""Runs work on large objects in a worker thread, one piece at a time, so that it does not hold the event loop.
+"""Runs work on large objects in a worker thread, one piece at a time, so that it does not block the event loop.
 
-Decoding, patching, validating and deciding take a microsecond per byte and more. Below `LARGE_BYTES` the event loop
-does them itself, because the hop to a thread would cost more than the work. Larger pieces wait here for the one thread:
-more threads would only take turns with the interpreter lock, and each would delay the event loop.
+Decoding, patching, validating and deciding take a microsecond per byte or more. Below `LARGE_BYTES` the event loop does
+them itself, because the hop to a thread would cost more than the work. Larger pieces wait here for the one thread:
+several threads would only compete for the interpreter lock, and each would delay the event loop.
 
-Users take turns, so that one user's many large requests delay another user's single one by one piece at most. The
-number of waiting pieces is bounded, in all and for each user.
+Users take turns, so one user's many large requests delay another user's request by at most one piece. The number of
+waiting pieces is bounded, in total and per user.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rewound.actors.runtime.time_limit import run_limited
 
 # About a millisecond of work, which other requests may wait for.
 LARGE_BYTES: Final = 64 * 1024
-# At some tenths of a second for the largest piece, the last one waits about as long as a request may take.
+# The largest piece takes a few tenths of a second, so the last one in the queue waits about one request timeout.
 MAX_WAITING: Final = 256
 MAX_WAITING_OF_USER: Final = 64
-# Commands wait without their object, and those of a deletecollection come together.
+# Waiting commands do not hold their object, and a deletecollection sends many at once.
 MAX_WAITING_COMMANDS: Final = 4096
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @coroutine
 def in_event_loop(wait: Callable[[], Awaitable[T]]) -> Generator[Callable[[], Awaitable[T]], Any, T]:
-    """In a coroutine that a thread runs (`run_command`): let the event loop wait for something."""
+    """Let the event loop wait for something, from within a coroutine that a thread runs (`run_command`)."""
     result: T = yield wait
     return result
 
@@ -45,7 +45,7 @@ class _Ended(NamedTuple):
 
 
 def _advance(advance: Callable[[Any], Any], answer: Any) -> Any:
-    """Run a coroutine up to where it waits; returns what for, or its result."""
+    """Run a coroutine until it waits or ends. Returns what it waits for, or `_Ended` with its result."""
     try:
         return advance(answer)
     except StopIteration as end:
@@ -67,7 +67,9 @@ class LargeWork:
     def __init__(self, limit: int = MAX_WAITING, limit_of_user: int = MAX_WAITING_OF_USER) -> None:
         self._limit, self._limit_of_user = limit, limit_of_user
         self._running = False
-        self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = OrderedDict()  # the first user is next
+        self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = (
+            OrderedDict()
+        )  # the first user has the next turn
         self._count = self._commands = 0  # waiting pieces, and how many of them are commands
         self._started = self._refused = 0
         self._thread = trio.CapacityLimiter(1)
@@ -75,7 +77,8 @@ class LargeWork:
     async def run(self, user: str, work: Callable[..., T], *arguments: Any) -> T:
         """Run work in the thread when it is the user's turn. Raises TooMuchLargeWork if too much is waiting.
 
-        Cancelling does not stop work that runs: this returns when it has ended, or at its next call to the event loop.
+        Cancelling does not interrupt work that is running: this returns when the work ends or next calls the event
+        loop.
         """
         return await self._run(user, False, work, *arguments)
 
@@ -84,16 +87,16 @@ class LargeWork:
         self._started += 1
         try:
             if waited:
-                # Whoever gets the result of the piece before this one uses it first: an actor proposes its events.
+                # Let the receiver of the previous result use it first: an actor has events to propose.
                 await trio.lowlevel.cancel_shielded_checkpoint()
             return await run_in_thread(run_limited, work, *arguments, limiter=self._thread)
         finally:
             self._pass_turn()
 
     async def run_command(self, user: str, steps: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the thread. What it waits for with `in_event_loop` takes no thread.
+        """Run a coroutine in the thread. While it waits with `in_event_loop` it occupies no thread.
 
-        A coroutine may change threads between two of its steps: only one runs it at a time.
+        It may change threads between two steps, but only one thread runs it at a time.
         """
         advance, answer = steps.send, None
         try:
@@ -114,7 +117,7 @@ class LargeWork:
         return LargeWorkStatistics(self._count, self._started, self._refused)
 
     async def _take_turn(self, user: str, is_command: bool) -> bool:
-        """Returns whether others were before."""
+        """Wait for the thread. Returns whether it was busy."""
         if not self._running:
             await trio.lowlevel.checkpoint_if_cancelled()
             self._running = True
@@ -153,7 +156,7 @@ class LargeWork:
             del self._waiting[user]
 
     def _pass_turn(self) -> None:
-        """Give the thread to the next user; this one goes to the end."""
+        """Give the thread to the next user, and move that user to the end of the queue."""
         if not self._waiting:
             self._running = False
             return

@@ -1,8 +1,8 @@
-"""A bounded mailbox and the one-shot reply that travels with a message.
+"""A bounded mailbox, and the one-shot reply that travels with a message.
 
-An actor owns one `Mailbox` and takes everything in it at once (`drain`), because a batch costs one wake-up and
-one commit however many messages it holds. Senders get their response through a `Reply`, which is a parked task and
-nothing more: a memory channel per request cost three times as much in the prototype.
+An actor owns one `Mailbox` and takes all its messages at once (`drain`), because a batch costs one wake-up and one
+commit however many messages it has. Senders get their response through a `Reply`, which is only a parked task: a memory
+channel per request cost three times as much in the prototype.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ A = TypeVar("A")
 
 
 class Reply(Generic[A]):
-    """Set once by the actor, awaited by at most one task. An abandoned reply is simply dropped."""
+    """Set once by the actor, awaited by at most one task. An abandoned reply is dropped."""
 
     _value: A
 
@@ -55,13 +55,13 @@ class Reply(Generic[A]):
         return self._value
 
     def _take_error(self) -> BaseException:
-        """The error, to be raised: what has its frames and refers to it would be a cycle, with all that they hold."""
+        """Remove and return the error: its frames refer to this reply, which must not refer back (a cycle)."""
         error, self._error = self._error, None
         assert error is not None
         return error
 
     def _abort(self, _: object) -> Abort:
-        """The task that waits was cancelled."""
+        """The waiting task was cancelled."""
         self._task = None
         return Abort.SUCCEEDED
 
@@ -87,7 +87,7 @@ class Mailbox(Generic[M]):
         return len(self._messages)
 
     def send_nowait(self, message: M) -> None:
-        """Append a message; a full mailbox raises Overloaded rather than growing."""
+        """Append a message. Raises Overloaded if the mailbox is full."""
         if len(self._messages) >= self._capacity:
             self._refused += 1
             raise self._closed or Overloaded
@@ -97,7 +97,7 @@ class Mailbox(Generic[M]):
             self.wake()
 
     def put_first(self, messages: list[M]) -> None:
-        """Put messages that were taken and not handled before all others."""
+        """Put back messages that were taken and not handled, before all others."""
         self._messages.extendleft(reversed(messages))
 
     def wake(self) -> None:
@@ -107,11 +107,11 @@ class Mailbox(Generic[M]):
             reschedule(owner)
 
     def close(self, refusal: type[Exception]) -> None:
-        """Raise this error to all later senders. Received messages stay."""
+        """Raise this error to all later senders. Messages already received stay."""
         self._closed, self._capacity = refusal, 0
 
     async def drain(self) -> list[M]:
-        """Take all received messages, in order; waits for a message or for `wake`."""
+        """Take all received messages, in order; if there are none, wait for a message or for `wake`."""
         if not self._messages:
             self._owner = current_task()
             await wait_task_rescheduled(self._abort)

@@ -1,11 +1,11 @@
-"""Waits for somebody outside of this server: a webhook, another server, a version that others have yet to write.
+"""Waits for something outside this server: a webhook, another server, a version that another node has yet to write.
 
-The gateway names the request that a task serves (`serve`); whoever makes that task wait for somebody outside awaits it
-with `outside`. So the request has no seats of flow control meanwhile, wherever in this package the wait is. Internal
-waits, as for a commit or a thread, are none of these: they end by themselves.
+The gateway declares which request a task serves (`serve`). Code that makes this task wait for something outside the
+server awaits it with `outside`, so that the request holds no flow-control seats meanwhile. Internal waits, as for a
+commit or a thread, do not count: they always end.
 
-Rejected: to pass the request down to each of these places, through commands that are plain data and reads that
-know of none.
+Rejected: passing the request down to all these places, through commands that are plain data and reads that know of no
+request.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ class Served(Protocol):
 
     @property
     def task(self) -> trio.lowlevel.Task:
-        """That serves it. Tasks that this one starts do not: they have the same variables of context."""
+        """The task that serves the request. Its child tasks, which inherit its context variables, do not."""
 
     def leave(self) -> None:
-        """It begins to wait for somebody outside. RequestError if it must not: too many do."""
+        """The request starts to wait outside. Raises RequestError if too many requests already do."""
 
-    async def come_back(self) -> None:
-        """It goes on."""
+    async def resume(self) -> None:
+        """The wait is over: take the request's seats again."""
 
     def end_outside(self) -> None:
-        """It is cancelled where it waits."""
+        """The request was cancelled while it waited outside."""
 
 
 _SERVED: Final[ContextVar[Served | None]] = ContextVar("served", default=None)
 
 
 def serve(request: Served | None) -> None:
-    """The running task serves this request from now on."""
+    """Declare that the running task serves this request from now on."""
     _SERVED.set(request)
 
 
 async def outside(answer: Coroutine[Any, Any, T]) -> T:
-    """What somebody outside answers. RequestError if too many requests wait for such answers."""
+    """Await an answer from outside this server. Raises RequestError if too many requests wait for such answers."""
     request = _SERVED.get()
     if request is None or request.task is not trio.lowlevel.current_task():
         return await answer
@@ -57,10 +57,10 @@ async def outside(answer: Coroutine[Any, Any, T]) -> T:
     try:
         result = await answer
     except Exception:
-        await request.come_back()
+        await request.resume()
         raise
     except BaseException:
         request.end_outside()
         raise
-    await request.come_back()
+    await request.resume()
     return result

@@ -1,6 +1,6 @@
-"""Long work as generators that yield where it may pause: pure, so that kinds can have it without an event loop.
+"""Long work as generators that yield where it may pause. They are pure, so kinds can use them without an event loop.
 
-`in_turns` (`actors/runtime/turns.py`) does such work on the event loop; a thread or a command exhausts the generator.
+`in_turns` (`actors/runtime/turns.py`) runs such work on the event loop; a thread or a command exhausts the generator.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from heapq import merge
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
-_PART: Final = 64  # items, with a few microseconds of work for each
+_PART: Final = 64  # items, at a few microseconds of work each
 _SORTED_PART: Final = 1024
 _LONG: Final = 0.0005  # seconds
 
 T = TypeVar("T")
-# Work that yields where it may pause, at least once in a millisecond, and returns its result.
+# Work that yields where it may pause, at least once a millisecond, and returns its result.
 Steps = Generator[None, None, T]
 
 
 def parts_of(items: Iterable[T], size: int = _PART) -> Iterator[tuple[T, ...]]:
-    """The items as they are now, in parts: work of a few microseconds for each item yields after a part."""
-    taken = tuple(items)  # what changes meanwhile changes no part
+    """Split the current items into parts. Work that takes a few microseconds per item yields after each part."""
+    taken = tuple(items)  # a copy, so that later changes do not affect the parts
     for start in range(0, len(taken), size):
         yield taken[start : start + size]
 
 
 def chosen(items: Iterable[T], wanted: Callable[[T], bool]) -> Steps[list[T]]:
-    """The wanted ones of the items as they are when it begins; `wanted` may take long, as for a long selector."""
+    """The current items that `wanted` accepts. A call of `wanted` may take long, as with a long selector."""
     found: list[T] = []
     since = perf_counter()
     for one in tuple(items):
@@ -40,7 +40,7 @@ def chosen(items: Iterable[T], wanted: Callable[[T], bool]) -> Steps[list[T]]:
 
 
 def in_order(items: Iterable[T], key: Callable[[T], Any]) -> Steps[list[T]]:
-    """The items sorted by a key; long lists are sorted in parts, which are then merged."""
+    """The items sorted by a key. Long lists are sorted in parts, which are then merged."""
     parts: list[list[T]] = []
     for part in parts_of(items, _SORTED_PART):
         parts.append(sorted(part, key=key))

@@ -1,7 +1,7 @@
 """Restarts actors and controllers that crash, with growing pauses; each reads its state from the journal again.
 
-A crash is a bug in the server, never in a request (requests get errors as responses), so it is logged and counted; a
-task that crashed makes the health check `actors` fail until it has run for a while; the other tasks go on.
+A crash is a bug in the server, never in a request (requests get errors as responses), so it is logged and counted. The
+health check `actors` fails until the crashed task has run for a while; the other tasks continue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
-# A task that has run this long has recovered: it is healthy, and its next crash begins with the first pause again.
+# A task that has run this long has recovered: it is healthy, and after its next crash the pauses start from the first.
 RECOVERED_AFTER = 30.0
 
 
@@ -23,8 +23,8 @@ RECOVERED_AFTER = 30.0
 class Supervised:
     name: str
     restarts: int = 0
-    failing: str = ""  # why it crashed last, until it has recovered
-    started: float | None = None  # when it was last started; None between a crash and the next start
+    failing: str = ""  # why it last crashed; empty once it has recovered
+    started: float | None = None  # when it was last started; None between a crash and the restart
 
     def refresh(self, now: float) -> None:
         if self.started is not None and now - self.started >= RECOVERED_AFTER:
@@ -49,7 +49,7 @@ class Supervisor:
         self._tasks.pop(name, None)
 
     async def keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Call `run` again whenever it raises; returns when `run` returns."""
+        """Run `run`, and again whenever it raises; return when it returns."""
         task = self._tasks.setdefault(name, Supervised(name))
         pause = FIRST_PAUSE
         while True:

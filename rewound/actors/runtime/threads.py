@@ -1,8 +1,8 @@
-"""Work in worker threads whose errors hold nothing.
+"""Runs work in worker threads without reference cycles through its errors.
 
-`trio.to_thread.run_sync` keeps the outcome of the thread in its frame, and an error has its frames: a cycle, which
-holds the arguments of the work, and everything in the frames that the error passes, until the next full collection.
-Megabytes of bytes are one object for the collector: hundreds of refused bodies could be held.
+`trio.to_thread.run_sync` keeps the outcome of the thread in its frame, and the error refers to that frame. This cycle
+keeps the arguments of the work, and everything in the frames that the error passed, alive until the next full garbage
+collection. The collector counts megabytes of bytes as one object, so hundreds of rejected bodies could pile up.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Failed:
-    """Holds an error until it is raised; the frames of the thread refer to this, also later."""
+    """Holds an error until it is raised. Frames of the thread may refer to this object longer than that."""
 
     __slots__ = ("error",)
 
@@ -34,7 +34,7 @@ def _caught(work: Callable[..., T], arguments: tuple[Any, ...]) -> T | _Failed:
 async def run_in_thread(
     work: Callable[..., T], *arguments: Any, limiter: trio.CapacityLimiter | None = None
 ) -> T:
-    """As `trio.to_thread.run_sync`: what the work returns or raises. Cancelling does not stop it."""
+    """Like `trio.to_thread.run_sync`: return or raise the outcome of the work. Cancelling does not interrupt it."""
     result = await trio.to_thread.run_sync(_caught, work, arguments, limiter=limiter)
     if not isinstance(result, _Failed):
         return result
@@ -43,4 +43,4 @@ async def run_in_thread(
     try:
         raise error
     finally:
-        del error  # else this frame would refer to its own error
+        del error  # otherwise this frame would refer to its own error

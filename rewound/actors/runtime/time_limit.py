@@ -1,7 +1,7 @@
-"""The processor time that one piece of work in a worker thread may take.
+"""Limits the CPU time of one piece of work in a worker thread.
 
 Python cannot stop a thread, so long loops call `check_time`: over the operations of a patch, the structs of a body, the
-nodes of a YAML document. Elsewhere than in such a thread it does nothing.
+nodes of a YAML document. Outside such a thread it does nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from rewound.actors.errors import TooLarge
 
-# Ten times what the largest ordinary objects take.
+# Ten times as long as the largest ordinary objects take.
 MAX_SECONDS: Final = 5.0
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ _local = threading.local()
 
 
 class NeedsThread(Exception):
-    """The command takes too long for the event loop: it must be decided in a worker thread."""
+    """The command takes too long for the event loop and must be decided in a worker thread."""
 
 
 class TookTooLong(TooLarge):
@@ -33,7 +33,7 @@ class TookTooLong(TooLarge):
 
 
 def run_limited(work: Callable[..., T], *arguments: Any, seconds: float = MAX_SECONDS) -> T:
-    """Call `work`, in which `check_time` raises TookTooLong after this time."""
+    """Call `work` with a time limit: after it, `check_time` raises TookTooLong."""
     _local.end, _local.seconds = thread_time() + seconds, seconds
     try:
         return work(*arguments)
@@ -48,7 +48,7 @@ def check_time() -> None:
 
 
 def need_thread() -> None:
-    """For work of which each piece takes a part of a millisecond: only in such a thread, where time is limited."""
+    """Raise NeedsThread outside such a thread. For work whose single pieces take part of a millisecond."""
     if getattr(_local, "end", None) is None:
         raise NeedsThread
     check_time()

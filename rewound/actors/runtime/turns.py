@@ -1,8 +1,8 @@
-"""Turns on the event loop: long work looks at the clock after each step, and waits for its next turn.
+"""Turns on the event loop: long work checks the clock after each step, and waits for its next turn when one is over.
 
-Nothing may hold the loop for longer than five milliseconds. A turn is shorter, because work overruns it: it looks at
-the clock only between steps. In a pass of the event loop one task has a turn (`next_turn`): however many requests read
-long lists, any other request waits for one turn of them, not for one of each.
+Nothing may block the loop for more than five milliseconds. A turn is shorter than that, because work overruns it: it
+checks the clock only between steps. In each pass of the event loop one task gets a turn (`next_turn`). So however many
+requests read long lists, any other request waits for one turn in all, not for one turn of each.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ T = TypeVar("T")
 
 now = time.perf_counter
 processor_now = time.thread_time
-_endless = 0  # blocks of `endless_turns` that have begun and not ended
+_endless = 0  # blocks of `endless_turns` that are open
 _changing = threading.Lock()
 
 
 @contextmanager
 def endless_turns() -> Iterator[None]:
-    """Inside the block no turn of this process ends: how long work takes does not change which task runs next.
+    """Inside the block no turn of this process ends, so the duration of work does not change which task runs next.
 
     Several threads may be inside.
     """
@@ -53,7 +53,7 @@ def _standing_still() -> float:
 
 
 class Turn:
-    """A turn that begins when it is made, or several."""
+    """A turn that starts when it is created; `count` makes it several times as long."""
 
     __slots__ = ("_end",)
 
@@ -65,10 +65,10 @@ class Turn:
 
 
 class ProcessorTurn(Turn):
-    """A turn in seconds of processor time: other processes that interrupt it do not end it sooner.
+    """A turn measured in CPU time: other processes that preempt this one do not end it sooner.
 
-    For work whose continuation costs more than asking for the processor time, half a microsecond: a list that continues
-    has to find its rows again. On a busy machine lists by selector took 1.2 to 1.4 times as much without it.
+    For work that is more expensive to resume than to read the CPU time (half a microsecond): a list that resumes has to
+    find its rows again. On a busy machine lists by selector took 1.2 to 1.4 times as long without it.
     """
 
     __slots__ = ("_used_up",)
@@ -81,12 +81,12 @@ class ProcessorTurn(Turn):
         return super().over() and processor_now() >= self._used_up
 
 
-# Whose request the task serves: users have turns one after the other. "" is the server itself.
+# The user whose request the task serves: users take turns. "" is the server itself.
 user_at_work: Final[ContextVar[str]] = ContextVar("user_at_work", default="")
 
 
 async def next_turn() -> None:
-    """Wait until other tasks have run, and for the next turn of long work of this user."""
+    """Let other tasks run, then wait until it is this user's turn to do long work."""
     try:
         turns = _long_turns.get()
     except LookupError:
@@ -96,7 +96,7 @@ async def next_turn() -> None:
 
 
 async def in_turns(steps: Steps[T]) -> T:
-    """Do work in turns on the event loop; work that fits into one turn does not wait at all."""
+    """Do work in turns on the event loop. Work that fits into one turn does not wait at all."""
     turn = Turn()
     while True:
         try:
@@ -109,7 +109,7 @@ async def in_turns(steps: Steps[T]) -> T:
 
 
 class _LongTurns:
-    """The tasks that wait for a turn, by user. A task of its own lets one of them go on in each pass."""
+    """The tasks that wait for a turn, by user. A system task resumes one of them in each pass of the event loop."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[str, deque[trio.lowlevel.Task]] = OrderedDict()
@@ -150,10 +150,10 @@ def _processor_time() -> float:
 
 
 class SharedTurns:
-    """Turns of many tasks that may all become runnable at the same moment, each with little work.
+    """Turns shared by many tasks that may all become runnable at the same moment, each with little work.
 
-    A task that becomes runnable asks whether the turn is `over`, and waits for the `next` one if it is, so that the
-    tasks which are runnable besides it do not wait for all of them. Turns are in seconds of processor time.
+    A task that becomes runnable checks whether the turn is `over`, and if so waits for the `next` one. Tasks that are
+    runnable at the same time then need not wait for all of them. Turns are measured in CPU time.
     """
 
     __slots__ = ("_end", "_last", "_now", "_number")
@@ -167,20 +167,20 @@ class SharedTurns:
     def over(self) -> bool:
         time = self._now()
         if time - self._last > TURN / 2:
-            self._begin(time)  # others have worked meanwhile
+            self._begin(time)  # others have worked in the meantime
         self._last = time
         return time >= self._end
 
     def begin(self) -> None:
-        """Begin a turn: without it the first task that asks finds it over."""
+        """Start a turn. Otherwise the first task that checks finds it over."""
         self._begin(self._now())
 
     def worked(self) -> None:
-        """What was done since `over` belongs to the turn, however long it took."""
+        """Count the time since `over` towards the turn, however long it was."""
         self._last = self._now()
 
     async def next(self) -> None:
-        """Wait until other tasks have run, and for one of the next turns."""
+        """Let other tasks run, then wait for one of the next turns."""
         while True:
             number = self._number
             await trio.lowlevel.checkpoint()

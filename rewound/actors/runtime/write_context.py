@@ -12,7 +12,7 @@ from rewound.actors.messages import WriteContext
 from rewound.actors.runtime.clock import Clock
 
 SERVER_USER = (
-    "system:apiserver"  # under which the server itself writes; `Names.server_manager` is the field manager
+    "system:apiserver"  # the user name of the server itself; `Names.server_manager` is its field manager
 )
 # No vowels, so that no random suffix is a word.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -20,7 +20,7 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 class WriteContexts:
     def __init__(self, clock: Clock, source: random.Random | None = None) -> None:
-        """With a `source`, uids and suffixes come from it: the same writes give the same objects."""
+        """With a `source`, uids and suffixes are derived from it: the same writes give the same objects."""
         self._clock = clock
         self.random = source or random.SystemRandom()
         self._new_uid = new_uid if source is None else partial(_uid_of, source)
@@ -48,13 +48,13 @@ class WriteContexts:
 
 
 class LeaderContext(WriteContext):
-    """Of a write that only the node may do which runs the controllers."""
+    """The context of a write that only the node running the controllers may make."""
 
     __slots__ = ()
 
 
 class LeaderContexts(WriteContexts):
-    """For controllers, where several nodes write."""
+    """Creates contexts for controllers of a cluster in which several nodes write."""
 
     def new(
         self,
@@ -91,7 +91,7 @@ def _uid_of(source: random.Random) -> str:
 
 
 def _new_uids() -> list[str]:
-    """Many at once: to read random bytes takes longer than to format them; uuid.UUID takes three times as long."""
+    """Create many at once: reading random bytes takes longer than formatting, and uuid.UUID three times as long."""
     digits = urandom(16 * _AT_ONCE).hex()
     return [_formatted(digits[start : start + 32]) for start in range(0, len(digits), 32)]
 

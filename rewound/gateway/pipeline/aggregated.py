@@ -71,7 +71,7 @@ class LimitedForwarding:
         try:
             await self._forwarding.run(ClientInTurn(client, self._turn))
         finally:
-            self._limits.come_back(self._flow, self._user)
+            self._limits.release_place(self._flow, self._user)
 
     async def _turn(self) -> None:
         """No longer: from its head on, the speed of a response is that of the other server and of the client."""

@@ -76,7 +76,7 @@ class SeatedRequest:
             self._needed, context.seats, context.waited = context.seats, 0, None
         self._waits += 1
 
-    async def come_back(self) -> None:
+    async def resume(self) -> None:
         context, needed = self._context, self._needed
         if self._waits == 1 and needed and not self._keeps:
             assert context.flow is not None
@@ -94,7 +94,7 @@ class SeatedRequest:
         assert context.flow is not None
         self._waits -= 1
         if not self._waits and not self._keeps:
-            self._limits.come_back(context.flow, context.user.name)
+            self._limits.release_place(context.flow, context.user.name)
 
 
 def seat(context: RequestContext, limits: Limits) -> None:

@@ -58,7 +58,7 @@ class Requests:
             await self.answer.wait()
             waited = await seats.start_again(flow, 1)
         finally:
-            seats.come_back(flow, user)
+            seats.release_place(flow, user)
         self.passes.setdefault(user, []).append(seats._passes.count)
         self.log.append(f"{user} responds")
         seats.end(self.level, 1, waited)
