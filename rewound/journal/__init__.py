@@ -1,8 +1,8 @@
-"""Rewound's journal: bytes on disk. Synchronous; uses lmdb and msgpack, and never interprets a body.
+"""The journal: bytes on disk. It is synchronous, uses lmdb and msgpack, and never interprets a body.
 
-Begin with `log` (opens a folder and appends) and `view` (reads of it); `records` and `keys` have the bytes, and
-`replay` is the only module that rebuilds state. The names below are imported on first use: most users need a part of
-it, and commands that need none start faster.
+Start with `log` (opens a folder and appends) and `view` (reads it); `records` and `keys` define the bytes, and
+`replay` is the only module that rebuilds state. The names below are imported on first use, because most users need
+only some of them and commands that need none start faster.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,15 +1,15 @@
-"""A backup: the stream of a journal in a file that grows, from which any of its offsets can be restored.
+"""A backup: the stream of a journal appended to one file, from which any of its offsets can be restored.
 
     magic    16 bytes, "rewound backup 1"
-    frames   (`frames`) whose payloads are the messages of the stream (`stream`): a header at the beginning and after
-             every connection that brought another one, types, events, and commits that have events
+    frames   (`frames`) whose payloads are the messages of the stream (`stream`): a header at the start, and again
+             when a connection brings a different one; types; events; and commits that have events
 
-`BackupFile` appends: what a commit brought is durable before the next one is taken. Opened again it checks all of the
-file, cuts off what follows the last commit, and goes on there. `restore_backup` makes a journal of it, up to any event:
-with the same cluster id, offsets and bytes, and on a timeline of its own, because the server that wrote the backup may
-have gone on.
+`BackupFile` appends: the events of a commit are durable before it takes the next one. When it opens an existing file
+it checks all of it, truncates it after the last commit, and continues there. `restore_backup` creates a journal from
+it, up to any event, with the same cluster id, offsets and bytes. That journal gets a timeline of its own, because the
+server that wrote the backup may have written more events since.
 
-One file, not a chain of them: each file can be restored by itself, and to begin anew is to name another.
+A backup is one file, not a chain: each file can be restored by itself, and a new backup is a new file.
 """
 
 from __future__ import annotations
@@ -44,38 +44,40 @@ from rewound.journal.transfer import temporary_folder
 
 MAGIC = b"rewound backup 1"
 READ = 1 << 20
-BATCH, BATCH_BYTES = 1000, 4 << 20  # of a durable transaction while it is restored
+BATCH, BATCH_BYTES = 1000, 4 << 20  # limits of one durable transaction during a restore
 
-Progress = Callable[[int, int], None]  # bytes read, all bytes
+Progress = Callable[[int, int], None]  # bytes read, size of the file
 
 
 class BadBackup(JournalError):
-    """The file is no backup, is damaged, or cannot be used as it is wanted."""
+    """The file is not a backup, is damaged, or cannot be used in the requested way."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Sound:
-    """What a file has up to a position from which it can go on."""
+class _ResumePoint:
+    """A position from which a backup can be continued, and what the file contains up to it."""
 
     position: int = 0
     check: int = crc32(MAGIC)
     header: Header | None = None
-    types: int = 0  # how many
+    types: int = 0  # number of types
     head: int = 0
     newest: int | None = None  # the checksum of the event at the head
-    in_state: bool = False  # it has a part of the state at the base
+    in_state: bool = False  # the state at the base is not complete yet
 
 
 class BackupFile:
-    """A backup that is being written, by one process."""
+    """A backup file open for writing, by one process at a time."""
 
     def __init__(self, path: Path) -> None:
-        """BadBackup, OSError."""
+        """Raises BadBackup if the file is not an intact backup or another process writes it, OSError if it cannot be
+        opened.
+        """
         self.path = path
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._lock()
-            self._go_back()
+            self._truncate_to_resume_point()
         except BaseException:
             os.close(self._handle)
             raise
@@ -86,78 +88,84 @@ class BackupFile:
         except BlockingIOError:
             raise BadBackup(f"{self.path} is being written by another process: name another file") from None
 
-    def _go_back(self) -> None:
-        """Cut off what follows the last position from which the file can go on."""
+    def _truncate_to_resume_point(self) -> None:
+        """Truncate the file to the last position from which it can be continued."""
         os.lseek(self._handle, 0, os.SEEK_SET)
-        self._sound = _Sound()
+        self._resume_point = _ResumePoint()
         with os.fdopen(os.dup(self._handle), "rb") as file:
             size = os.fstat(self._handle).st_size
-            for found in _sound_parts(file, self.path, size):
-                self._sound = found
-        os.ftruncate(self._handle, self._sound.position)
-        os.lseek(self._handle, self._sound.position, os.SEEK_SET)
+            for found in _resume_points(file, self.path, size):
+                self._resume_point = found
+        os.ftruncate(self._handle, self._resume_point.position)
+        os.lseek(self._handle, self._resume_point.position, os.SEEK_SET)
         self._chain = FrameChain(MAGIC)
-        self._chain.check = self._sound.check
+        self._chain.check = self._resume_point.check
         self._unwritten: list[bytes] = []
 
     @property
     def is_new(self) -> bool:
-        return self._sound.header is None
+        return self._resume_point.header is None
 
     @property
     def head(self) -> int:
-        return self._sound.head
+        return self._resume_point.head
 
     @property
     def base(self) -> int:
-        return 0 if self._sound.header is None else self._sound.header.base
+        return 0 if self._resume_point.header is None else self._resume_point.header.base
 
     @property
     def after(self) -> tuple[int | None, int]:
-        """After which offset the stream has to go on, and the base whose state is not complete; None: it is new."""
+        """The offset after which the stream must continue (None for a new file), and the base if its state is
+        incomplete.
+        """
         if not self.head:
             return None, 0
-        return self.head, self.base if self._sound.in_state else 0
+        return self.head, self.base if self._resume_point.in_state else 0
 
     def begin(self, header: Header, leader: str) -> None:
-        """CannotFollow."""
-        before = self._sound.header
+        """Write or check the header of a connection; raises CannotFollow if the stream does not continue this file."""
+        before = self._resume_point.header
         if before is None or not self.head:
             self._restart(header)
             return
-        own = Position(before.cluster, before.dialect, before.timelines, self.head, self._sound.newest)
+        own = Position(before.cluster, before.dialect, before.timelines, self.head, self._resume_point.newest)
         check_header(header, own, leader, f"the backup {self.path}")
-        if header.timelines != before.timelines or len(header.types) != self._sound.types:
+        if header.timelines != before.timelines or len(header.types) != self._resume_point.types:
             self._append(replace(header, base=before.base))
-            self._sound = replace(
-                self._sound, header=replace(header, base=before.base), types=len(header.types)
+            self._resume_point = replace(
+                self._resume_point, header=replace(header, base=before.base), types=len(header.types)
             )
 
     def _restart(self, header: Header) -> None:
-        """Of a file without an event."""
+        """Write the header of a file that has no events yet."""
         os.ftruncate(self._handle, 0)
         os.lseek(self._handle, 0, os.SEEK_SET)
         self._chain = FrameChain(MAGIC)
         self._unwritten = [MAGIC]
         self._append(header)
-        self._sound = _Sound(header=header, types=len(header.types), in_state=bool(header.base))
+        self._resume_point = _ResumePoint(header=header, types=len(header.types), in_state=bool(header.base))
 
     def add_types(self, types: dict[str, int]) -> None:
         self._append(Types(types))
-        self._sound = replace(self._sound, types=self._sound.types + len(types))
+        self._resume_point = replace(self._resume_point, types=self._resume_point.types + len(types))
 
     def store(self, stored: list[Stored]) -> None:
-        """Events, durable when this returns. StorageFailed: nothing of them is in the file."""
+        """Append events; they are durable when this returns. Raises StorageFailed, and then none of them is in the
+        file.
+        """
         for one in stored:
             if one.event is None:
                 records.checked_event(one.offset, one.value)
             self._append(one)
         newest = stored[-1]
-        in_state = newest.offset < self.base and self._sound.in_state
+        in_state = newest.offset < self.base and self._resume_point.in_state
         if not in_state:
             self._append(Commit(newest.offset, newest.offset, self.base))
         self._write(sync=not in_state)
-        self._sound = replace(self._sound, head=newest.offset, newest=crc32(newest.value), in_state=in_state)
+        self._resume_point = replace(
+            self._resume_point, head=newest.offset, newest=crc32(newest.value), in_state=in_state
+        )
 
     def _append(self, message: Message) -> None:
         self._unwritten.append(self._chain.frame(encode_message(message)))
@@ -170,7 +178,7 @@ class BackupFile:
             if sync:
                 os.fdatasync(self._handle)
         except OSError as error:
-            self._go_back()
+            self._truncate_to_resume_point()
             raise StorageFailed(self.path, error.strerror or str(error)) from error
         self._unwritten = []
 
@@ -182,9 +190,9 @@ class BackupFile:
             sync_folder(self.path.parent)
 
 
-def _sound_parts(file: BinaryIO, path: Path, size: int) -> Iterator[_Sound]:
-    """Where a file could go on, ascending. BadBackup."""
-    found = _Sound()
+def _resume_points(file: BinaryIO, path: Path, size: int) -> Iterator[_ResumePoint]:
+    """The positions from which a file can be continued, ascending. Raises BadBackup if the file is damaged."""
+    found = _ResumePoint()
     for message, position, check in _messages(file, path, size):
         match message:
             case Header():
@@ -203,7 +211,10 @@ def _sound_parts(file: BinaryIO, path: Path, size: int) -> Iterator[_Sound]:
 
 
 def _messages(file: BinaryIO, path: Path, size: int) -> Iterator[tuple[Message, int, int]]:
-    """The messages of a file, where each ends, and the checksum there. A cut last one is left out. BadBackup."""
+    """The messages of a file, each with its end position and the checksum there, without a truncated last one.
+
+    Raises BadBackup if the file is damaged.
+    """
     parser = FrameParser(MAGIC)
     try:
         while data := file.read(READ):
@@ -213,21 +224,23 @@ def _messages(file: BinaryIO, path: Path, size: int) -> Iterator[tuple[Message, 
     except (BadFrame, ValueError) as wrong:
         position = parser.position
         if not position:
-            raise BadBackup(f"{path} is no backup: name a file that `rewound backup` has written") from wrong
+            raise BadBackup(
+                f"{path} is not a backup: name a file that `rewound backup` has written"
+            ) from wrong
         file.seek(position)
         if any(any(data) for data in iter(lambda: file.read(READ), b"")):
             raise BadBackup(
                 f"{path} is damaged at byte {position} of {size} ({wrong}): restore what is before it with --at, or "
-                "use another copy; a backup has to go on in a new file"
+                "use another copy; continue the backup in a new file"
             ) from wrong
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
     events: int
-    base: int  # from here on the restored journal has every version
+    base: int  # the restored journal has every version after this one
     head: int
-    time: int  # of the newest event, in microseconds since 1970
+    time: int  # time of the newest event, in microseconds since 1970
 
 
 def restore_backup(
@@ -238,9 +251,9 @@ def restore_backup(
     time: int | None = None,
     progress: Progress | None = None,
 ) -> Restored:
-    """Create the journal in `folder` from a backup, up to an offset or a time, or all of it. BadBackup, CannotOpen.
+    """Create the journal in `folder` from a backup: up to an offset, up to a time, or all of it.
 
-    It is built beside the target, which gets its name when it is complete.
+    It is built beside `folder` and renamed when it is complete. Raises BadBackup or CannotOpen.
     """
     if folder.exists() and any(folder.iterdir()):
         raise JournalExists(folder)
@@ -266,14 +279,14 @@ class _Restoring:
         self._timelines: Timelines = ()
         self._base = self._count = self._last_time = 0
         self._in_state = False
-        self._run: list[tuple[Event, bytes]] = []  # since the last commit
-        self._batch: list[tuple[Event, bytes]] = []  # whole commits that are not written yet
+        self._run: list[tuple[Event, bytes]] = []  # events since the last commit
+        self._batch: list[tuple[Event, bytes]] = []  # events of whole commits that are not written yet
         self._size = 0
-        self._reached = False  # the offset or the time
-        self._numbers: set[int] = set()  # of the types
+        self._reached = False  # the requested offset or time was reached
+        self._numbers: set[int] = set()  # numbers of the known types
 
     def take(self, message: Message) -> bool:
-        """False if what was asked for is complete."""
+        """Apply a message; return False once the requested offset or time is reached."""
         match message:
             case Header():
                 self._begin(message)
@@ -283,7 +296,7 @@ class _Restoring:
                 return self._add(message)
             case Commit():
                 self._in_state = False
-                self._keep()
+                self._accept_run()
         return True
 
     def _begin(self, header: Header) -> None:
@@ -314,17 +327,17 @@ class _Restoring:
         later_time = self._time is not None and event.time > self._time
         if later_time or (self._offset is not None and event.offset > self._offset):
             self._reached = True
-            self._keep()
+            self._accept_run()
             return False
         if self._run and self._run[-1][0].offset <= self._base < event.offset:
-            self._keep()
+            self._accept_run()
         self._run.append((event, stored.value))
         if self._in_state:
-            self._keep()
+            self._accept_run()
         return True
 
-    def _keep(self) -> None:
-        """What has come belongs to the journal."""
+    def _accept_run(self) -> None:
+        """Move the events of the current run into the batch, and write full batches."""
         for event, value in self._run:
             if self._batch and self._batch[-1][0].offset <= self._base < event.offset:
                 self._write()

@@ -1,4 +1,4 @@
-"""A batch of events as LMDB stores it: encoded before the write transaction begins, put in it."""
+"""A batch of events as LMDB stores it: encoded before the write transaction begins, then put in one go."""
 
 from __future__ import annotations
 
@@ -33,18 +33,20 @@ class Batch:
         restored: bool = False,
         stored: Sequence[bytes] | None = None,
     ) -> None:
-        """`newest` is the offset before them. Of `restored` events, the event before each is gone.
+        """`newest` is the offset before the batch. `restored` events have lost the events before them to retention.
 
-        `stored` are the bytes of the events in the journal that they come from, which may be of an earlier layout.
+        `stored` are the bytes that the events have in another journal; their layout may be older.
         """
         self.newest, self.size = events[-1], len(events)
         self._events: list[tuple[bytes, bytes]] = []
         self._by_type: list[tuple[bytes, bytes]] = []
         self._by_object: list[tuple[bytes, bytes]] = []
-        self._rows: list[tuple[bytes, bytes]] = []  # an empty row removes the object
-        self._previous: list[int] = []  # the event before each of `_rows`
-        self._changes: dict[tuple[int, str], int] = {}  # of the number of objects, by type and namespace
-        self._only_new = True  # every row is that of a new object
+        self._rows: list[tuple[bytes, bytes]] = []  # an empty value deletes the row
+        # For each of `_rows`, the offset of the object's event before this one.
+        self._previous: list[int] = []
+        # Change of the number of objects, by type and namespace.
+        self._changes: dict[tuple[int, str], int] = {}
+        self._only_new = True  # every row is of a new object
         for event in events:
             offset, type_id, namespace, previous = (
                 event.offset,
@@ -68,7 +70,7 @@ class Batch:
             self._previous.append(previous)
             if previous or removed:
                 self._only_new = False
-            if removed == (previous != 0):  # otherwise it changes an object
+            if removed == (previous != 0):  # otherwise the event changes an existing object
                 scope = type_id, namespace
                 self._changes[scope] = self._changes.get(scope, 0) + (-1 if removed else 1)
         if stored is not None:
@@ -76,19 +78,19 @@ class Batch:
 
     def put_events(self, txn: Any, databases: Databases) -> None:
         if len(self._events) > 1:
-            # One call for a batch takes half the time of one for each event.
+            # One putmulti takes half the time of a put for each event.
             txn.cursor(databases.events).putmulti(self._events, append=True)
             txn.cursor(databases.by_type).putmulti(self._by_type)
             txn.cursor(databases.by_object).putmulti(self._by_object)
             return
-        # Without cursors: half the time. Positional: dupdata, overwrite, append.
+        # A put without a cursor takes half the time. Positional arguments: dupdata, overwrite, append.
         [event], [by_type], [by_object] = self._events, self._by_type, self._by_object
         txn.put(*event, True, True, True, databases.events)
         txn.put(*by_type, True, True, False, databases.by_type)
         txn.put(*by_object, True, True, False, databases.by_object)
 
     def put_rows(self, txn: Any, database: Any) -> None:
-        """Store or delete the state of each object, whose event before must be the one that the event names."""
+        """Store or delete the state of each object, after checking that its row is the event named as `previous`."""
         if self._only_new and len(self._rows) > 1:
             consumed, added = txn.cursor(database).putmulti(self._rows, overwrite=False)
             if added < consumed:
@@ -98,7 +100,7 @@ class Batch:
             _put_row(txn, database, key, row, previous)
 
     def _check_new(self, txn: Any, database: Any) -> None:
-        """Raise for the object that was there before: its row is another one."""
+        """Raise ValueError for the object that existed before this batch."""
         for key, row in self._rows:
             stored = txn.get(key, db=database)
             if records.row_identity(stored) != records.row_identity(row):
@@ -119,7 +121,7 @@ class Batch:
 
 def _put_row(txn: Any, database: Any, key: bytes, row: bytes, previous: int) -> None:
     if row and not previous and txn.put(key, row, True, False, False, database):
-        return  # there was none, as expected
+        return  # there was no row, as expected
     _check_previous(txn.get(key, db=database), key, previous)
     if row:
         txn.put(key, row, db=database)
@@ -128,7 +130,10 @@ def _put_row(txn: Any, database: Any, key: bytes, row: bytes, previous: int) -> 
 
 
 def _check_previous(row: Any, key: bytes, previous: int) -> None:
-    """Old versions and retention follow `previous`; one wrong link would lose an object."""
+    """Raise ValueError unless an object's row is the event that the new event names as `previous`.
+
+    Old versions and retention follow `previous`: one wrong link would lose an object.
+    """
     stored = 0 if row is None else records.row_identity(row)[1]
     if stored != previous:
         what = f"an event of {records.printable(key)} follows {previous}"

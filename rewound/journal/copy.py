@@ -1,11 +1,11 @@
-"""The journal of a standby: filled from a stream, written by nothing else, and promoted by hand.
+"""The journal of a standby: written only from a stream, until it is promoted by a command.
 
-`Copy` applies the messages of a stream (`stream`). It keeps the offsets, the bytes of the events, the numbers of types,
-the retention floor, the cluster id and the timelines of the leader. Whatever it writes is durable in one transaction
-for each commit, so that a kill at any moment leaves a folder that goes on from its newest event.
+`Copy` applies the messages of a stream (`stream`). It keeps the leader's offsets, event bytes, type numbers,
+retention floor, cluster id and timelines. Each commit is written in one durable transaction, so that a kill at any
+moment leaves a folder that can continue after its newest event.
 
-A new copy gets the state at a base first. Until it is complete its newest event is not above its floor: then nothing
-is served from it.
+A new copy first gets the state at a base. Until that is complete, its newest event is not above its floor, and
+nothing is served from it.
 """
 
 from __future__ import annotations
@@ -29,27 +29,30 @@ from rewound.journal.files import identity
 from rewound.journal.files.opening import is_new
 from rewound.journal.log import Journal, OnPut
 from rewound.journal.records import Event
-from rewound.journal.stream import Header, Stored, check_of
+from rewound.journal.stream import Header, Stored, event_checksum
 from rewound.journal.timelines import Timeline, Timelines, before, branch, encode_timelines
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """What a follower has of a history."""
+    """How much of a history a follower has."""
 
     cluster: bytes
     dialect: str
     timelines: Timelines
     head: int
-    check: int | None  # of the event at the head (`stream.check_of`)
+    check: int | None  # checksum of the event at the head (`stream.event_checksum`)
 
 
 def check_header(header: Header, own: Position, leader: str, what: str) -> None:
-    """CannotFollow if a stream does not continue what the follower has. `what` it has: "the journal in DIR"."""
+    """Raises CannotFollow if a stream does not continue what the follower has.
+
+    `what` names the follower in the error, for example "the journal in DIR".
+    """
     if header.cluster != own.cluster:
         raise CannotFollow(
             f"{leader} serves another cluster, {_uuid(header.cluster)}, than that of {what}, {_uuid(own.cluster)}: "
-            "give the URL of a server of the same cluster, or begin with another folder or file"
+            "give the URL of a server of the same cluster, or start over with another folder or file"
         )
     if header.dialect != own.dialect:
         raise CannotFollow(f"{leader} has the dialect {header.dialect}, {what} has {own.dialect}")
@@ -67,13 +70,13 @@ def check_header(header: Header, own: Position, leader: str, what: str) -> None:
     if None not in (header.check, own.check) and header.check != own.check:
         raise Diverged(
             f"event {own.head} of {what} is not that of {leader}, although both have the same timelines: one of them "
-            f"was written to from a copy of its disk; {_ANEW}"
+            f"was written to from a copy of its disk; {_START_OVER}"
         )
 
 
-_ANEW = (
-    "keep what is here if it is needed (`rewound journal export`), then begin with another folder or file, which gets "
-    "everything from the leader"
+_START_OVER = (
+    "keep what is here if it is needed (`rewound journal export`), then start over with another folder or file, which "
+    "gets everything from the leader"
 )
 
 
@@ -87,7 +90,7 @@ def _diverged(mine: Timelines, theirs: Timelines, own: Position, leader: str, wh
     split = min(one.start for one in (*mine[len(common) :], *theirs[len(common) :]))
     return (
         f"{what} and {leader} are two histories since {split}, after which another server was promoted or a backup "
-        f"restored: the events from {split + 1} to {own.head} here are not there; {_ANEW}"
+        f"restored: the events from {split + 1} to {own.head} here are not there; {_START_OVER}"
     )
 
 
@@ -96,9 +99,9 @@ def _uuid(cluster: bytes) -> str:
 
 
 class StandbyJournal(Journal):
-    """A journal whose types have the numbers of the leader.
+    """The journal of a standby, whose types have the numbers that the leader gave them.
 
-    Types that the leader does not have get numbers in memory, under which nothing is found.
+    Types that the leader does not have get numbers in memory only; nothing is stored under them.
     """
 
     def register_types(self, names: Iterable[str]) -> None:
@@ -110,7 +113,7 @@ class StandbyJournal(Journal):
         self._types = {**self._types, **fresh}
 
     def adopt_types(self, types: Mapping[str, int]) -> None:
-        """CannotFollow if a type gets a number that this server has served without one."""
+        """Raises CannotFollow if the leader numbered a type that this standby already serves as empty."""
         clash = [name for name, number in types.items() if self._types.get(name, number) != number]
         if clash:
             raise CannotFollow(
@@ -125,19 +128,19 @@ class StandbyJournal(Journal):
         return {name: number for name, number in self._types.items() if number <= _RESERVED}
 
 
-_RESERVED = keys.MAX_TYPES - 4096  # the numbers above are only in memory
+_RESERVED = keys.MAX_TYPES - 4096  # higher numbers exist only in memory
 
 
 class Copy:
     def __init__(self, journal: StandbyJournal, leader: str) -> None:
-        """`leader` is the URL that errors name."""
+        """`leader` is the URL shown in errors."""
         self.journal, self._leader = journal, leader
         with journal.read() as view:
             self._floor = view.floor
 
     @classmethod
     def open(cls, path: Path, leader: str) -> Copy | None:
-        """The copy in a folder; None if there is none yet."""
+        """Open the copy in a folder; None if there is none yet."""
         try:
             dialect = dialect_of(path)
         except NoJournal:
@@ -152,7 +155,7 @@ class Copy:
     def position(self) -> Position:
         with self.journal.read() as view:
             head = view.head
-            return Position(view.cluster_id, view.dialect, view.timelines, head, check_of(view, head))
+            return Position(view.cluster_id, view.dialect, view.timelines, head, event_checksum(view, head))
 
     @property
     def base(self) -> int:
@@ -160,11 +163,13 @@ class Copy:
 
     @property
     def complete(self) -> bool:
-        """Whether it has all of the state at its floor, and an event after it."""
+        """Whether it has all of the state at its floor, and at least one event after it."""
         return self.journal.head > self._floor
 
     def begin(self, header: Header) -> None:
-        """Check what a stream begins with, and adopt it. CannotFollow."""
+        """Check the header of a stream, and adopt its types, timelines and floor. Raises CannotFollow if it does not
+        match.
+        """
         journal = self.journal
         position = self.position
         check_header(header, position, self._leader, f"the journal in {journal.path}")
@@ -186,14 +191,17 @@ class Copy:
             journal.put_meta(changes)
 
     def add_types(self, types: Mapping[str, int]) -> None:
-        """CannotFollow."""
+        """Adopt new types of the leader. Raises CannotFollow if their numbers contradict those stored here."""
         try:
             self.journal.adopt_types(types)
         except ValueError as wrong:
             raise self._does_not_continue(wrong) from wrong
 
     def batch(self, stored: Sequence[Stored]) -> Batch:
-        """What `write` takes: events that are all up to the floor or all above it. CannotFollow."""
+        """Encode events for `write`; all of them must be at or below the floor, or all above it.
+
+        Raises CannotFollow if they do not continue this journal.
+        """
         events = events_of(stored)
         try:
             if events[0].time < self.journal.time:
@@ -207,7 +215,9 @@ class Copy:
             raise self._does_not_continue(wrong) from wrong
 
     def write(self, batch: Batch, on_put: OnPut | None = None) -> None:
-        """Make a batch durable. CannotFollow, CannotStore."""
+        """Make a batch durable. Raises CannotFollow if it does not continue this journal, CannotStore if the write
+        fails.
+        """
         try:
             self.journal.write(batch, on_put)
         except ValueError as wrong:
@@ -216,17 +226,17 @@ class Copy:
     def _does_not_continue(self, wrong: Exception) -> CannotFollow:
         return CannotFollow(
             f"what {self._leader} has sent does not continue the journal in {self.journal.path} ({wrong}): check both "
-            f"with `rewound journal verify`; {_ANEW}"
+            f"with `rewound journal verify`; {_START_OVER}"
         )
 
 
 def events_of(stored: Sequence[Stored]) -> list[Event]:
-    """The events of a stream, which its parser has decoded."""
+    """The decoded events of a stream."""
     return [one.event or records.checked_event(one.offset, one.value) for one in stored]
 
 
 def dialect_of(path: Path) -> str:
-    """With which names a journal was created. NoJournal, CannotOpen."""
+    """The dialect that a journal was created with. Raises NoJournal or CannotOpen."""
     if not path.exists() or is_new(path):
         raise NoJournal(path)
     try:
@@ -247,13 +257,13 @@ def _opened(path: Path, dialect: str, cluster: bytes | None = None) -> StandbyJo
 
 
 class NotPromoted(JournalError):
-    """A folder cannot become that of a leader."""
+    """The folder cannot be promoted to that of a leader."""
 
 
 def promote(path: Path) -> Timeline:
-    """Give the journal of a standby a history of its own: it is then served as that of a leader.
+    """Promote the journal of a standby: it gets a timeline of its own and can be served as a leader's.
 
-    NotPromoted, CannotOpen (also while the standby runs).
+    Raises NotPromoted, or CannotOpen (also while the standby is running).
     """
     journal = Journal.open(path, dialect=dialect_of(path), follows=True)
     try:
@@ -265,7 +275,7 @@ def promote(path: Path) -> Timeline:
             )
         if head <= floor:
             raise NotPromoted(
-                f"the journal in {path} has not got everything from its leader yet: promote another standby, or "
+                f"the journal in {path} has not received everything from its leader yet: promote another standby, or "
                 "restore a backup"
             )
         following = branch(timelines, head)

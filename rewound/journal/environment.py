@@ -12,7 +12,7 @@
   folder (`journal.files.opening`).
 - A write is atomic, and raises `StorageFull` or `StorageFailed` when it fails. Each is recorded in the identity file.
 
-A pool of renewed read transactions was rejected: lmdb begins one in under a microsecond.
+Rejected: a pool of renewed read transactions. lmdb begins one in under a microsecond.
 """
 
 from __future__ import annotations
@@ -50,19 +50,20 @@ from rewound.journal.files.structure import check_structure
 
 Result = TypeVar("Result")
 
-# The structure of the file is damaged, or LMDB does not know what it has written.
+# LMDB errors that mean that the file is damaged or LMDB's own state is inconsistent.
 STRUCTURE = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.PanicError, lmdb.InvalidError)
 PageError = lmdb.Error  # what LMDB raises when it reads an invalid page
 
-MAP_SIZE = 64 << 20  # address space, not disk; small enough that every busy journal grows its map
+MAP_SIZE = 64 << 20  # address space, not disk; small, so that every busy journal grows its map
 MAP_STEP = 1 << 30  # the map doubles up to this, then grows by it
 
 _NOT_OPEN: Any = None
 
 FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 PROBE = 1 << 20
-CHECK_INTERVAL = 1.0  # seconds between two checks of the files by writes: some microseconds each
-RESIZE_TIMEOUT = 30.0  # seconds; reads are short, a longer one is a caller that writes while it reads
+CHECK_INTERVAL = 1.0  # seconds between two checks of the files by writes; a check takes some microseconds
+# Seconds; reads are short, so a longer one belongs to a caller that writes while it reads.
+RESIZE_TIMEOUT = 30.0
 
 
 class Databases(NamedTuple):
@@ -78,27 +79,29 @@ class Databases(NamedTuple):
 
 
 class NewJournal(NamedTuple):
-    """What a new folder gets: the records of its database `meta`, and its identity."""
+    """The contents of a new folder: the records of its database `meta`, and its identity."""
 
     meta: Mapping[bytes, bytes]
     identity: Identity
 
 
 class Environment:
-    """One open folder of LMDB files. Without `new`, it is opened read-only."""
+    """One open LMDB folder; read-only without `new`."""
 
     def __init__(self, path: Path, *, new: NewJournal | None, map_size: int, durable: bool = True) -> None:
-        """Not `durable`: commits survive the end of the process, but not that of the machine, until it is closed."""
+        """If not `durable`, commits survive the end of the process but not a crash of the machine, until it is
+        closed.
+        """
         self.path, self.readonly = path, new is None
         self._durable = durable
         self.grown = 0
         self.identity: Identity | None = None  # as it was when the folder was opened
         self.identity_was_behind = False  # after a kill, a power failure, or writes of an earlier release
         self.report_damage: Callable[[str], None] | None = (
-            None  # to the process that writes, of one that only reads
+            None  # for a reader: reports damage to the writing process
         )
-        self.stopped = ""  # why no write is accepted any more; a restart is necessary
-        # For the writer: the newest offset, the newest transaction, and the checksum of its meta page.
+        self.stopped = ""  # why writes are refused until a restart; empty while they are accepted
+        # Used by the writer: the newest offset, the newest transaction, and the checksum of its meta page.
         self.head = self._transaction = self._page_checksum = 0
         self._check_at = 0.0  # when the next write checks the files
         self._reads = self.resizing = 0
@@ -158,7 +161,7 @@ class Environment:
         with self._counting:
             self._reads += 1
         try:
-            return self._begin(None, None, False, True)  # keywords would cost a third of it
+            return self._begin(None, None, False, True)  # keyword arguments would take a third of the time
         except lmdb.MapResizedError:
             self._uncount()
             return self._begin_read_resized()
@@ -174,13 +177,13 @@ class Environment:
         self._uncount()
 
     def damaged(self, error: Exception) -> Damaged:
-        """What to raise when LMDB met an invalid page."""
+        """The error to raise when LMDB found an invalid page."""
         damage = Damaged(f"the file in {self.path} is damaged ({error})", self.path)
         self.note_damage(damage)
         return damage
 
     def note_damage(self, damage: Damaged) -> None:
-        """A read found damage: accept no more writes, which could spread it."""
+        """Refuse further writes because a read found damage, which writes could spread."""
         what = damage.what.replace(f" in {self.path}", "")
         if not self.readonly:
             self._stop(what)
@@ -188,7 +191,7 @@ class Environment:
             self.report_damage(what)
 
     def stop_writes(self, damage: str) -> None:
-        """Another process found damage: accept no more writes."""
+        """Refuse further writes because another process found damage."""
         self._stop(damage)
 
     def _uncount(self) -> None:
@@ -198,14 +201,16 @@ class Environment:
                 self._no_reads.notify_all()
 
     def _begin_read_resized(self) -> Any:
-        """Another process grew the map: use its size, once no read of this process uses the old one."""
+        """Begin a read after another process has grown the map; waits until no read of this process uses the old
+        size.
+        """
         self._resize(0)
         return self.begin_read()
 
     # Writes.
 
     def write(self, change: Callable[[Any], Result], head: int = 0) -> Result:
-        """Run `change` in one durable transaction; it may run again when the map had to grow.
+        """Run `change` in one durable transaction. It runs again if the map had to grow.
 
         `head` is the newest offset after it, if it changes.
         """
@@ -232,7 +237,7 @@ class Environment:
                     return result
 
     def _record(self, transaction: int, head: int) -> None:
-        """Record a commit in the identity file. A transaction that changed nothing leaves no meta page."""
+        """Record a commit in the identity file. A transaction without changes writes no meta page."""
         assert self._data is not None
         if head:
             self.head = head
@@ -277,7 +282,7 @@ class Environment:
                     raise StorageFailed(self.path, f"a read was left open for {RESIZE_TIMEOUT} s")
                 self._env.set_mapsize(size)
             except lmdb.Error as error:
-                # LMDB has unmapped the file, and has no way back.
+                # LMDB has unmapped the file and cannot map it again.
                 raise self._stop(f"the file could not be mapped with {size} bytes: {error}") from error
             finally:
                 self.resizing -= 1
@@ -294,9 +299,9 @@ class Environment:
         return StorageFailed(self.path, str(error))
 
     def _short_write_cause(self) -> int:
-        """Allocate space at the end of the file: the errno if that fails, otherwise EIO.
+        """Find out why a write was short: try to allocate space at the end of the file, and return the errno, or EIO.
 
-        The allocated space stays: LMDB writes into it with the next commit.
+        The allocated space stays: LMDB uses it for the next commit.
         """
         try:
             with (self.path / DATA).open("r+b") as data:
@@ -308,9 +313,10 @@ class Environment:
     # Checks while running, closing and statistics.
 
     def check(self) -> str:
-        """Check that the files are still those that were opened; the problem in a sentence, empty without one.
+        """Check that the files are still those that were opened; return the problem as a sentence, or an empty
+        string.
 
-        Writes do it once a second. After a problem with the data file, no write is accepted any more.
+        Writes call it once a second. After a problem with the data file, all further writes are refused.
         """
         self._check_at = time.monotonic() + CHECK_INTERVAL
         if self._data is not None and not self.stopped and (problem := self._data.problem()):
@@ -319,7 +325,7 @@ class Environment:
 
     @property
     def unsynced(self) -> bool:
-        """Whether the identity file is behind on the disk."""
+        """Whether commits were recorded in the identity file that are not synced to disk yet."""
         return self._identity_file is not None and self._identity_file.unsynced
 
     def sync(self) -> None:
@@ -328,7 +334,7 @@ class Environment:
             self._identity_file.sync()
 
     def forget_dead_readers(self) -> None:
-        """Clear the slots of readers whose processes have ended."""
+        """Clear the reader slots of processes that have ended."""
         self._env.reader_check()
 
     def close(self) -> None:
@@ -355,18 +361,18 @@ class Environment:
             "used_bytes": (info["last_pgno"] + 1) * page,
             "readers": info["num_readers"],
             "grown": self.grown,
-            "transactions": info["last_txnid"],  # write transactions since the journal was made
+            "transactions": info["last_txnid"],  # write transactions since the journal was created
         }
 
 
 def _errno_of(error: lmdb.Error) -> int:
-    """The errno of an lmdb error; older releases only have its text."""
+    """The errno of an lmdb error; older releases of lmdb have it only in the text."""
     code = getattr(error, "code", 0)
     return int(code or next((known for known in (*FULL, errno.EIO) if os.strerror(known) in str(error)), 0))
 
 
 def _address_space_for(size: int) -> bool:
-    """Whether this process may map this many more bytes: LMDB unmaps its file before it finds out."""
+    """Whether this process may map this many more bytes. LMDB itself finds out only after it has unmapped its file."""
     try:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ).close()
     except OSError:
@@ -375,7 +381,7 @@ def _address_space_for(size: int) -> bool:
 
 
 def _open_databases(env: Any, path: Path) -> Databases:
-    """A missing database is damage: `create_journal` makes all of them."""
+    """Open all databases; a missing one is damage, because `create_journal` creates them all."""
     check_structure(env, path / DATA, Databases._fields)
     try:
         return Databases(*(_open_database(env, path, name) for name in Databases._fields))
@@ -390,11 +396,12 @@ def _open_database(env: Any, path: Path, name: str) -> Any:
         raise IncompleteFolder(path, f"its database {name} is missing") from error
 
 
-MAX_READERS = 512  # processes x threads that read at once: workers, verify, a debugger; 64 bytes each
+# Processes x threads that read at the same time (workers, verify, a debugger); 64 bytes each.
+MAX_READERS = 512
 
 
 def open_files(path: Path, map_size: int, databases: int, *, readonly: bool, sync: bool = True) -> Any:
-    """LMDB's environment for a folder with `data.mdb`, with room for this many named databases."""
+    """Open LMDB's environment for a folder with `data.mdb`, with room for this many named databases."""
     try:
         return lmdb.open(
             str(path),

@@ -1,15 +1,15 @@
 """The errors of the journal: one class per cause, each with a text that says what to do next.
 
-Raised by every module of this package and translated once, by the committer and the reads of `actors`. Three
-families, so that a caller can choose how wide to catch: `CannotOpen` (the folder cannot be opened),
-`CannotStore` (this write did not happen; reads still work) and `Damaged` (bytes that are not what was written).
+Every module of this package raises them; the committer and the reads of `actors` translate them. There are three
+families, so that a caller can choose how much to catch: `CannotOpen` (the folder cannot be opened), `CannotStore`
+(this write did not happen; reads still work) and `Damaged` (bytes are not what was written).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-# What an operator does with a folder that is damaged.
+# What an operator can do about a damaged folder.
 NEXT = (
     "run `rewound journal verify` on the data folder, then restore it from a backup, "
     "or save what is sound with `rewound journal recover`"
@@ -19,7 +19,7 @@ NEXT = (
 class JournalError(Exception):
     """Base of all errors of this package."""
 
-    path: Path | None = None  # the folder that the text names
+    path: Path | None = None  # the folder named in the text
 
     @property
     def public(self) -> str:
@@ -28,7 +28,7 @@ class JournalError(Exception):
 
 
 class CannotOpen(JournalError):
-    """The folder cannot be opened; nothing in it was changed."""
+    """The folder cannot be opened; nothing in it has been changed."""
 
 
 class NoJournal(CannotOpen):
@@ -53,14 +53,14 @@ class IncompleteFolder(CannotOpen):
 
 
 class LostCommits(CannotOpen):
-    """The journal is older than it was: commits that were durable are gone."""
+    """Commits that were durable are gone: the journal is older than its identity file says."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"the newest commits of the journal in {path} are lost ({why}): {NEXT}")
 
 
 class WrongIdentity(CannotOpen):
-    """The identity file and the databases are of different clusters."""
+    """The identity file and the databases belong to different clusters."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -70,7 +70,7 @@ class WrongIdentity(CannotOpen):
 
 
 class AlreadyOpen(CannotOpen):
-    """A journal has one writing process."""
+    """Another process writes the journal."""
 
     def __init__(self, path: Path, holder: str) -> None:
         who = f"process {holder}" if holder else "another process"
@@ -81,7 +81,7 @@ class AlreadyOpen(CannotOpen):
 
 
 class OfStandby(CannotOpen):
-    """The folder is filled from another server; writes of its own would make it another history."""
+    """The folder belongs to a standby; writing to it directly would make its history diverge from its leader's."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -91,7 +91,7 @@ class OfStandby(CannotOpen):
 
 
 class JournalExists(CannotOpen):
-    """An import creates a new journal; it never changes an existing one."""
+    """The target of an import already has a journal; an import never changes an existing one."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} already has a journal: import into another data folder")
@@ -107,7 +107,7 @@ class WrongDialect(CannotOpen):
 
 
 class NewerLayout(CannotOpen):
-    """A newer release wrote it, with a layout that this one cannot read."""
+    """A newer release wrote the journal, with a layout that this one cannot read."""
 
     def __init__(self, what: str, found: int, known: int) -> None:
         self.found, self.known = found, known
@@ -118,7 +118,7 @@ class NewerLayout(CannotOpen):
 
 
 class Damaged(JournalError):
-    """A record is not what was written. It is never returned."""
+    """A record is not what was written. Such a record is never returned."""
 
     def __init__(self, what: str, path: Path | None = None) -> None:
         self.what, self.path = what, path
@@ -149,7 +149,7 @@ class DamagedStructure(CannotOpen, Damaged):
 
 
 class DamagedFile(JournalError):
-    """An export file is not what was written. Nothing of it was imported."""
+    """An export file is not what was written. Nothing was imported from it."""
 
     def __init__(self, position: int, why: str) -> None:
         self.position = position
@@ -159,19 +159,19 @@ class DamagedFile(JournalError):
 
 
 class CannotRecover(JournalError):
-    """Nothing that can be served can be made of a damaged folder."""
+    """Nothing that could be served can be recovered from a damaged folder."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"the journal in {path} cannot be recovered ({why}): restore it from a backup")
 
 
 class CannotStore(JournalError):
-    """The write failed; nothing of it is visible, and reads still work."""
+    """The write failed: nothing of it is visible, and reads still work."""
 
 
 class NotWritable(CannotStore):
     def __init__(self, path: Path) -> None:
-        super().__init__(f"the journal in {path} is replayed, and is only read")
+        super().__init__(f"the journal in {path} is being replayed and cannot be written")
         self.path = path
 
 
@@ -222,7 +222,7 @@ class CannotRead(JournalError):
 
 
 class NameTooLong(CannotStore):
-    """Namespace and name together do not fit a key."""
+    """Namespace and name together are too long for a key."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"namespace and name together have {size} bytes; the journal takes at most {limit}")
@@ -231,25 +231,25 @@ class NameTooLong(CannotStore):
 class BadName(CannotStore):
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"the journal cannot store the name {name!r}: it has a zero character or is no valid text"
+            f"the journal cannot store the name {name!r}: it contains a NUL character or is not valid text"
         )
 
 
 class TooManyTypes(CannotStore):
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the journal has its limit of {limit} resource types")
+        super().__init__(f"the journal has reached its limit of {limit} resource types")
 
 
 class CannotFollow(JournalError):
-    """A standby or a backup cannot follow a server any more, and trying again does not help."""
+    """A standby or a backup can no longer follow a server, and retrying does not help."""
 
 
 class Diverged(CannotFollow):
-    """What was written here and what the server has are two histories."""
+    """The local history and that of the server have diverged."""
 
 
 class Compacted(JournalError):
-    """A version below the retention floor: its events were removed."""
+    """The version is below the retention floor: its events were removed."""
 
     def __init__(self, asked: int, floor: int) -> None:
         self.asked, self.floor = asked, floor
@@ -257,7 +257,7 @@ class Compacted(JournalError):
 
 
 class FutureVersion(JournalError):
-    """A version that the journal has not reached."""
+    """The version is newer than the newest one in the journal."""
 
     def __init__(self, asked: int, head: int) -> None:
         self.asked, self.head = asked, head

@@ -17,7 +17,7 @@ Failpoint = Callable[[str], None]
 
 
 def parse(site: str, setting: str) -> Failpoint | None:
-    """The function to call at each step of `site`; None when the setting names another site or nothing."""
+    """The function to call at each step of `site`; None if the setting names another site or is empty."""
     wanted_site, _, rest = setting.partition(":")
     step, _, times = rest.partition(":")
     if wanted_site != site or not step:

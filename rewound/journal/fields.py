@@ -1,15 +1,15 @@
-"""Checks of values that other programs have written: fields of streams, backups, exports and records.
+"""Checks of values that other programs wrote: fields of streams, backups, exports and records.
 
-A checksum says that bytes are those that were sent, not that they make sense. What is stored is read for years, by
-code that trusts it: so a value is checked before, and refused with the name of its field. Each function returns the
-value; ValueError says which field is wrong, what belongs there and what was found.
+A checksum proves that bytes are those that were sent, not that they make sense. Stored values are read for years by
+code that trusts them, so each is checked before it is stored. Each function returns the value, or raises ValueError
+with the name of the field, what was expected and what was found.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-SHOWN = 40  # characters of a wrong value
+SHOWN = 40  # how many characters of a wrong value an error quotes
 
 
 def number(field: str, value: Any, low: int, high: int) -> int:
@@ -21,7 +21,7 @@ def number(field: str, value: Any, low: int, high: int) -> int:
 
 
 def text(field: str, value: Any, most: int | None = None) -> str:
-    """`most` characters and at least one; any number of them without it."""
+    """With `most`, 1 to `most` characters; without it, any number."""
     if type(value) is not str:
         raise ValueError(f"{field}: expected text, found {described(value)}")
     if most is not None and not 0 < len(value) <= most:
@@ -56,7 +56,7 @@ def sequence(field: str, value: Any) -> list[Any]:
 
 
 def described(value: Any) -> str:
-    """A value in a few words, for errors."""
+    """A short description of a value, for errors."""
     match value:
         case None:
             return "nothing"

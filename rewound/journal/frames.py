@@ -1,9 +1,9 @@
-"""Frames with chained checksums: what exports, streams and backups consist of after their magic bytes.
+"""Frames with chained checksums, of which exports, streams and backups consist after their magic bytes.
 
     frame    length:4 check:4 payload            check = crc32(payload, check of the frame before)
              big-endian; the check before the first frame is crc32(magic)
 
-A lost, moved or repeated frame is found like a flipped bit.
+A lost, moved or repeated frame is detected like a flipped bit.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import struct
 from collections.abc import Iterator
 from zlib import crc32
 
-MAX_FRAME = 64 << 20  # a larger length is damage: objects are limited to a twentieth of it
+MAX_FRAME = 64 << 20  # a larger length means damage: objects are limited to a twentieth of it
 LEAD = struct.Struct(">II")
 
 
 class BadFrame(Exception):
-    """`position` is that of the frame, from the first byte of the magic on."""
+    """`position` is that of the frame, counted from the first byte of the magic."""
 
     def __init__(self, position: int, why: str) -> None:
         self.position, self.why = position, why
@@ -25,7 +25,7 @@ class BadFrame(Exception):
 
 
 class FrameChain:
-    """Puts payloads into frames; the first one follows the magic bytes."""
+    """Wraps payloads in frames with chained checksums, starting after the magic bytes."""
 
     def __init__(self, magic: bytes) -> None:
         self.check = crc32(magic)
@@ -36,21 +36,24 @@ class FrameChain:
 
 
 class FrameParser:
-    """Takes bytes as they arrive, and returns the payloads of the frames that are complete."""
+    """Takes bytes as they arrive, and returns the payloads of complete frames."""
 
     def __init__(self, magic: bytes) -> None:
         self._magic = magic
         self._buffer = bytearray()
         self.check = crc32(magic)
-        self.position = 0  # of the first byte that no complete frame has
+        self.position = 0  # position of the first byte after the last complete frame
 
     @property
     def rest(self) -> int:
-        """How many bytes of an incomplete frame there are."""
+        """How many bytes of an incomplete frame have arrived."""
         return len(self._buffer)
 
     def payloads(self, data: bytes) -> Iterator[bytes]:
-        """Consume all of it before the next call. BadFrame."""
+        """The payloads that are complete with this data. Consume all of them before the next call.
+
+        Raises BadFrame if a frame does not match its checksum.
+        """
         self._buffer += data
         if not self.position:
             start = self._buffer[: len(self._magic)]

@@ -19,7 +19,7 @@ from rewound.journal.transaction import ReadTransaction
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A database whose keys are `prefix` and an offset."""
+    """A database whose keys are `prefix` followed by an offset."""
 
     database: Any
     prefix: bytes
@@ -38,7 +38,7 @@ def of_object(reading: ReadTransaction, key: bytes) -> Index:
 
 
 def ascending(reading: ReadTransaction, index: Index, start: int) -> Iterator[int]:
-    """Offsets from `start` up."""
+    """Offsets from `start` upwards."""
     cursor = reading.txn.cursor(index.database)
     limit = reading.limit
     if cursor.set_range(index.prefix + keys.pack_offset(start)):
@@ -49,10 +49,10 @@ def ascending(reading: ReadTransaction, index: Index, start: int) -> Iterator[in
 
 
 def descending(reading: ReadTransaction, index: Index, start: int) -> Iterator[int]:
-    """Offsets from `start` down."""
+    """Offsets from `start` downwards."""
     cursor = reading.txn.cursor(index.database)
     wanted = index.prefix + keys.pack_offset(min(start, reading.limit))
-    # set_range finds the first key that is not smaller; the key before it is the last that is not larger.
+    # set_range finds the first key that is not smaller; the key before it is the last one that is not larger.
     found = cursor.set_range(wanted)
     if not found and not cursor.last():
         return
@@ -69,9 +69,9 @@ def _offsets(index: Index, found: Iterator[Any]) -> Iterator[int]:
 
 
 def links(reading: ReadTransaction, type_id: int, after: int, upto: int) -> Iterator[Link]:
-    """The events of one type after `after` up to `upto`, ascending, as links without contents.
+    """The events of one type after `after` and up to `upto`, ascending, as links without contents.
 
-    The entries before and after them are checked too: a damaged key may have moved an entry out of the range.
+    The entries on both sides of the range are checked too, because a damaged key may have moved an entry out of it.
     """
     cursor = reading.txn.cursor(reading.databases.by_type)
     decode = records.decode_link
@@ -112,7 +112,7 @@ def changed_objects(
 
 
 def first_event_after(reading: ReadTransaction, key: bytes, offset: int) -> int:
-    """The offset of an object's first event after `offset`; 0 without one."""
+    """The offset of an object's first event after `offset`; 0 if there is none."""
     cursor = reading.txn.cursor(reading.databases.by_object)
     if not cursor.set_range(keys.by_object(key, offset + 1)):
         return 0
@@ -121,7 +121,7 @@ def first_event_after(reading: ReadTransaction, key: bytes, offset: int) -> int:
 
 
 def history(reading: ReadTransaction, key: bytes) -> Iterator[Event]:
-    """All events of one object that are still there, ascending; Damaged when the index has lost one."""
+    """All remaining events of one object, ascending. Raises Damaged if the index has lost one."""
     floor, live = reading.floor, 0
     for offset in ascending(reading, of_object(reading, key), 0):
         event = reading.event_of(key, offset)
@@ -130,23 +130,23 @@ def history(reading: ReadTransaction, key: bytes) -> Iterator[Event]:
         live = 0 if event.removed else offset
         yield event
     if reading.limit < keys.MAX_OFFSET:
-        return  # the stored state is that of a later offset
+        return  # the stored state is of a later offset
     row = state.get(reading.txn, reading.databases.state, key)
     if live != (0 if row is None else row.offset):
         raise Damaged(f"the index by object has lost an event of {records.printable(key)}")
 
 
 def offset_at(reading: ReadTransaction, time: int, low: int = 0, high: int | None = None) -> int:
-    """The newest offset whose event is not later than `time`; 0 without one.
+    """The newest offset whose event is not later than `time`; 0 if there is none.
 
-    A caller that knows more gives two offsets: `low`, whose event is not later, and `high`, above which all are.
+    `low` and `high` narrow the search: the event at `low` is not later than `time`, and all events above `high` are.
     """
     cursor = reading.txn.cursor(reading.databases.events)
     high = reading.head if high is None else high
     while low < high:
         middle = (low + high + 1) // 2
         cursor.set_range(keys.pack_offset(middle))
-        # Offsets have gaps: this is the first event at or after the middle, perhaps one already ruled out.
+        # Offsets have gaps: this is the first event at or after the middle, and may have been ruled out already.
         offset = keys.offset_of(cursor.key())
         if offset <= high and records.decode_event(offset, cursor.value()).time <= time:
             low = offset

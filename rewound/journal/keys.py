@@ -23,22 +23,23 @@ from rewound.journal.errors import BadName, NameTooLong
 
 Buffer = bytes | memoryview
 
-# meta: names, and "type:" + the name of each resource type -> its number
+# Keys of `meta`; the number of each resource type is under "type:" and its name.
 LAYOUT, DIALECT, FLOOR, TYPE_PREFIX = b"layout", b"dialect", b"floor", b"type:"
 CLUSTER_ID = b"id"  # 16 bytes, as in the identity file
-CHECK = b"check"  # the checksum of all records of meta (`records.meta_check`)
-TIMELINES = b"timelines"  # the promotions of this history (`timelines`); absent without one
-FOLLOWS = b"follows"  # there in the folder of a standby, until it is promoted
-PROBE = b"probe"  # written and deleted again, to see whether the disk takes writes
+CHECK = b"check"  # checksum of all records of meta (`records.meta_check`)
+TIMELINES = b"timelines"  # promotions in this history (`timelines`); absent if there are none
+FOLLOWS = b"follows"  # present in the folder of a standby until it is promoted
+PROBE = b"probe"  # written and deleted again to find out whether the disk accepts writes
 
 MAX_KEY = 511  # LMDB's compiled-in limit
-# by_object has the longest keys: without type, two separators and offset, this is left for the names.
+# Keys of by_object are the longest: this is what type, two separators and offset leave for the names.
 MAX_NAMES = MAX_KEY - 2 - 1 - 1 - 8
 MAX_TYPES = 0xFFFF
 MAX_TYPE_NAME = MAX_KEY - len(TYPE_PREFIX)
-MAX_DIALECT = 16  # characters, in the identity file
+MAX_DIALECT = 16  # length of the field in the identity file
 MAX_OFFSET = 0xFFFF_FFFF_FFFF_FFFF
-# Of an event. Room for versions that count nanoseconds since 1970, and for sums and blocks of offsets in 63 bits.
+# Of an event. Leaves room for versions that count nanoseconds since 1970, and for sums and blocks of offsets in 63
+# bits.
 LARGEST_OFFSET = 1 << 62
 
 _TYPE = struct.Struct(">H")
@@ -52,13 +53,13 @@ by_type = _TYPE_OFFSET.pack
 
 
 def offset_of(key: Buffer) -> int:
-    """The offset that an events, by_type or by_object key ends with."""
+    """The offset at the end of a key of events, by_type or by_object."""
     found: tuple[Any, ...] = _OFFSET.unpack_from(key, len(key) - 8)
     return int(found[0])
 
 
 def of_object(type_id: int, namespace: str, name: str) -> bytes:
-    """The state key; NameTooLong or BadName when the names cannot be stored."""
+    """The state key of an object. Raises NameTooLong or BadName if its names cannot be stored."""
     key = find_object(type_id, namespace, name)
     if key is not None:
         return key
@@ -72,7 +73,7 @@ def of_object(type_id: int, namespace: str, name: str) -> bytes:
 
 
 def find_object(type_id: int, namespace: str, name: str) -> bytes | None:
-    """The state key, or None for names that cannot be stored."""
+    """The state key of an object; None if its names cannot be stored."""
     try:
         names = f"{namespace}\0{name}".encode()
     except UnicodeEncodeError:
@@ -83,13 +84,13 @@ def find_object(type_id: int, namespace: str, name: str) -> bytes | None:
 
 
 def names_of(key: bytes) -> tuple[str, str]:
-    """Namespace and name of a state key."""
+    """The namespace and name in a state key."""
     namespace, _, name = key[2:].partition(b"\0")
     return namespace.decode(), name.decode()
 
 
 def scope(type_id: int, namespace: str | None) -> bytes | None:
-    """The prefix of the state keys of a type, or of a namespace in it; also their key in counts."""
+    """The prefix of the state keys of a type, or of one of its namespaces; also their key in counts."""
     if namespace is None:
         return pack_type(type_id)
     try:
@@ -102,12 +103,12 @@ def scope(type_id: int, namespace: str | None) -> bytes | None:
 
 
 def pack_namespace(type_id: int, namespace: str) -> bytes:
-    """The scope of the namespace of an object that is stored."""
+    """The scope of the namespace of a stored object."""
     return pack_type(type_id) + namespace.encode() + b"\0"
 
 
 def scopes_of(key: bytes) -> tuple[bytes, bytes]:
-    """The two counts keys that a state key is counted under: its type and its namespace."""
+    """The two keys in counts under which an object is counted: its type and its namespace."""
     return key[:2], key[: key.index(b"\0", 2) + 1]
 
 
@@ -122,7 +123,7 @@ def by_object(state_key: bytes, offset: int) -> bytes:
 
 
 def check_types(field: str, types: Any, highest: int = MAX_TYPES) -> dict[str, int]:
-    """Names and numbers of types that another program sends. ValueError names the one that is wrong."""
+    """Check the names and numbers of types that another program sends. Raises ValueError naming the wrong one."""
     names: dict[int, str] = {}
     for name, number in fields.mapping(field, types).items():
         where = f"{field}: {fields.text(f'{field}: a name', name, MAX_TYPE_NAME)}"
@@ -137,7 +138,7 @@ def check_types(field: str, types: Any, highest: int = MAX_TYPES) -> dict[str, i
 
 
 def types_in(meta: Mapping[bytes, bytes]) -> dict[str, int]:
-    """Type ids by type name, from the records of the meta database."""
+    """The numbers of the types by name, from the records of the meta database."""
     size = len(TYPE_PREFIX)
     return {
         key[size:].decode(errors="backslashreplace"): int.from_bytes(value, "big")

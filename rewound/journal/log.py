@@ -4,8 +4,8 @@
 both indexes and the counts, so no reader ever sees one without the others. Offsets come from the caller and
 ascend; gaps are allowed (a batch that failed). The journal never interprets a body or facts.
 
-LMDB releases the interpreter lock at every put, so a thread that appends beside a busy one waits for the lock
-again and again: append in the thread that reads, or let that one wait for `on_put` (docs/decisions/0002-committer.md).
+LMDB releases the GIL at every put, so a thread that appends beside a busy one waits for it again and again: append in
+the thread that reads, or let that one wait for `on_put` (docs/decisions/0002-committer.md).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rewound.journal.tail import check_tail
 from rewound.journal.view import View
 
 OnPut = Callable[[], None]
-LAYOUT = 1  # of the databases and their keys
+LAYOUT = 1  # version of the databases and their keys
 
 _failpoint = failpoints.from_environment("journal.append")
 
@@ -55,7 +55,7 @@ class Journal:
         self._meta_writer = records.MetaWriter()
         self._head = self._time = 0
         self._appended = self._batches = 0
-        # Gets the newest offset of a batch right before LMDB makes it durable, and visible to other processes.
+        # Called with the newest offset of a batch right before LMDB makes it durable and visible to other processes.
         self.before_commit: Callable[[int], None] | None = None
 
     @classmethod
@@ -71,12 +71,12 @@ class Journal:
         durable: bool = True,
         follows: bool = False,
     ) -> Journal:
-        """Open the journal in a folder, or create it. A read-only journal takes the dialect it finds.
+        """Open the journal in a folder, or create it. A read-only journal uses the dialect that it finds.
 
         The newest events are checked first, unless the caller verifies the whole journal or reads only its dialect.
-        A new journal gets a new `cluster_id`, unless it goes on with that of another folder. Only who `follows`
-        another server writes to the folder of a standby. One that is not `durable` is a copy of what is stored
-        elsewhere: it may be damaged if the machine ends before the journal is closed.
+        A new journal gets a random cluster id unless `cluster_id` continues that of another folder. Only a process
+        that `follows` another server may write to the folder of a standby. A journal that is not `durable` is a copy
+        of data stored elsewhere: it may be damaged if the machine crashes before the journal is closed.
         """
         new = (
             None
@@ -115,12 +115,12 @@ class Journal:
         return stored
 
     def _check_identity(self, stored: dict[bytes, bytes]) -> None:
-        """The databases must be those of the cluster in the identity file, and not older than it says."""
+        """Check that the databases belong to the cluster in the identity file, and are not older than it says."""
         who, cluster_id = self.environment.identity, stored.get(keys.CLUSTER_ID)
         if who is None:
             if cluster_id is not None:
                 raise IncompleteFolder(self.path, f"the file {identity.FILE} is missing")
-            return  # a folder of an earlier release
+            return  # a folder written by an earlier release
         if cluster_id not in (None, who.cluster_id):
             raise WrongIdentity(self.path, f"the file {identity.FILE} is of another cluster, {who.uuid}")
         if (who.layout, who.dialect) != (int.from_bytes(stored[keys.LAYOUT], "big"), self.dialect):
@@ -133,7 +133,7 @@ class Journal:
     def _complete_identity(self, stored: dict[bytes, bytes]) -> None:
         """Give a folder of an earlier release its cluster id: first in the identity file, then in `meta`.
 
-        One that an earlier release has written since gets the right checksum of `meta`.
+        Also correct the checksum of `meta` if an earlier release has written the folder since.
         """
         if keys.CLUSTER_ID in stored and stored.get(keys.CHECK) == records.meta_check(stored):
             return
@@ -164,7 +164,7 @@ class Journal:
 
     @property
     def head(self) -> int:
-        """The newest durable offset; 0 when nothing was ever written."""
+        """The newest durable offset; 0 if nothing was ever written."""
         if self.readonly:
             with self.read() as view:
                 return view.head
@@ -172,15 +172,15 @@ class Journal:
 
     @property
     def time(self) -> int:
-        """The time of the newest event, for the writer: no later event may have an earlier time."""
+        """The time of the newest event. The writer needs it: no later event may have an earlier time."""
         return self._time
 
     # Types.
 
     def type_id(self, name: str) -> int:
-        """The number that stands for a type in keys; 0, under which nothing is stored, for one without a number.
+        """The number of a type in keys; 0, under which nothing is stored, if it has none.
 
-        Never writes: a type gets its number from `register_types`.
+        This never writes: `register_types` gives types their numbers.
         """
         known = self._types.get(name)
         if known is not None:
@@ -194,7 +194,7 @@ class Journal:
         return self._types[name]
 
     def register_types(self, names: Iterable[str]) -> None:
-        """Give every type that has none a number, durable when this returns; one transaction for all of them."""
+        """Give a number to every type that has none, in one transaction; durable when this returns."""
         fresh: dict[str, int] = {}
         newest = max(self._types.values(), default=0)
         for name in names:
@@ -204,14 +204,18 @@ class Journal:
             raise TooManyTypes(keys.MAX_TYPES)
         if fresh:
             self.environment.write(lambda txn: self._put_types(txn, fresh))
-            # A new dict, because this may run in a thread beside readers of the old one.
+            # A new dict, because this may run in a thread while others read the old one.
             self._types = {**self._types, **fresh}
 
     def adopt_types(self, types: Mapping[str, int]) -> None:
-        """Give types the numbers that they have in another journal. ValueError if one has another number here."""
+        """Give types the numbers that they have in another journal. Raises ValueError if one has a different number
+        here.
+        """
         for name, number in types.items():
             if self._types.get(name, number) != number:
-                raise ValueError(f"the type {name} has the number {self._types[name]} here, {number} there")
+                raise ValueError(
+                    f"the type {name} has the number {self._types[name]} here and {number} there"
+                )
         taken = {number: name for name, number in self._types.items()}
         fresh = {name: number for name, number in types.items() if name not in self._types}
         for name, number in fresh.items():
@@ -237,11 +241,11 @@ class Journal:
     # Reading and writing.
 
     def read(self) -> View:
-        """A view, to be used as a context manager for a short time."""
+        """A view, to be used briefly, as a context manager."""
         return View(self.environment, self.checked, self.versions)
 
     def body(self, type_id: int, namespace: str, name: str) -> bytes | None:
-        """The latest content of one object: `read` and `get` in one call, because most requests need this."""
+        """The latest body of one object: `read` and `get` in one call, because most requests need exactly this."""
         key = keys.find_object(type_id, namespace, name)
         if key is None:
             return None
@@ -263,10 +267,10 @@ class Journal:
             environment.end_read(txn)
 
     def append(self, events: Sequence[Event], on_put: OnPut | None = None, *, restored: bool = False) -> None:
-        """Make a batch durable as a whole. After StorageFull or StorageFailed nothing of it is stored.
+        """Make a batch durable as a whole. If it raises StorageFull or StorageFailed, nothing of it is stored.
 
-        Calls `on_put` when only LMDB's commit is left, which waits for the disk; again if the map had to grow.
-        `restored` events are the state at a retention floor: the event before each is gone.
+        Calls `on_put` when only LMDB's commit, which waits for the disk, is left; again if the map had to grow.
+        `restored` events are the state at a retention floor, whose earlier events are gone.
         """
         if events:
             self.write(self.encode(events, restored=restored), on_put)
@@ -274,14 +278,14 @@ class Journal:
     def encode(
         self, events: Sequence[Event], *, restored: bool = False, stored: Sequence[bytes] | None = None
     ) -> Batch:
-        """The first half of `append`: what needs no transaction. No other events may be written before these.
+        """The first half of `append`, which needs no transaction. No other events may be written before these.
 
         `stored` are their bytes, if another journal has them already.
         """
         return Batch(events, self._head, restored=restored, stored=stored)
 
     def write(self, batch: Batch, on_put: OnPut | None = None) -> None:
-        """The second half of `append`: hardly any Python code, so that it may run in another thread."""
+        """The second half of `append`, with hardly any Python code, so that it can run in another thread."""
         newest = batch.newest
         self.environment.write(lambda txn: self._put(txn, batch, on_put), newest.offset)
         self._head, self._time = newest.offset, newest.time
@@ -291,7 +295,7 @@ class Journal:
             _failpoint("after-commit")
 
     def probe(self) -> None:
-        """Check whether the disk accepts writes again: StorageFull or StorageFailed if not."""
+        """Check whether the disk accepts writes again. Raises StorageFull or StorageFailed if not."""
         meta = self.environment.databases.meta
         self.environment.write(lambda txn: txn.put(keys.PROBE, bytes(PROBE_BYTES), db=meta))
         self.environment.write(lambda txn: txn.delete(keys.PROBE, db=meta))
@@ -314,25 +318,27 @@ class Journal:
             on_put()
 
     def put_meta(self, changes: Mapping[bytes, bytes | None]) -> None:
-        """Store or delete (None) records of the database meta, in one durable transaction."""
+        """Store, or delete (None), records of the database meta in one durable transaction."""
         meta = self.environment.databases.meta
         self.environment.write(lambda txn: records.put_meta(txn, meta, changes))
 
     def check(self) -> str:
-        """Check the files: the problem in a sentence, after which writes may be refused; empty without one."""
+        """Check the files; return the problem as a sentence, or an empty string. After a problem writes may be
+        refused.
+        """
         return self.environment.check()
 
     @property
     def unsynced(self) -> bool:
-        """Whether `sync` has something to do."""
+        """Whether commits are recorded that `sync` would make durable."""
         return self.environment.unsynced
 
     def sync(self) -> None:
-        """Make the identity file durable: it may be behind the newest commit by what was written since."""
+        """Make the identity file durable; until then it may lag behind the newest commit on the disk."""
         self.environment.sync()
 
     def forget_dead_readers(self) -> None:
-        """Release what read transactions of killed processes hold: LMDB would not use their pages again."""
+        """Release the read transactions of killed processes: LMDB cannot reuse the pages that they hold."""
         self.environment.forget_dead_readers()
 
     def close(self) -> None:

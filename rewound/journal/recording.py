@@ -1,11 +1,11 @@
-"""A journal that is only read, and only up to an offset that its owner moves: what a replay shows.
+"""A read-only journal that ends at an offset which its owner moves: the data of a replay.
 
-`rewound replay` opens a data folder this way. Everything that reads a `Journal` reads a `Recording` too, and finds
-the state and the log as they were when the event at `position` was the newest. Nothing is written or copied: the
-state is that of `View.at`. Moving the position in either direction therefore costs nothing.
+`rewound replay` opens a data folder this way. Everything that reads a `Journal` can read a `Recording`, and finds the
+state and the log as they were when the event at `position` was the newest. Nothing is written or copied: the state is
+that of `View.at`, so moving the position in either direction costs nothing.
 
-Rejected: a second journal to which events are appended as they are replayed. An event cost 16 microseconds there,
-and one step back rebuilt everything.
+Rejected: a second journal to which replayed events are appended. It took 16 microseconds per event, and one step back
+meant rebuilding everything.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from rewound.journal.view import View
 
 
 class Recording(Journal):
-    """`end` is the newest event when it was opened: a server that writes to the folder may append more."""
+    """`end` is the newest event at opening; a server that writes to the folder may append more."""
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        self.position = self.end = keys.MAX_OFFSET  # until it is open
+        self.position = self.end = keys.MAX_OFFSET  # empty until it is open
 
     @classmethod
     def open_folder(cls, path: Path) -> Recording:
-        """Open the journal in a folder at its end. The folder is not changed."""
+        """Open the journal in a folder at its end, without changing the folder."""
         journal = cls.open(path, readonly=True)
         assert isinstance(journal, cls)
         journal.end = journal.position = journal._head
@@ -45,7 +45,7 @@ class Recording(Journal):
 
     @property
     def time(self) -> int:
-        """The time of the newest event up to the position; 0 without one."""
+        """The time of the newest event up to the position; 0 if there is none."""
         with self.read() as view:
             offsets = history.descending(view, history.whole_log(view), self.position)
             newest = view.event(next(offsets, 0))
@@ -57,7 +57,7 @@ class Recording(Journal):
         return LimitedView(self.environment, self.checked, self.versions, self.position)
 
     def read_all(self) -> View:
-        """A view of everything that was recorded, also after the position, and of what was appended since."""
+        """A view of everything recorded, including events after the position and those appended since it was opened."""
         return super().read()
 
     def body(self, type_id: int, namespace: str, name: str) -> bytes | None:
@@ -66,7 +66,7 @@ class Recording(Journal):
         return None if row is None else row.body
 
     def register_types(self, names: Iterable[str]) -> None:
-        """Types that were never recorded get numbers in memory, under which nothing is found."""
+        """Types that were never recorded get numbers in memory only; nothing is stored under them."""
         for name in names:
             if name not in self._types:
                 self._types[name] = max(self._types.values(), default=0) + 1
@@ -81,7 +81,7 @@ class Recording(Journal):
         raise NotWritable(self.path)
 
     def following(self, count: int, size: int) -> list[Event]:
-        """Up to `count` events after the position, until they have `size` bytes; none after the end."""
+        """Up to `count` events after the position, or until they have `size` bytes; none after the end."""
         with self.read_all() as view:
             cursor = view.txn.cursor(view.databases.events)
             if not cursor.set_range(keys.pack_offset(self.position + 1)):
@@ -90,7 +90,7 @@ class Recording(Journal):
 
 
 class LimitedView(View):
-    """A view in which no event after `limit` exists."""
+    """A view in which events after `limit` do not exist."""
 
     __slots__ = ("_past", "limit")
 

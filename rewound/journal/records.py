@@ -1,9 +1,9 @@
 """The records of the journal and their bytes: events, state rows, counts and links, with checksums.
 
-`log`, `state` and every reader call it. No record is decoded before its checksum was verified. The checksum
-covers the key too, so a valid record under a wrong key is damage. Layouts only grow: a new layout number adds
-a field at the end, with one upcaster from the number before, so every release can open an old journal
- (`tests/journal/test_golden_bytes.py` keeps the bytes of each layout).
+`log`, `state` and every reader call it. No record is decoded before its checksum is verified. The checksum covers the
+key too, so a valid record under a wrong key is damage. Layouts only grow: a new layout number adds a field at the
+end, with one upcaster from the number before, so every release can open an old journal
+(`tests/journal/test_golden_bytes.py` has the bytes of each layout).
 
     event   layout:1 check:4 msgpack[type id, verb, namespace, name, previous, removed, time, user, manager,
                                      facts, body]                      layout 1, an event without a reason
@@ -18,8 +18,8 @@ a field at the end, with one upcaster from the number before, so every release c
 
 The row's first twelve bytes identify one version of one row: `state` caches checked rows by them.
 
-Bodies of earlier releases have characters that `escapes` escapes. Readers get all bodies escaped. That is no layout of
-its own, so that an earlier release can read, and write, the journal of a later one.
+Bodies written by earlier releases may contain characters that `escapes` escapes; readers get all bodies escaped. This
+did not become a new layout, so that earlier releases can still read and write the journal of a later one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rewound.journal.escapes import escaped
 from rewound.journal.keys import Buffer, pack_offset
 from rewound.journal.timelines import decode_timelines
 
-# How recordings mark in reasons what they had to guess; `GUESSED` is at the end.
+# How recordings mark guesses in reasons; `GUESSED` is at the end of the text.
 USER_GUESSED = "user guessed"
 GUESSED = "field manager guessed"
 
@@ -52,14 +52,14 @@ class Event(NamedTuple):
     verb: str
     namespace: str
     name: str
-    previous: int  # offset of this object's event before this one; 0 when it did not exist
-    removed: bool  # the object was removed; body is its last content with the new resourceVersion
+    previous: int  # offset of this object's event before this one; 0 if it did not exist
+    removed: bool  # the object was removed; body is its last content, with the new resourceVersion
     time: int  # microseconds since 1970, never decreasing along the log
     user: str
     manager: str
-    facts: bytes  # opaque here: labels, selectable fields and others, packed by the writer
+    facts: bytes  # opaque here: labels, selectable fields and more, packed by the writer
     body: bytes  # canonical, escaped JSON, whose metadata.resourceVersion is the offset
-    reason: str = ""  # why it was written, if the writer said so
+    reason: str = ""  # why it was written, if the writer gave a reason
 
     @property
     def is_guess(self) -> bool:
@@ -68,7 +68,7 @@ class Event(NamedTuple):
 
     @property
     def is_user_guess(self) -> bool:
-        """Whether the user of a recorded event is one: another request of the audit log may have made it."""
+        """Whether the user of a recorded event is a guess: another request in the audit log may have made it."""
         return USER_GUESSED in self.reason and USER_GUESSED in self.reason.split("; ")
 
 
@@ -84,7 +84,7 @@ class Link(NamedTuple):
     """An event without its content. A tuple, because a replay reads many of them."""
 
     offset: int
-    key: bytes  # of the object in state
+    key: bytes  # the object's state key
     previous: int
     removed: bool
 
@@ -92,13 +92,12 @@ class Link(NamedTuple):
 Fields = list[Any]
 Upcaster = Callable[[Fields], Fields]
 
-# Most events have no reason, and stay in the layout that earlier releases read.
+# Most events have no reason and keep layout 1, which earlier releases can read.
 PLAIN_LAYOUT = 1
 EVENT_LAYOUT = 2
 ROW_LAYOUT = 1
 LINK_LAYOUT = 1
-# Layout n -> function to layout n + 1. An entry never changes once released.
-# Layout 2 adds the reason, which is empty unless it is there.
+# Layout n -> function that converts to layout n + 1. An entry never changes once released.
 EVENT_UPCASTERS: Mapping[int, Upcaster] = {1: lambda fields: fields}
 
 _EVENT_LEAD = struct.Struct(">BI")
@@ -106,17 +105,17 @@ _EVENT_LEAD_SIZE = _EVENT_LEAD.size
 # What the checksum of an event covers between its key and its fields.
 _PLAIN_TAIL, _REASON_TAIL = bytes((PLAIN_LAYOUT,)), bytes((EVENT_LAYOUT,))
 # How the last byte of an offset changes the checksum of its key and _PLAIN_TAIL: a CRC is linear, so the checksums of
-# 256 keys in a row differ only in this.
+# 256 consecutive keys differ only in this.
 _LAST_BYTE = [
     crc32(pack_offset(last) + _PLAIN_TAIL) ^ crc32(pack_offset(0) + _PLAIN_TAIL) for last in range(256)
 ]
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
 _LINK_LEAD_SIZE = _LINK_LEAD.size
-_LINK_PREVIOUS = 6  # where `previous` is in a link
-_CHECKED_FROM = 4  # rows and links: after the checksum
+_LINK_PREVIOUS = 6  # position of `previous` in a link
+_CHECKED_FROM = 4  # position after the checksum, in rows and links
 _ROW_LEAD_SIZE = _ROW_LEAD.size
-# Rows and links without their checksum.
+# Rows and links without their checksums.
 _pack_row_head = struct.Struct(">QBI").pack
 _pack_link_head = struct.Struct(">BBQ").pack
 _pack_check = struct.Struct(">I").pack
@@ -125,14 +124,14 @@ _unpack_row_lead = _ROW_LEAD.unpack_from
 _unpack_link_lead = _LINK_LEAD.unpack_from
 _unpack_offset = struct.Struct(">Q").unpack_from
 _unpack = msgpack.unpackb
-_pack = msgpack.Packer().pack  # Packer reuses its buffer; packb makes one per call
+_pack = msgpack.Packer().pack  # a Packer reuses its buffer; packb allocates one for each call
 
-# (check, offset) of a row: its identity in the cache of checked rows.
+# (checksum, offset) of a row: its identity in the cache of checked rows.
 row_identity: Callable[[Buffer], tuple[Any, ...]] = struct.Struct(">IQ").unpack_from
 
 
 def encode_event(key: bytes, event: Event) -> bytes:
-    """`key` is that of the event, its packed offset: the record has the other fields, in their order."""
+    """The stored bytes of an event. `key` is its packed offset; the record has the other fields, in order."""
     if event.reason:
         packed, layout, tail = _pack(event[1:]), EVENT_LAYOUT, _REASON_TAIL
     else:
@@ -142,7 +141,7 @@ def encode_event(key: bytes, event: Event) -> bytes:
 
 
 def check_event(offset: int, value: Buffer) -> None:
-    """Check the bytes of an event without decoding them. Damaged."""
+    """Check the bytes of an event without decoding them. Raises Damaged if they do not match their checksum."""
     if len(value) < _EVENT_LEAD.size:
         raise Damaged(f"event {offset} is cut short")
     layout, check = _EVENT_LEAD.unpack_from(value)
@@ -170,7 +169,7 @@ def _escaped(event: Event) -> Event:
 
 
 def _unreadable(offset: int, packed: Buffer, wrong: Exception) -> str:
-    """Why an event whose checksum is right cannot be decoded."""
+    """Why an event cannot be decoded although its checksum is right."""
     try:
         fields = checks.sequence("its fields", _unpack(packed))
     except (ValueError, TypeError) as unpacked:
@@ -181,18 +180,18 @@ def _unreadable(offset: int, packed: Buffer, wrong: Exception) -> str:
 
 
 def checked_event(offset: int, value: Buffer) -> Event:
-    """An event that another program may have written: `decode_event`, and every field is what it should be. Damaged."""
+    """Like `decode_event`, but also checks every field: another program may have written it. Raises Damaged."""
     event = decode_event(offset, value)
     if problem := field_problem(event):
         raise Damaged(f"event {offset} has a wrong field ({problem})")
     return event
 
 
-MAX_TIME = 253_402_300_799_999_999  # microseconds: the last of the year 9999, which dates end with
+MAX_TIME = 253_402_300_799_999_999  # microseconds: the end of the year 9999, the last one that dates support
 
 
 def field_problem(event: Event) -> str:
-    """Which field of an event cannot be, and why; empty if all can. The content of facts and body is not looked at."""
+    """Which field of an event is impossible, and why; empty if none is. Ignores the contents of facts and body."""
     offset = event.offset
     try:
         checks.number("offset", offset, 1, keys.LARGEST_OFFSET)
@@ -225,7 +224,7 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
     higher, check_of_higher = (
         -1,
         0,
-    )  # bytes of the offset, all but the last, and the checksum of a key with them
+    )  # all bytes of the offset but the last, and the checksum of a key that starts with them
     for key, value in pairs:
         offset = to_offset(key, "big")
         if offset > end:
@@ -241,7 +240,7 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
                 event = Event(offset, *unpack(packed))
                 add(event if escape(event.body) is event.body else _escaped(event))
             except (ValueError, TypeError, AttributeError):
-                add(decode_event(offset, value))  # says what is wrong
+                add(decode_event(offset, value))  # raises with the details
         else:
             add(decode_event(offset, value))
         size -= length
@@ -251,7 +250,7 @@ def decode_events(pairs: Iterable[tuple[Buffer, Buffer]], end: int, size: int) -
 
 
 def upcast(what: str, layout: int, fields: Fields, newest: int, upcasters: Mapping[int, Upcaster]) -> Fields:
-    """Convert fields of an older layout step by step to the newest one."""
+    """Convert the fields of an older layout step by step to the newest one."""
     if layout > newest:
         raise NewerLayout(what, layout, newest)
     if layout < 1:
@@ -271,7 +270,7 @@ def encode_row(key: bytes, offset: int, facts: bytes, body: bytes) -> bytes:
 
 
 def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
-    """(offset, facts, body) of a state value; Damaged when its checksum does not match."""
+    """(offset, facts, body) of a state value. Raises Damaged if its checksum does not match."""
     raw = value.tobytes()
     if len(raw) < _ROW_LEAD_SIZE:
         raise Damaged(f"the state of {printable(key)} is cut short")
@@ -285,7 +284,7 @@ def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
 
 
 def row_offset(key: bytes, value: memoryview) -> int:
-    """The offset of a state value, checked as by `decode_row` but without copying its content."""
+    """The offset of a state value, checked as by `decode_row` but without copying its contents."""
     if len(value) < _ROW_LEAD_SIZE:
         raise Damaged(f"the state of {printable(key)} is cut short")
     check, offset, layout, _ = _unpack_row_lead(value)
@@ -297,7 +296,7 @@ def row_offset(key: bytes, value: memoryview) -> int:
 
 
 def encode_link(type_key: bytes, state_key: bytes, previous: int, removed: bool) -> bytes:
-    """The by_type value of an event; the type is in its key already."""
+    """The value of an event in by_type; its type is in the key."""
     rest = _pack_link_head(LINK_LAYOUT, removed, previous) + state_key[2:]
     return _pack_check(crc32(type_key + rest)) + rest
 
@@ -316,7 +315,7 @@ def decode_link(type_key: bytes, value: Buffer) -> Link:
 
 
 def previous_in_link(value: Buffer) -> int:
-    """The offset before an event, from its link. Not checked: for a caller that compares it with the event."""
+    """The previous offset in a link. Not checked: the caller compares it with the event."""
     if len(value) < _LINK_LEAD_SIZE:
         raise Damaged("an index entry is cut short")
     previous: int = _unpack_offset(value, _LINK_PREVIOUS)[0]
@@ -342,9 +341,9 @@ _META_KEYS = (
 
 
 def meta_check(stored: Mapping[bytes, bytes]) -> bytes:
-    """What the record `check` has: the checksum of all records, the highest number of a type, and the floor.
+    """The value of the record `check`: the checksum of all records, the highest type number, and the floor.
 
-    An earlier release does not know the record, and changes only the last two: with them, `meta_problem` detects that.
+    Earlier releases do not know the record and change only the last two, so `meta_problem` can detect their writes.
     """
     return _check_of_sorted(sorted(stored.items()))
 
@@ -365,10 +364,10 @@ _NO_TYPE = keys.pack_type(0)
 
 
 def meta_problem(stored: Mapping[bytes, bytes], *, earlier_release: bool) -> str:
-    """What is wrong with the records of the database meta, in a few words; empty when nothing is.
+    """What is wrong with the records of the database meta, in a few words; empty if nothing is.
 
-    `earlier_release`: one that knows neither the identity file nor the checksum may have written since, so types
-    may have been added and the floor may be higher.
+    With `earlier_release`, a release that knows neither the identity file nor the checksum may have written since, so
+    types may have been added and the floor may be higher.
     """
     for key in (keys.LAYOUT, keys.DIALECT, keys.FLOOR):
         if key not in stored:
@@ -387,7 +386,7 @@ def meta_problem(stored: Mapping[bytes, bytes], *, earlier_release: bool) -> str
 
 
 def check_meta_values(stored: Mapping[bytes, bytes]) -> None:
-    """What opening a journal reads of these records has to make sense. ValueError names the record."""
+    """Check the records that opening a journal uses. Raises ValueError naming the wrong one."""
     checks.octets("floor", stored[keys.FLOOR], 8)
     checks.number("floor", int.from_bytes(stored[keys.FLOOR], "big"), 0, keys.LARGEST_OFFSET)
     decode_timelines(stored.get(keys.TIMELINES, b""))
@@ -400,7 +399,7 @@ def check_meta_values(stored: Mapping[bytes, bytes]) -> None:
 
 
 def _was_right(stored: Mapping[bytes, bytes], check: bytes) -> bool:
-    """Whether the records were right before types were added and the floor was advanced."""
+    """Whether the records were right before types were added and the floor was raised."""
     newest, floor = check[4:6], check[6:]
     before = {
         key: value
@@ -422,14 +421,15 @@ def put_meta(txn: Any, database: Any, changes: Mapping[bytes, bytes | None]) -> 
 
 
 class MetaWriter:
-    """Stores records as `put_meta` does, and keeps what the checksum covers: a new type does not read all others.
+    """Stores records like `put_meta`, but caches what the checksum covers, so that a new type need not read all
+    others.
 
-    What it keeps is that of the database as long as the checksum there is the one that this object has written.
+    The cache is valid as long as the checksum in the database is the one that this object wrote.
     """
 
     def __init__(self) -> None:
         self._keys: list[bytes] = []  # sorted
-        self._covered: list[bytes] = []  # what the checksum covers of each
+        self._covered: list[bytes] = []  # the part of each record that the checksum covers
         self._newest = self._floor = self._check = b""
 
     def put(self, txn: Any, database: Any, changes: Mapping[bytes, bytes]) -> None:
@@ -461,7 +461,7 @@ class MetaWriter:
 
 
 def printable(key: Buffer) -> str:
-    """A state key as an operator reads it in an error: type 1, default/web."""
+    """A state key as errors show it: type 1, default/web."""
     raw = bytes(key)
     names = raw[2:].replace(b"\0", b"/").decode(errors="backslashreplace")
     return f"type {int.from_bytes(raw[:2], 'big')}, {names}"

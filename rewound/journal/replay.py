@@ -1,6 +1,7 @@
-"""The state at an older offset: the one module that rebuilds state from events.
+"""The state at an older offset. No other module rebuilds state from events.
 
-`View.at` returns a `PastView`, which has the same reads as a view. How it finds the row of an object at offset R:
+`View.at` returns a `PastView`, which has the same reads as a view. It finds the row of an object at offset R like
+this:
 
     get      the by_object index gives the object's first event after R; its `previous` is the row's event at R.
     lists    R near the head: undo. An object's first event after R names, as `previous`, its event at R.
@@ -8,9 +9,9 @@
              events between it and R: applied if it is before R, undone if it is after R.
 
 All give a `Version`: the offsets that some objects (`Undone`) or all objects (`Replayed`) had at R. Contents are read
-only for the rows that are returned. `Versions` caches a bounded number of them, and an undone one is extended with
-the events appended since, so that paging through an old version never reads all events since R again. Rebuilding one
-may take long: `PastView.prepare` does it step by step, in as many transactions.
+only for the rows that are returned. `Versions` caches a bounded number of them and extends an undone one with the
+events appended since, so that paging through an old version does not read all events since R again. Because
+rebuilding one may take long, `PastView.prepare` does it in steps, each in its own transaction.
 
     events   1 create a   2 create b   3 update a   4 delete b          R = 2
     undo     3: a was at 1   4: b was at 2          {a: 1, b: 2} over the present {a: 3}     ->  a@1, b@2
@@ -35,7 +36,7 @@ from rewound.journal.transaction import ReadTransaction
 
 
 class PastView(ScopedReads):
-    """The reads of a view at an older offset. Ends with the transaction it was made from."""
+    """The reads of a view at an older offset. Ends with the transaction that it was made from."""
 
     __slots__ = ("_prepared", "_reading", "_versions", "head")
 
@@ -48,9 +49,10 @@ class PastView(ScopedReads):
         self._prepared: dict[int, Version] = {}  # by type
 
     def prepare(self, type_id: int, stop: Stop) -> bool:
-        """Rebuild the state of a type for `count`, `page` and `rows`, until `stop`; whether it is complete.
+        """Rebuild the state of a type for `count`, `page` and `rows`, until `stop`; return whether it is complete.
 
-        Without it they rebuild it themselves, however long it takes. Call it in a new transaction until it is True.
+        Call it in new transactions until it returns True. Otherwise those methods rebuild the state themselves,
+        however long that takes.
         """
         version = self._versions.step(self._reading, type_id, self.head, stop)
         if version is not None:
@@ -69,7 +71,7 @@ class PastView(ScopedReads):
         return self._checked(key, Row(*row_of(reading, key, previous)[1:]) if previous else None)
 
     def _checked(self, key: bytes, row: Row | None) -> Row | None:
-        """Raise Damaged for a row that is newer than this view: then the index has lost an event."""
+        """Raise Damaged for a row that is newer than this view: the index has lost an event."""
         if row is not None and row.offset > self.head:
             raise Damaged(f"the index by object has lost an event of {records.printable(key)}")
         return row
@@ -84,7 +86,7 @@ class PastView(ScopedReads):
         return self._version(type_id).entries(self._reading, scope, start, wanted)
 
     def references(self, type_id: int, start: bytes, count: int) -> list[Reference]:
-        """(key, offset) of a type's rows from the key `start` on: at least `count`, or all that are left."""
+        """(key, offset) of a type's rows, starting at the key `start`: at least `count`, or all that are left."""
         return self._version(type_id).references(self._reading, start, count)
 
     def _version(self, type_id: int) -> Version:
@@ -94,15 +96,15 @@ class PastView(ScopedReads):
 
 
 MERGED_KEYS = 1024  # changed keys merged at a time
-FRESH_KEYS = 1000  # wait before they are merged into a sorted list, because that copies the list
+FRESH_KEYS = 1000  # keys collected before they are merged into a sorted list, because that copies the list
 
 _KEY = itemgetter(0)
 
 
 class Undone:
-    """One type's state at an offset near the head, as the latest state with all later events undone.
+    """One type's state at an offset near the head: the latest state with all later events undone.
 
-    It has undone the events up to `seen`. It is immutable, because other threads and slower readers may use it:
+    The events up to `seen` are undone. It is immutable, because other threads and slower readers may use it:
     `extended` returns the next one. They share only `offsets`, which grows; each reads only the keys in its own
     `_ordered`.
     """
@@ -113,7 +115,7 @@ class Undone:
         self.type_id, self.seen, self.offsets = type_id, seen, offsets
         self._ordered = ordered
         self._changes = changes  # scope -> live objects gained since
-        self._fresh: list[bytes] = []  # keys that are not in `_ordered` yet; none when it is complete
+        self._fresh: list[bytes] = []  # keys that are not in `_ordered` yet; empty once it is complete
 
     def complete(self, reading: ReadTransaction) -> bool:
         return self.seen == reading.head and not self._fresh
@@ -152,7 +154,7 @@ class Undone:
     def entries(
         self, reading: ReadTransaction, scope: bytes, start: bytes, wanted: int | None
     ) -> Iterator[list[Entry]]:
-        """Rows at the offset, in key order: latest rows that did not change since, merged with old rows."""
+        """Rows at the offset, in key order: latest rows that have not changed since, merged with old rows."""
         if not self._ordered:
             yield from reading.entries(scope, start, wanted)
             return
@@ -166,7 +168,9 @@ class Undone:
     def _merged_entries(
         self, reading: ReadTransaction, present: list[Entry], position: int, upto: int
     ) -> Iterator[list[Entry]]:
-        """Latest rows merged with the changed ones at some positions; many that were removed since, bit by bit."""
+        """Latest rows merged with the changed ones at these positions, in steps, because many may have been removed
+        since.
+        """
         while upto - position > MERGED_KEYS:
             beyond = position + MERGED_KEYS
             split = bisect_left(present, self._ordered[beyond], key=_KEY)
@@ -175,7 +179,7 @@ class Undone:
         yield from with_contents(reading, self._merge(present, self._ordered[position:upto]))
 
     def references(self, reading: ReadTransaction, start: bytes, count: int) -> list[Reference]:
-        """At least `count` (key, offset) from `start` on, or all that are left."""
+        """At least `count` (key, offset) starting at `start`, or all that are left."""
         found: list[Reference] = []
         while True:
             present = reading.references(self.type_id, start, count)
@@ -187,7 +191,7 @@ class Undone:
             start = present[-1][0] + b"\0"
 
     def _merge(self, present: list[Any], changed: list[bytes]) -> list[Any]:
-        """Latest rows, where changed objects are replaced by (key, offset) of their old row."""
+        """Latest rows, with those of changed objects replaced by (key, offset) of the old row."""
         if not changed:
             return present
         replaced = set(changed)
@@ -197,36 +201,37 @@ class Undone:
         return merged
 
 
-RUN_KEYS = 2000  # sorted at a time: about a millisecond
+RUN_KEYS = 2000  # keys sorted at a time: about a millisecond
 
 
 class Replayed:
-    """One type's state at an offset far from the head: that of a base near it, with the events in between
-    applied or undone.
+    """One type's state at an offset far from the head: a nearby base, with the events in between applied or undone.
 
-    The base is a snapshot, or a version that was replayed before. It is not read until it is complete.
+    The base is a snapshot, or a version that was replayed before. The state must not be read before it is complete.
     """
 
     def __init__(self, reading: ReadTransaction, type_id: int, offset: int, base: int) -> None:
-        """`base` is the offset of a snapshot, before or after this offset, or 0."""
-        self.seen = 0  # does not depend on the latest state, so it fits every transaction
+        """`base` is the offset of a snapshot, before or after `offset`, or 0."""
+        self.seen = 0  # independent of the latest state, so it is valid in every transaction
         self.type_id, self.offset = type_id, offset
-        # Up to this floor, retention removes nothing that the rest of the replay needs.
+        # Retention up to this floor removes nothing that the rest of the replay needs.
         self.highest_floor = max(min(base, offset), reading.floor)
         self.offsets: Offsets = {}
-        # The events after the first, up to the second, are left to apply or to undo.
+        # The events in between that are still to be applied or undone.
         self._replayed, self._upto = sorted((base, offset))
-        self._undone: set[bytes] | None = set() if base > offset else None  # keys, if events are undone
+        # Keys whose events are undone; None if events are applied.
+        self._undone: set[bytes] | None = set() if base > offset else None
         self._base = base
-        self._chunks: Iterator[int] | None = iter(()) if not base else None  # of the snapshot, not loaded yet
-        self._unsorted: list[bytes] | None = None  # keys, once all events are applied
-        self._runs: list[list[bytes]] = []  # sorted keys
+        # Chunks of the snapshot that are not loaded yet.
+        self._chunks: Iterator[int] | None = iter(()) if not base else None
+        self._unsorted: list[bytes] | None = None  # keys to sort, once all events are applied
+        self._runs: list[list[bytes]] = []  # runs of sorted keys
         self._ordered: list[bytes] = []
         self._complete = False
 
     @classmethod
     def beside(cls, reading: ReadTransaction, other: Replayed, offset: int) -> Replayed:
-        """With a complete version of the same type as its base."""
+        """A version with a complete version of the same type as its base."""
         made = cls(reading, other.type_id, offset, other.offset)
         made.offsets, made._chunks = other.offsets.copy(), iter(())
         return made
@@ -246,7 +251,7 @@ class Replayed:
         return self
 
     def _load(self, reading: ReadTransaction, stop: Stop | None) -> bool:
-        """Load the snapshot, a chunk at a time; whether all of it is loaded."""
+        """Load the snapshot chunk by chunk; return whether all of it is loaded."""
         if self._chunks is None:
             self._chunks = iter(snapshots.chunks_of(reading, self._base, self.type_id))
         for number in self._chunks:
@@ -256,7 +261,7 @@ class Replayed:
         return True
 
     def _replay(self, reading: ReadTransaction, stop: Stop | None) -> bool:
-        """Apply or undo the events in between; whether all are."""
+        """Apply or undo the events in between; return whether all are done."""
         links = history.links(reading, self.type_id, self._replayed, self._upto)
         while some := list(islice(links, STEP_EVENTS)):
             self._apply(some)
@@ -266,7 +271,7 @@ class Replayed:
         return True
 
     def _sort(self, stop: Stop | None) -> bool:
-        """Sort the keys in short runs, which are merged in pairs; whether all are sorted."""
+        """Sort the keys in short runs and merge these in pairs; return whether all are sorted."""
         if self._unsorted is None:
             self._unsorted = list(self.offsets)
         while self._unsorted or len(self._runs) > 1:
@@ -275,7 +280,7 @@ class Replayed:
                 del self._unsorted[-RUN_KEYS:]
             else:
                 one, other = self._runs.pop(0), self._runs.pop(0)
-                self._runs.append(sorted(one + other))  # linear: it finds the two runs
+                self._runs.append(sorted(one + other))  # linear, because sort detects the two runs
             if stop is not None and stop():
                 return False
         self._ordered = self._runs[0] if self._runs else []
@@ -305,20 +310,21 @@ class Replayed:
         return [(key, self.offsets[key]) for key in self._ordered[begin:end]]
 
 
-# Cached versions: as many lists of old versions may page at once; one more rebuilds its version for each page.
+# Cached versions: how many lists of old versions may page at the same time. One more, and each rebuilds its version
+# for every page.
 VERSIONS = 16
-VERSION_KEYS = 400_000  # objects in all cached versions together: about 60 MB at most
+VERSION_KEYS = 400_000  # objects in all cached versions together, at most: about 60 MB
 UNDO_EVENTS = 20_000  # up to this many events are always undone: some tens of milliseconds, once
 
 Version = Undone | Replayed
 
 
 class Versions:
-    """A bounded cache of old versions, which decides how each is rebuilt; it evicts the least recently used."""
+    """A bounded LRU cache of old versions, which also decides how each is rebuilt."""
 
     def __init__(self) -> None:
         self._cached: OrderedDict[tuple[int, int], Version] = OrderedDict()
-        self._lock = threading.Lock()  # housekeeping reads old versions in another thread
+        self._lock = threading.Lock()  # because housekeeping reads old versions in another thread
 
     def version(self, reading: ReadTransaction, type_id: int, offset: int) -> Version:
         """The version of a type at an offset, extended to the head of the transaction."""
@@ -326,7 +332,9 @@ class Versions:
             return self._extend(reading, type_id, offset, None)
 
     def step(self, reading: ReadTransaction, type_id: int, offset: int, stop: Stop) -> Version | None:
-        """The same if it is complete before `stop`; else None, and the next call goes on. Waits for no other thread."""
+        """The same if it can be completed before `stop`; else None, and the next call continues. Never waits for
+        other threads.
+        """
         if not self._lock.acquire(blocking=False):
             return None
         try:
@@ -336,7 +344,7 @@ class Versions:
         return version if version.complete(reading) else None
 
     def _extend(self, reading: ReadTransaction, type_id: int, offset: int, stop: Stop | None) -> Version:
-        version = self._cached.pop((type_id, offset), None)  # not to be used again if this fails
+        version = self._cached.pop((type_id, offset), None)  # removed from the cache, in case this fails
         if version is None or not _usable(version, reading):
             version = self._create(reading, type_id, offset)
         version = version.extended(reading, stop)
@@ -344,7 +352,9 @@ class Versions:
         return version
 
     def _create(self, reading: ReadTransaction, type_id: int, offset: int) -> Version:
-        """By the way that has the fewest events: from the present, a snapshot, or a version that is cached."""
+        """Create a version in the way that needs the fewest events: from the latest state, a snapshot, or a cached
+        version.
+        """
         undo_events = reading.head - offset
         if undo_events <= UNDO_EVENTS:
             return Undone(type_id, offset, {}, [], {})
@@ -357,7 +367,7 @@ class Versions:
         return Replayed(reading, type_id, offset, base)
 
     def _nearest(self, reading: ReadTransaction, type_id: int, offset: int) -> Replayed | None:
-        """The cached version of a type that is nearest to an offset, if the journal has all events in between."""
+        """The cached version of a type nearest to an offset, if the journal still has all events in between."""
         floor = reading.floor
         usable = (
             one
@@ -375,7 +385,6 @@ class Versions:
         return sum(len(version.offsets) for version in self._cached.values())
 
     def clear(self) -> None:
-        """Forget all of them."""
         with self._lock:
             self._cached.clear()
 
@@ -384,21 +393,22 @@ class Versions:
 
 
 def _usable(version: Version, reading: ReadTransaction) -> bool:
-    """Whether a version fits a transaction: it may be newer, or retention may have removed its snapshot."""
+    """Whether a version can be used in a transaction: it may be newer, or retention may have removed its snapshot."""
     if isinstance(version, Undone):
         return version.seen <= reading.head
     return version.complete(reading) or reading.floor <= version.highest_floor
 
 
-CHUNK_ROWS = 128  # rows of the present read at a time
+CHUNK_ROWS = 128  # latest rows read at a time
 CONTENTS = (
-    32  # old contents read before a list asks whether to stop: each is an event of its own, some tens of us
+    # Old contents that a list reads between two calls of `stop`: each is a lookup of an event, some tens of us.
+    32
 )
-STEP_EVENTS = 32  # between two questions whether to stop: less than half a millisecond
-TYPE_SIZE = 2  # bytes of a scope that is a whole type
+STEP_EVENTS = 32  # events between two calls of `stop`: less than half a millisecond
+TYPE_SIZE = 2  # length of a scope that is a whole type
 
-Offsets = dict[bytes, int]  # state key -> offset of the event that is its row; 0: not there
-Reference = tuple[bytes, int]  # one of them
+Offsets = dict[bytes, int]  # state key -> offset of the event that is its row; 0 if the object did not exist
+Reference = tuple[bytes, int]
 
 
 def fold(offsets: Offsets, links: Iterable[Link]) -> Offsets:
@@ -412,7 +422,7 @@ def fold(offsets: Offsets, links: Iterable[Link]) -> Offsets:
 
 
 def undo(offsets: Offsets, links: Iterable[Link], undone: set[bytes]) -> None:
-    """Undo events in order: the first event of an object names the row that it had before. `undone` has those."""
+    """Undo events in order: the first event of an object names the row before it. `undone` collects the keys done."""
     for _, key, previous, _ in links:
         if key not in undone:
             undone.add(key)
@@ -423,7 +433,7 @@ def undo(offsets: Offsets, links: Iterable[Link], undone: set[bytes]) -> None:
 
 
 def sorted_with(ordered: list[bytes], fresh: list[bytes]) -> list[bytes]:
-    """A sorted list with more keys; a new list unless there are none."""
+    """A sorted list merged with more keys: a new list, unless there are none."""
     if not fresh:
         return ordered
     merged: list[bytes] = []
@@ -437,7 +447,7 @@ def sorted_with(ordered: list[bytes], fresh: list[bytes]) -> list[bytes]:
 
 
 def with_contents(reading: ReadTransaction, rows: list[Any]) -> Iterator[list[Entry]]:
-    """Rows in chunks; those that are only (key, offset) get their contents."""
+    """Rows in chunks; those given as (key, offset) get their contents."""
     chunk: list[Entry] = []
     size = 0
     left = CONTENTS
@@ -462,5 +472,5 @@ def row_of(reading: ReadTransaction, key: bytes, offset: int) -> Entry:
 
 
 def end_of(ordered: list[bytes], scope: bytes) -> int:
-    """The position after the last key of a scope in a sorted list of one type's keys."""
+    """The position after the last key of a scope, in a sorted list of one type's keys."""
     return len(ordered) if len(scope) == TYPE_SIZE else bisect_left(ordered, scope[:-1] + b"\1")

@@ -7,9 +7,9 @@ it (`previous`) unnecessary, and one that removed its object is unnecessary itse
     events  1 create a   2 create b   3 update a   4 delete b   5 create c        floor 0 -> 4
     left                              3 update a                5 create c
 
-So the events left up to the floor are exactly the state at the floor; `previous` resolves for every version
-from there on, and a replay of what is left gives the state at any of them. Deleting by age alone was
-rejected: it would lose objects that have not changed for a long time.
+So the events left up to the floor are exactly the state at the floor; `previous` resolves at every later version, and
+a replay of the remaining events gives the state at any of them. Rejected: deleting by age alone, which would lose
+objects that have not changed for a long time.
 
 The newest event always stays: the head is read from it, and no offset may be used twice.
 """
@@ -25,13 +25,13 @@ from rewound.journal.environment import Databases
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
-# Three deletions each: a batch delays other writes by five milliseconds at most.
+# An event is deleted with three deletions: a batch delays other writes by at most five milliseconds.
 BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One step of `advance`. `done`: the floor is at the requested offset, or as high as it can be."""
+    """The result of one step of `advance`. `done`: the floor is at the requested offset, or as high as it can be."""
 
     floor: int
     passed: int  # events that the floor passed in this step
@@ -67,7 +67,7 @@ def _events_between(txn: Any, databases: Databases, after: int, upto: int, count
 
 
 def _compact(txn: Any, databases: Databases, event: Event) -> int:
-    """Delete the events that an event below the floor makes unnecessary; returns how many."""
+    """Delete the events that an event below the floor makes unnecessary; return how many."""
     unnecessary = [event.previous] if event.previous else []
     if event.removed:
         unnecessary.append(event.offset)

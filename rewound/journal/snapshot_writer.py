@@ -1,8 +1,8 @@
 """Takes and removes snapshots (`snapshots` has their layout and reads them).
 
-The caller decides when (`snapshots.due`) and drives `take` chunk by chunk, between other work. Each chunk is
-read and written in short transactions of its own; `View.at` undoes what is appended meanwhile, so that all
-chunks have the state at the same offset.
+The caller decides when (`snapshots.due`) and drives `take` chunk by chunk, between other work. Each chunk is read and
+written in short transactions of its own. `View.at` undoes what is appended meanwhile, so that all chunks have the
+state at the same offset.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rewound.journal.errors import Compacted
 from rewound.journal.log import Journal
 from rewound.journal.snapshots import HEADER, LAYOUT, chunk_key
 
-# About 20 KiB compressed, and two milliseconds of reading, after which other tasks may run.
+# About 20 KiB compressed, and two milliseconds of reading before other tasks can run.
 CHUNK_ROWS = 1000
 
 
 def take(journal: Journal, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[int]:
-    """Take a snapshot at the head, a chunk at each step; yields the rows written so far.
+    """Take a snapshot at the head, one chunk per step; yields the number of rows written so far.
 
-    Ends without a snapshot when the retention floor passes its offset or nothing was appended since the last.
+    Ends without a snapshot if the retention floor passes its offset, or if nothing was appended since the last one.
     """
     remove_unfinished(journal)
     with journal.read() as view:
@@ -38,17 +38,17 @@ def take(journal: Journal, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[int]:
 
 
 class _Writer:
-    """Progress of one snapshot: the next key to read, and the chunks written."""
+    """The progress of one snapshot: the next key to read, and the chunks written."""
 
     def __init__(self, journal: Journal, offset: int, types: list[int], chunk_rows: int) -> None:
         self._journal, self._offset, self._chunk_rows = journal, offset, chunk_rows
-        self._types = types  # not completely read yet
+        self._types = types  # types that are not completely read yet
         self._start = b""
         self._first_keys: list[bytes] = []
         self.rows = 0
 
     def step(self) -> bool:
-        """Write the next chunk, or the header when there is none; False when all is written."""
+        """Write the next chunk, or the header after the last one; return False when all is written."""
         rows = self._read()
         if not rows:
             _write(self._journal, chunk_key(self._offset, HEADER), [LAYOUT, self.rows, self._first_keys])

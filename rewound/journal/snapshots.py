@@ -1,8 +1,8 @@
 """Snapshots: the event that is every object's state at an offset, so that a replay never starts from zero.
 
-This module has their layout and reads them; `snapshot_writer` takes and removes them. A snapshot holds
-references and no contents: the events that are the state at a version are retained as long as that version can be
-read, so contents would be stored twice.
+This module has their layout and reads them; `snapshot_writer` takes and removes them. A snapshot holds references,
+not contents: the events that are the state at a version are retained as long as that version can be read, so contents
+would be stored twice.
 
     offset:8 chunk:4      -> check:4 zlib(msgpack[key, offset, key, offset, ...])      in key order, all types
     offset:8 ffffffff     -> check:4 zlib(msgpack[layout, rows, [first key of each chunk]])
@@ -39,19 +39,19 @@ class Snapshot:
 
     offset: int
     rows: int
-    first_keys: tuple[bytes, ...]  # of each chunk
+    first_keys: tuple[bytes, ...]  # first key of each chunk
 
 
 def nearest(reading: ReadTransaction, offset: int) -> int:
-    """The newest finished snapshot at or below an offset and not below the retention floor; 0 without one."""
+    """The newest finished snapshot at or below an offset and not below the retention floor; 0 if there is none."""
     usable = [found for found in finished(reading) if reading.floor <= found <= offset]
     return usable[-1] if usable else 0
 
 
 def closest(reading: ReadTransaction, offset: int) -> tuple[int, int]:
-    """The finished snapshot that is closest to an offset, before or after it, and the number of events in between.
+    """The finished snapshot closest to an offset, before or after it, and the number of events in between.
 
-    Without one that is closer it is 0: up to the retention floor, the log has only the events that are the state there.
+    0 if none is closer: up to the retention floor, the log has only the events that are the state there.
     """
     floor = reading.floor
     usable = ((found, abs(found - offset)) for found in finished(reading) if found >= floor)
@@ -71,7 +71,7 @@ def finished(reading: ReadTransaction) -> list[int]:
 def due(reading: ReadTransaction, every: int) -> bool:
     """Whether `every` events were appended since the newest snapshot, and half as many as there are objects.
 
-    A snapshot reads every object: of a million, one for every 50,000 events would cost as much as the writes.
+    A snapshot reads every object: with a million of them, one per 50,000 events would cost as much as the writes.
     """
     objects: int = reading.txn.stat(reading.databases.state)["entries"]
     return reading.head - max(newest(reading), reading.floor) >= max(every, objects // 2)

@@ -1,17 +1,18 @@
 """The latest state: one row per live object, read as JSON bytes in the order of lists.
 
-`log` writes it, `View` reads it. No row is returned whose checksum does not match. Checking costs more than
-reading (0.8 us a kB), so a bounded cache holds copies of checked rows that lists read, keyed by the first twelve
-bytes of the stored row (its checksum and offset). A returned row was either checked now or is a copy made after
-its check: bytes that change in the file later are never returned.
+`log` writes it, `View` reads it. Only rows whose checksum matches are returned. Checking costs more than reading (0.8
+us per kB), so a bounded cache holds copies of checked rows that lists read, keyed by the first twelve bytes of the
+stored row (its checksum and offset). A returned row was either checked now or copied after its check, so bytes that
+change in the file later are never returned.
 
-LMDB does not notice when two of its pages were exchanged in the file: each row then is what was written, at another
-place. So every chunk must have its keys in order, and a search for its first and last key must find them (`_in_place`);
-a list that continues must find the row after which it continues, and a scope without a count has no rows.
+LMDB does not notice if two of its pages are exchanged in the file: each row then is what was written, but at another
+place. So every chunk must have its keys in order, and a search for its first and last key must find them
+(`_in_place`); a list that continues must find the row after which it continues; and a scope without a count must have
+no rows.
 
-A list that is read again while nothing of its type was written needs no lookups of rows: the cache also holds
-runs of rows, with a mark of their type's state. Writes need not invalidate either, so neither can be stale.
-Rejected: a cache of whole responses, which would hold every body twice.
+A list that is repeated while nothing of its type was written needs no lookups of rows: the cache also holds runs of
+rows, with a mark of their type's state. Both are keyed by content, so writes need not invalidate them and they cannot
+be stale. Rejected: a cache of whole responses, which would hold every body twice.
 """
 
 from __future__ import annotations
@@ -36,25 +37,25 @@ from rewound.journal.records import (
 )
 
 Match = Callable[[bytes], bool]
-Find = Callable[[bytes], Any]  # the row at a key, searched for from the root of its tree
-Stop = Callable[[], bool]  # whether a scan has taken its share of time and should stop
+Find = Callable[[bytes], Any]  # looks up the row of a key from the root of its tree
+Stop = Callable[[], bool]  # returns whether a scan has used its share of time and should stop
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
-# The offset of a type's newest event, and how many objects it has. Retention keeps the events of live objects, so
-# when the offset is the same no live object was written since; retention may have removed the event of a removal,
-# but then the number of objects differs.
+# The offset of a type's newest event, and its number of objects. Retention keeps the events of live objects, so if
+# the offset is the same, no live object was written since; if retention removed the event of a removal, the number
+# differs.
 Mark = tuple[int, int]
 
 # Size of each of two generations: 5,000 objects of 1 kB, so the cache holds at most 16 MiB.
 GENERATION_BYTES = 8 << 20
-ENTRY_OVERHEAD = 400  # of Python's objects around an entry
-# Longer scans would evict everything else.
+ENTRY_OVERHEAD = 400  # overhead of Python's objects for each entry
+# Longer scans are not cached: they would evict everything else.
 CACHEABLE_ROWS = 4096
-# Rows that a scan reads at a time, and about how many bytes of them: a millisecond, after which it may stop.
+# How many rows, and about how many bytes, a scan reads at a time: a millisecond, after which it may stop.
 FIRST_CHUNK, LAST_CHUNK = 128, 512
 CHUNK_BYTES = 512 << 10
-RUNS = 256  # of rows, at most; they hold only references to cached rows
+RUNS = 256  # rows in all runs, at most; runs hold only references to cached rows
 STARTS = (
-    512  # start keys of recent scans, in each of two sets: more than there are types and pages of their lists
+    512  # start keys of recent scans in each of two sets: more than there are types and pages of their lists
 )
 
 
@@ -62,7 +63,8 @@ STARTS = (
 class Page:
     """A part of a list. `more`: at least one more matching object follows `last`.
 
-    `stopped`: it ended before its limit. `last` is the last object that was compared, and `more` is only possible.
+    `stopped`: the scan ended before its limit. Then `last` is the last object compared, and `more` only means
+    "maybe".
     """
 
     bodies: list[bytes]
@@ -84,8 +86,11 @@ class CheckedRows:
         self._old_starts: set[bytes] = set()
 
     def scanned_before(self, start: bytes) -> bool:
-        """Whether a recent scan began at this key. Caching rows costs half as much as checking them: it pays
-        only for scans that repeat, such as whole lists, and not for pages at random keys."""
+        """Whether a recent scan started at this key.
+
+        Caching rows costs half as much as checking them, so it pays only for scans that repeat, such as whole lists,
+        and not for pages at random keys.
+        """
         known = start in self._starts or start in self._old_starts
         if len(self._starts) >= STARTS:
             self._old_starts, self._starts = self._starts, set()
@@ -93,13 +98,13 @@ class CheckedRows:
         return known
 
     def load(self, cursor: Any, find: Find, start: bytes, count: int, mark: Mark) -> list[Entry]:
-        """Up to `count` entries from `start` on; only rows that are not cached are checked and copied."""
+        """Up to `count` entries starting at `start`; checks and copies only rows that are not cached."""
         runs = self._runs
         run = runs.get((start, count))
         if run is not None and run[0] == mark:
             return run[1]
         entries = _in_place(self._rows(cursor, start, count), find, start)
-        # Only when all rows are in the younger generation, or runs would hold rows that no generation does.
+        # Only if all rows are in the younger generation; otherwise runs would hold rows that were evicted.
         if self._runs is runs:
             if len(runs) >= RUNS:
                 runs.clear()
@@ -109,7 +114,7 @@ class CheckedRows:
     def _rows(self, cursor: Any, start: bytes, count: int) -> list[Entry]:
         if not cursor.set_range(start):
             return []
-        # Neighbours are read together: when the first is not cached, the rest usually is not either.
+        # Neighbours are read together: if the first is not cached, the rest usually is not either.
         if row_identity(cursor.value()) not in self._young:
             return _bounded(cursor, count, self._entry)
         identities = map(row_identity, islice(cursor.iternext(keys=False), count))
@@ -119,7 +124,7 @@ class CheckedRows:
         return entries
 
     def _fill(self, cursor: Any, entries: list[Any]) -> None:
-        """Read the rows that are missing between cached entries, up to a chunk; the first is always cached."""
+        """Read the rows missing between cached entries, up to a chunk; the first row is always cached."""
         size = 0
         for position, entry in enumerate(entries):
             if entry is None:
@@ -154,7 +159,7 @@ class CheckedRows:
 
 
 def load_uncached(cursor: Any, find: Find, start: bytes, count: int, _mark: Mark) -> list[Entry]:
-    """Up to `count` entries from `start` on, each checked now."""
+    """Up to `count` entries starting at `start`, each checked now."""
     if not cursor.set_range(start):
         return []
     return _in_place(_bounded(cursor, count, _checked_entry), find, start)
@@ -164,10 +169,10 @@ _key_of: Callable[[Entry], bytes] = itemgetter(0)
 
 
 def _in_place(entries: list[Entry], find: Find, start: bytes) -> list[Entry]:
-    """Damaged when rows are not where their keys belong."""
+    """Raise Damaged if rows are not where their keys belong."""
     if entries:
         order = list(map(_key_of, entries))
-        if order[0] < start or order != sorted(order):  # quicker than comparing neighbours here
+        if order[0] < start or order != sorted(order):  # faster than comparing neighbours here
             raise misplaced(order[0])
         for key in (order[0], order[-1]):
             if find(key) is None:
@@ -180,7 +185,9 @@ def misplaced(key: bytes) -> Damaged:
 
 
 def check_continued(txn: Any, databases: Databases, cursor: Any, last: bytes) -> None:
-    """Damaged when the row after which a list continues is not before the cursor, unless it was removed since."""
+    """Raise Damaged if the row after which a list continues is missing before the cursor, unless it was removed
+    since.
+    """
     if (cursor.prev() if cursor.key() else cursor.last()) and bytes(cursor.key()) == last:
         return
     if get_checked(txn, databases, last) is not None:
@@ -193,7 +200,7 @@ def _checked_entry(view_of_key: Any, value: Any) -> Entry:
 
 
 def _bounded(cursor: Any, count: int, entry: Callable[[Any, Any], Entry]) -> list[Entry]:
-    """Up to `count` entries from the cursor on, fewer if they are large, but at least one."""
+    """Up to `count` entries from the cursor on: fewer if they are large, but at least one."""
     entries: list[Entry] = []
     size = 0
     for view_of_key, value in islice(cursor.iternext(), count):
@@ -210,7 +217,7 @@ def get(txn: Any, database: Any, key: bytes) -> Row | None:
 
 
 def get_checked(txn: Any, databases: Databases, key: bytes) -> Row | None:
-    """The row of an object; None only when there certainly is none."""
+    """The row of an object; None only if it certainly does not exist."""
     value = txn.get(key, None, databases.state)
     if value is not None:
         return Row(*decode_row(key, value))
@@ -219,17 +226,18 @@ def get_checked(txn: Any, databases: Databases, key: bytes) -> Row | None:
 
 
 def check_absent(txn: Any, databases: Databases, cursor: Any, key: bytes) -> None:
-    """Damaged when an object without a row was not removed: then the row, or its key, is not what was written.
+    """Raise Damaged if an object without a row was not removed: the row, or its key, is not what was written.
 
-    `cursor` is one of `by_object`.
+    `cursor` is a cursor of `by_object`.
     """
     prefix = key + b"\0"
-    if cursor.set_range(prefix) and cursor.key().tobytes().startswith(prefix):  # usually not, for a create
+    # Usually there is none, for a create.
+    if cursor.set_range(prefix) and cursor.key().tobytes().startswith(prefix):
         _check_removed(txn, databases, cursor, key)
 
 
 def _check_removed(txn: Any, databases: Databases, cursor: Any, key: bytes) -> None:
-    """Damaged when the newest event of an object is not its removal."""
+    """Raise Damaged if the newest event of an object is not its removal."""
     beyond = cursor.set_range(keys.by_object(key, keys.MAX_OFFSET))
     if not (cursor.prev() if beyond else cursor.last()):
         return
@@ -248,7 +256,7 @@ def count(txn: Any, database: Any, scope: bytes) -> int:
 
 
 def checked_count(txn: Any, databases: Databases, scope: bytes) -> int:
-    """Damaged when there is no count of a scope that has rows."""
+    """The number of objects in a scope. Raises Damaged if the scope has rows but no count."""
     value = txn.get(scope, None, databases.counts)
     if value is not None:
         return decode_count(scope, value)
@@ -260,7 +268,7 @@ def checked_count(txn: Any, databases: Databases, scope: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The keys from `start` on that begin with `scope`; `known` of them if not None."""
+    """The keys with the prefix `scope`, starting at `start`; `known` is their number, if not None."""
 
     scope: bytes
     start: bytes
@@ -271,7 +279,7 @@ class Scan:
 def chunks(
     cursor: Any, find: Find, checked: CheckedRows, scan: Scan, wanted: int | None
 ) -> Iterator[list[Entry]]:
-    """The rows of a scan; the first chunk has room for `wanted` rows and one more, to know whether more follow."""
+    """The rows of a scan; the first chunk has room for `wanted` rows and one more, to find out whether more follow."""
     size = FIRST_CHUNK if wanted is None else wanted + 1
     if wanted is None and scan.known is not None:
         size = scan.known
@@ -302,7 +310,7 @@ def _in_scope(entries: list[Entry], scope: bytes) -> list[Entry]:
 
 
 def _check_count(cursor: Any, scan: Scan, read: int, start: bytes) -> None:
-    """A list that relied on a wrong count would leave out objects."""
+    """Raise Damaged if the number of rows differs from the count: a list that relied on it would leave out objects."""
     follows = cursor.set_range(start) and bytes(cursor.key()).startswith(scan.scope)
     if read != scan.known or follows:
         raise Damaged(
@@ -311,7 +319,7 @@ def _check_count(cursor: Any, scan: Scan, read: int, start: bytes) -> None:
 
 
 def chunk_for(limit: int | None, match: Match | None) -> int | None:
-    """How many rows to read at first for so many matching ones: a slow selector may stop the scan after a few."""
+    """How many rows to read first for so many matching ones: a slow selector may stop the scan after a few."""
     return limit if match is None or (limit is not None and limit < FIRST_CHUNK) else FIRST_CHUNK - 1
 
 
@@ -322,10 +330,10 @@ def page(
     stop: Stop | None = None,
     size: int | None = None,
 ) -> Page:
-    """Collect up to `limit` bodies (None: all) of about `size` bytes whose facts match, and whether one more would.
+    """Collect up to `limit` bodies (None: all) of about `size` bytes whose facts match, and whether one more matches.
 
-    It asks `stop` after each chunk and, with a selector, after 1, 2, 4, ... rows: the next step takes about as long as
-    all before it, so the scan overruns its share of time at most once. It always reads at least one row.
+    Calls `stop` after each chunk and, with a selector, after 1, 2, 4, ... rows: the next step takes about as long as
+    all before it, so the scan overruns its share of time at most once. At least one row is always read.
     """
     bodies: list[bytes] = []
     last: bytes | None = None
@@ -357,7 +365,7 @@ def page(
 
 
 def _first_of_size(entries: list[Entry], size: int) -> list[Entry]:
-    """The first entries up to the one with which they have `size` bytes."""
+    """The first entries, up to the one that brings them to `size` bytes."""
     for position, entry in enumerate(entries, 1):
         size -= len(entry[3])
         if size <= 0:
@@ -368,7 +376,7 @@ def _first_of_size(entries: list[Entry], size: int) -> list[Entry]:
 def _matching(
     entries: list[Entry], match: Match, stop: Stop, compared: int
 ) -> tuple[list[Entry], bytes, bool]:
-    """The entries that match, the last key compared, and whether `stop` ended the comparison before the last entry."""
+    """The matching entries, the last key compared, and whether `stop` ended the comparison before the last entry."""
     found: list[Entry] = []
     position = 0
     while True:
@@ -388,7 +396,7 @@ def rows(runs: Iterator[list[Entry]]) -> Iterator[tuple[str, str, Row]]:
 
 
 class ScopedReads:
-    """Lists of a type or of a namespace in it, for a view of the latest state and one of an older state."""
+    """Lists of a type or one of its namespaces, for views of the latest and of an older state."""
 
     __slots__ = ()
 
@@ -413,7 +421,7 @@ class ScopedReads:
         after: tuple[str, str] | None = None,
         wanted: int | None = None,
     ) -> Iterator[tuple[str, str, Row]]:
-        """All rows after a position, read in chunks; a caller that wants a few of them says how many."""
+        """All rows after a position, read in chunks; `wanted` is for callers that need only a few."""
         return rows(self._entries(type_id, namespace, after, wanted))
 
     def _entries(
@@ -428,7 +436,7 @@ class ScopedReads:
     def _entries_of(
         self, type_id: int, scope: bytes, start: bytes, wanted: int | None
     ) -> Iterator[list[Entry]]:
-        """The rows of a scope from the key `start` on, in chunks."""
+        """The rows of a scope in chunks, starting at the key `start`."""
         raise NotImplementedError
 
 

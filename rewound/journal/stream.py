@@ -1,27 +1,27 @@
-"""The journal as a stream without an end: what a standby and a backup follow. Its layout, its reader on the side of the
-leader (`Source`), and its parser on the other (`StreamParser`).
+"""The journal as an endless stream, which standbys and backups follow: its layout, the leader's reader (`Source`),
+and the follower's parser (`StreamParser`).
 
     magic    16 bytes, "rewound stream 1"
     frames   (`frames`) whose payloads begin with a letter:
              H msgpack {cluster, dialect, timelines, types {name: number}, after, base, check, head, floor}
-             T msgpack {name: number}       types that are new since
+             T msgpack {name: number}       new types
              E offset:8 the event's bytes as the journal stores them (`records`), ascending
-             C offset:8 head:8 floor:8      the events since the last one are whole commits, up to this offset;
-                                            without events it says that the leader is there, and how far
+             C offset:8 head:8 floor:8      the events since the last C are whole commits, up to this offset;
+                                            without events: a heartbeat with the leader's head
              X msgpack {gone, message, damaged}
-                                            the stream ends, and why; `gone`: what follows was removed by retention;
-                                            `damaged`: what the leader cannot read, in a few words
+                                            why the stream ends; `gone`: retention removed what follows;
+                                            `damaged`: what the leader cannot read
 
-A stream begins after an offset. A follower that has nothing gets the state at `base` first, then everything after
-it: of the events up to the base, those that are the state at it (as after a retention that ended there). If retention
-never removed anything, the base is 0. Else it lies a tenth of the kept time above the retention floor: the state at
-the floor itself would change while it is being sent, and the follower has nine tenths of the history from its
-beginning on. The state at a base can be resumed after any offset, as long as the floor is not above the base.
+A stream begins after an offset. A follower that has nothing first gets the state at `base` (of the events up to the
+base, only those that are the state at it, as after a retention up to there), then everything after it. If retention
+never removed anything, the base is 0. Otherwise it lies a tenth of the retained time above the retention floor,
+because the state at the floor itself would change while it is being sent; so the follower starts with nine tenths of
+the history. Sending the state at a base can be resumed after any offset, as long as the floor is not above the base.
 
-A `Source` holds nothing between two parts but offsets: each part is read in one short transaction.
+Between two parts a `Source` holds only offsets: each part is read in one short transaction.
 
-A checksum says that a frame is the one that was sent. `StreamParser` also checks that it is one that may be stored:
-every field, the order of events, their types and times.
+A checksum proves that a frame is the one that was sent. `StreamParser` also checks that it may be stored: every
+field, the order of events, their types and times.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from rewound.journal.transaction import ReadTransaction
 from rewound.journal.view import View
 
 MAGIC = b"rewound stream 1"
-# Of one part: small enough that other requests do not wait, and that a connection that breaks again and again brings
-# something each time; large enough that a follower far behind does not wait for its disk most of the time.
+# For one part: small enough that other requests do not wait, and that a connection that keeps breaking makes progress
+# each time; large enough that a follower far behind does not mostly wait for its disk.
 PART_BYTES, PART_EVENTS = 64 << 10, 100
-# Of the time that retention keeps, what a new follower does not get.
+# A new follower does not get this fraction of the retained time.
 LEFT_OUT = 10
 
-MAX_MESSAGE = 1000  # characters that are shown of what a leader says at the end
+MAX_MESSAGE = 1000  # characters shown of a leader's reason for ending the stream
 
 _COMMIT = struct.Struct(">QQQ")
 
@@ -62,8 +62,8 @@ class Header:
     timelines: Timelines
     types: dict[str, int]
     after: int
-    base: int  # of the events up to it, only those follow that are the state at it
-    check: int | None  # CRC-32 of the event at `after`; None if there is none any more
+    base: int  # of the events up to it, only those that are the state at it are sent
+    check: int | None  # CRC-32 of the event at `after`; None if it does not exist any more
     head: int
     floor: int
 
@@ -75,7 +75,9 @@ class Types:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An event. One that a `StreamParser` returns was decoded and checked; else its bytes are as they came."""
+    """An event. If a `StreamParser` returned it, it is decoded and checked; otherwise it has only the
+    received bytes.
+    """
 
     offset: int
     value: bytes
@@ -120,7 +122,7 @@ def _packed(fields: dict[str, Any]) -> bytes:
 
 
 def decode_message(payload: bytes) -> Message | None:
-    """None for a message that a later release may send. ValueError names the field that is wrong."""
+    """The message in a payload; None if only a later release knows it. Raises ValueError naming the wrong field."""
     kind, rest = payload[:1], payload[1:]
     decode = _DECODERS.get(kind)
     return None if decode is None else decode(rest)
@@ -181,7 +183,7 @@ _DECODERS: Final[dict[bytes, Callable[[bytes], Message]]] = {
 
 
 def _unpacked(what: str, rest: bytes, names: Iterable[str], others: Iterable[str] = ()) -> dict[str, Any]:
-    """These fields of a record; of the others, those that are there. A later release may send more."""
+    """The required fields of a record, and those optional ones that are there. A later release may send more."""
     found = fields.mapping(what, _unpack(what, rest))
     for name in names:
         if name not in found:
@@ -197,7 +199,7 @@ def _unpack(what: str, rest: bytes) -> Any:
 
 
 class BadMessage(Exception):
-    """A record that matches its checksum, and that no server should send: to ask again does not help."""
+    """A record that matches its checksum but that no server should send: retrying does not help."""
 
     def __init__(self, position: int, why: str) -> None:
         self.position, self.why = position, why
@@ -205,7 +207,7 @@ class BadMessage(Exception):
 
 
 class StreamParser:
-    """Messages of bytes that arrive in parts; what it returns may be stored."""
+    """Turns bytes that arrive in parts into checked messages, which may be stored."""
 
     def __init__(self) -> None:
         self._frames = FrameParser(MAGIC)
@@ -214,7 +216,10 @@ class StreamParser:
         self._newest = self._time = 0  # offset and time of the newest event
 
     def messages(self, data: bytes) -> Iterator[Message]:
-        """Those that are complete. BadFrame, BadMessage; Damaged and NewerLayout for an event."""
+        """The messages that are complete with this data.
+
+        Raises BadFrame or BadMessage, and Damaged or NewerLayout for an event.
+        """
         for payload in self._frames.payloads(data):
             try:
                 message = decode_message(payload)
@@ -226,9 +231,9 @@ class StreamParser:
                 yield message
 
     def _checked(self, message: Message) -> Message:
-        """The same message, if it may follow those before it. ValueError."""
+        """The same message, if it may follow those before it. Raises ValueError otherwise."""
         if (self._types is None) != isinstance(message, Header):
-            raise ValueError("header: it has to be first, and the only one")
+            raise ValueError("header: there must be exactly one, at the start")
         match message:
             case Header(types=types, after=after):
                 self._types, self._numbers, self._newest = dict(types), set(types.values()), after
@@ -268,17 +273,19 @@ class StreamParser:
 
 
 class CommitEnds(Protocol):
-    """What is known about where commits end; the journal does not store it."""
+    """Knows where commits end, which the journal does not store."""
 
     def may_end(self, offset: int) -> bool:
-        """False if a commit is known to go on after an event."""
+        """False if an event is known not to be the last of its commit."""
 
 
 class Source:
     """Reads the journal for one follower, part by part."""
 
     def __init__(self, journal: Journal, after: int | None, base: int = 0) -> None:
-        """Without `after` the follower has nothing yet. Compacted if what it needs was removed."""
+        """Start after the offset `after`; without it, the follower has nothing yet. Raises Compacted if events were
+        removed.
+        """
         self._journal = journal
         self._chain = FrameChain(MAGIC)
         self._types = journal.types()
@@ -296,21 +303,23 @@ class Source:
                 self._types,
                 after,
                 base,
-                check_of(view, after),
+                event_checksum(view, after),
                 view.head,
                 floor,
             )
 
     @property
     def in_state(self) -> bool:
-        """Whether a part of the state at the base is next."""
+        """Whether a part of the state at the base is sent next."""
         return self.after < self._base
 
     def begin(self) -> bytes:
         return MAGIC + self._frame(self._header)
 
     def state(self) -> bytes:
-        """The next part of the state at the base; the last one ends with a commit. Compacted."""
+        """The next part of the state at the base; the last one ends with a commit. Raises Compacted if the base was
+        removed.
+        """
         part = _Part()
         with self._journal.read() as view:
             if view.floor > self._base:
@@ -326,7 +335,10 @@ class Source:
         return self._sent(part, after)
 
     def _read_state(self, view: View, part: _Part) -> int:
-        """Add events to a part; the offset up to which these are all. Damaged: those before can be sent."""
+        """Add events to a part; return the offset up to which it is complete.
+
+        If it raises Damaged, the events added before can be sent.
+        """
         after = self.after
         for key, value in _events_after(view, after, PART_EVENTS):
             if (offset := keys.offset_of(key)) > self._base:
@@ -340,7 +352,9 @@ class Source:
         return after if part.count == PART_EVENTS else self._base
 
     def events(self, head: int, ends: CommitEnds) -> bytes:
-        """The next events, up to `head`, which ends a commit. Empty if there are none. Compacted."""
+        """The next events up to `head`, which ends a commit; empty if there are none. Raises Compacted if they were
+        removed.
+        """
         part = _Part()
         with self._journal.read() as view:
             if self.after < view.floor:
@@ -356,7 +370,7 @@ class Source:
         return self._sent(part, after)
 
     def _read_events(self, view: View, part: _Part, head: int, ends: CommitEnds) -> None:
-        """Add events to a part. Damaged: those before can be sent."""
+        """Add events to a part. If it raises Damaged, the events added before can be sent."""
         for key, value in _events_after(view, self.after, 8 * PART_EVENTS):
             if (offset := keys.offset_of(key)) > head:
                 return
@@ -368,7 +382,7 @@ class Source:
                 return
 
     def heartbeat(self) -> bytes:
-        """What a follower gets that has everything: that the leader is there, and its floor."""
+        """Sent to a follower that has everything: the leader is alive, and this is its floor."""
         part = _Part()
         with self._journal.read() as view:
             part.messages.append(Commit(self.after, view.head, view.floor))
@@ -378,8 +392,10 @@ class Source:
         return self._frame(Ended(gone, message, damaged))
 
     def _sent(self, part: _Part, after: int) -> bytes:
-        """The frames of a part, when nothing can fail any more: each has the checksum of those before it."""
-        types = self._journal.types()  # now: the events that were read have no others
+        """The frames of a part. Call it when nothing can fail any more, because each frame has the checksum of those
+        before.
+        """
+        types = self._journal.types()  # read now, so that it has the types of all events of this part
         new = {name: number for name, number in types.items() if name not in self._types}
         self._types, self.after = types, after
         messages = [Types(new), *part.messages] if new else part.messages
@@ -390,11 +406,11 @@ class Source:
 
 
 class _Part:
-    """What is sent at a time."""
+    """The messages that are sent at once."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.size = self.count = 0  # of the events
+        self.size = self.count = 0  # size and number of the events
         self.newest = 0
 
     def add(self, stored: Stored) -> None:
@@ -403,8 +419,8 @@ class _Part:
         self.newest = stored.offset
 
 
-def check_of(view: ReadTransaction, offset: int) -> int | None:
-    """The CRC-32 of an event, by which two journals compare their newest one."""
+def event_checksum(view: ReadTransaction, offset: int) -> int | None:
+    """The CRC-32 of an event, to compare the newest events of two journals."""
     value = view.txn.get(keys.pack_offset(offset), db=view.databases.events) if offset else None
     return None if value is None else crc32(value)
 
@@ -432,7 +448,7 @@ def _events_after(view: View, offset: int, count: int) -> Iterator[tuple[memoryv
 
 
 def _is_live(view: View, event: Event, base: int) -> bool:
-    """Whether an event is the state of its object at an offset, which retention has not passed."""
+    """Whether an event is the state of its object at `base`, which must not be below the retention floor."""
     if event.removed:
         return False
     of_object = keys.of_object(event.type_id, event.namespace, event.name) + b"\0"

@@ -1,7 +1,7 @@
-"""Checks the newest events at every opening: a few milliseconds, whatever the size of the journal.
+"""Checks the newest events at every opening, in a few milliseconds, whatever the size of the journal.
 
-`Journal.open` calls `check_tail`. `rewound journal verify` checks all of a journal (`journal.repair.verify`), each
-event as here.
+`Journal.open` calls `check_tail`. `rewound journal verify` (`journal.repair.verify`) checks every event of a journal
+in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TAIL = 512  # events
 
 
 def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> None:
-    """Check the newest events and their rows; DamagedTail names the newest event that fails."""
+    """Check the newest events and their rows. Raises DamagedTail with the newest event that fails."""
     newer: set[bytes] = set()
     counted: set[bytes] = set()
     offset = 0
@@ -41,7 +41,7 @@ def check_tail(reading: ReadTransaction, path: Path, depth: int = TAIL) -> None:
 
 
 def _check_counts(reading: ReadTransaction, key: bytes, counted: set[bytes]) -> None:
-    """The counts of an object's scopes must be readable. `counted` has the scopes that were checked before."""
+    """Check that the counts of an object's scopes are readable. `counted` has the scopes checked before."""
     for scope in keys.scopes_of(key):
         if scope not in counted:
             counted.add(scope)
@@ -49,7 +49,7 @@ def _check_counts(reading: ReadTransaction, key: bytes, counted: set[bytes]) -> 
 
 
 def _check_newest(reading: ReadTransaction, key: bytes, event: Event) -> None:
-    """The newest event of an object must be its state."""
+    """Check that the newest event of an object is its state."""
     row = state.get(reading.txn, reading.databases.state, key)
     if event.removed:
         if row is not None:
@@ -61,7 +61,7 @@ def _check_newest(reading: ReadTransaction, key: bytes, event: Event) -> None:
 
 
 def check_indexed(reading: ReadTransaction, link: Link) -> None:
-    """Both indexes must have the event."""
+    """Check that both indexes have the event."""
     type_key = link.key[:2] + keys.pack_offset(link.offset)
     value = reading.txn.get(type_key, db=reading.databases.by_type)
     if value is None or records.decode_link(type_key, value) != link:

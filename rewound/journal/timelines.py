@@ -1,15 +1,15 @@
-"""Timelines: which histories the servers of a cluster have after a promotion.
+"""Timelines: how the histories of a cluster's servers branch at promotions.
 
-A cluster begins with a history that has no record here. Every promotion of a standby, and every restored backup, begins
-a new timeline after the newest event that it has:
+The first history of a cluster has no record here. Every promotion of a standby, and every restored backup, starts a
+new timeline after its newest event:
 
     leader A    1 2 3 4 5 6 7             events 6 and 7 never reached B
     standby B   1 2 3 4 5
     promoted              6' 7' 8'        timelines of B: (id, start 5)
 
-Up to an offset two journals have the same history if they have the same timelines that start before it. So A may
-follow B if its newest event is 5 or less; at 7 it has events that B does not have. Ids are random: two standbys that
-were both promoted differ, which numbers that count up would hide.
+Two journals have the same history up to an offset if they have the same timelines that start before it. So A may
+follow B if its newest event is 5 or less; at 7 it has events that B does not have. Ids are random, so that two
+standbys that were both promoted differ; with sequential numbers they would look the same.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def encode_timelines(timelines: Timelines) -> bytes:
 
 
 def decode_timelines(value: bytes) -> Timelines:
-    """None for a journal without the record. ValueError names the field that is wrong."""
+    """The timelines in a record; none without it. Raises ValueError naming the wrong field."""
     return checked_timelines(msgpack.unpackb(value)) if value else ()
 
 
 def checked_timelines(value: Any) -> Timelines:
-    """What was unpacked as timelines. ValueError names the field that is wrong."""
+    """Check unpacked timelines. Raises ValueError naming the wrong field."""
     found: list[Timeline] = []
     before = -1
     for number, one in enumerate(fields.sequence("timelines", value)):
@@ -58,10 +58,10 @@ def checked_timelines(value: Any) -> Timelines:
 
 
 def before(timelines: Timelines, offset: int) -> Timelines:
-    """Those that events up to an offset may be of."""
+    """The timelines that events up to an offset may belong to."""
     return tuple(one for one in timelines if one.start < offset)
 
 
 def branch(timelines: Timelines, offset: int) -> Timelines:
-    """The timelines of a history that goes on by itself after an offset."""
+    """The timelines of a history that continues on its own after an offset."""
     return (*before(timelines, offset), Timeline(uuid.uuid4().bytes, offset))

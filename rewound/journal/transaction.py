@@ -1,10 +1,10 @@
-"""One LMDB read transaction with the named databases: what every reader of the journal is built on.
+"""One LMDB read transaction with the named databases; every reader of the journal is built on it.
 
-`history`, `replay`, `snapshots`, `verify` and `export` take a `ReadTransaction` and nothing else of the journal.
+`history`, `replay`, `snapshots`, `verify` and `export` take a `ReadTransaction` and nothing else from the journal.
 `View` extends it with reads by type, namespace and name; `Journal.read` returns one.
 
-A transaction is short-lived and synchronous: while it is open, LMDB cannot reuse old pages and the map cannot
-grow. What its methods return are copies that stay valid after it ends.
+A transaction is short-lived and synchronous: while it is open, LMDB cannot reuse old pages and the map cannot grow.
+Its methods return copies, which stay valid after it ends.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ReadTransaction:
 
     @property
     def head(self) -> int:
-        """The newest offset in this transaction; 0 when the journal is empty."""
+        """The newest offset in this transaction; 0 if the journal is empty."""
         if self._head is None:
             cursor = self.txn.cursor(self.databases.events)
             self._head = keys.offset_of(cursor.key()) if cursor.last() else 0
@@ -88,11 +88,11 @@ class ReadTransaction:
         return decode_timelines(bytes(self.txn.get(keys.TIMELINES, b"", db=self.databases.meta)))
 
     def types(self) -> dict[str, int]:
-        """Type ids by type name."""
+        """The numbers of the types by name."""
         return keys.types_in(self.meta())
 
     def written_types(self) -> list[int]:
-        """Ids of the types that have events, ascending."""
+        """The numbers of the types that have events, ascending."""
         cursor = self.txn.cursor(self.databases.by_type)
         found: list[int] = []
         while cursor.set_range(keys.by_type(found[-1] if found else 0, keys.MAX_OFFSET)):
@@ -100,7 +100,7 @@ class ReadTransaction:
         return found
 
     def check_type_names(self) -> None:
-        """Every type that has events needs a name, or no server can serve them. Damaged."""
+        """Raise Damaged if a type with events has no name: no server could serve them."""
         nameless = sorted({*self.written_types()} - {*self.types().values()})
         if nameless:
             raise Damaged(f"there are events of type {nameless[0]}, which has no name")
@@ -108,7 +108,7 @@ class ReadTransaction:
     # The latest state, by key.
 
     def entries(self, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[state.Entry]]:
-        """Rows of a scope from the key `start` on, in chunks; `wanted` sizes the first chunk."""
+        """Rows of a scope in chunks, starting at the key `start`; `wanted` sizes the first chunk."""
         txn, databases = self.txn, self.databases
         cursor = txn.cursor(databases.state)
         known = None
@@ -118,7 +118,7 @@ class ReadTransaction:
             follows = cursor.set_range(start) and cursor.key()[: len(scope)] == scope
             state.check_continued(txn, databases, cursor, start[:-1])  # see keys.after
             if not follows:
-                return iter(())  # a chunk would read and check rows of other scopes in vain
+                return iter(())  # otherwise a chunk would read and check rows of other scopes for nothing
         scan = state.Scan(scope, start, known, self._mark(scope[:2]))
         return state.chunks(cursor, partial(txn.get, db=databases.state), self._checked, scan, wanted)
 
@@ -131,7 +131,7 @@ class ReadTransaction:
         return keys.offset_of(cursor.key()), state.count(self.txn, self.databases.counts, packed_type)
 
     def references(self, type_id: int, start: bytes, count: int) -> list[tuple[bytes, int]]:
-        """(key, offset) of up to `count` rows of a type from the key `start` on."""
+        """(key, offset) of up to `count` rows of a type, starting at the key `start`."""
         cursor = self.txn.cursor(self.databases.state)
         return state.references(cursor, keys.pack_type(type_id), start, count)
 
@@ -144,13 +144,13 @@ class ReadTransaction:
         return None if value is None else decode_event(offset, value)
 
     def events_at(self, offsets: Iterable[int], size: int) -> list[Event]:
-        """The events at some offsets that are still there, until they have `size` bytes."""
+        """The events at these offsets that still exist, until they have `size` bytes."""
         cursor = self.txn.cursor(self.databases.events)
         found = cursor.getmulti([keys.pack_offset(offset) for offset in offsets])
         return decode_events(found, self.limit, size)
 
     def event_of(self, key: bytes, offset: int) -> Event:
-        """The event of an object that an index or another event refers to; Damaged when it is not there."""
+        """An event that an index or another event refers to. Raises Damaged if it does not exist."""
         value = self.txn.get(keys.pack_offset(offset), None, self.databases.events)
         if value is None:
             raise Damaged(f"event {offset} of {printable(key)} is missing")

@@ -1,7 +1,7 @@
-"""The journal as one portable file: its layout, its writer (`export`) and its reader (`Reader`); and new journals made
-of such a file (`restore`) or of another journal up to an offset (`fork`).
+"""The journal as one portable file: its layout, its writer (`export`) and its reader (`Reader`); and creating a
+journal from such a file (`restore`) or from another journal up to an offset (`fork`).
 
-All stream: one record in memory at a time, no seeking.
+All of them stream: one record in memory at a time, no seeking.
 
     magic    16 bytes, "rewound journal\n"
     frames   (`frames`) whose payloads are
@@ -10,9 +10,9 @@ All stream: one record in memory at a time, no seeking.
              ...
              end      00:8, events:8
 
-Checks are chained, so a lost, moved or repeated frame is found like a flipped bit; a file without the end frame was
-truncated. Events keep their stored layout, so whatever reads an old journal reads an old export. Snapshots and
-indexes are left out, because an import builds them again. SQL or JSON was rejected: it would need a second layout of
+Checksums are chained, so a lost, moved or repeated frame is detected like a flipped bit; a file without the end frame
+was truncated. Events keep their stored layout, so whatever reads an old journal reads an old export. Snapshots and
+indexes are left out, because an import builds them again. Rejected: SQL or JSON, which would need a second layout of
 every record.
 """
 
@@ -56,7 +56,7 @@ STEP = 1000  # events between two calls of the progress callback
 
 _END = keys.pack_offset(0)
 
-Progress = Callable[[int], None]  # how many events were written
+Progress = Callable[[int], None]  # number of events written
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,10 @@ class Header:
     version: int
     dialect: str
     types: dict[str, int]
-    floor: int  # events up to it are the state at it, one for each object
+    floor: int  # the events up to it are the state at it, one for each object
     head: int
     events: int
-    time: int  # of the export, in microseconds since 1970
+    time: int  # time of the export, in microseconds since 1970
 
 
 def export(reading: ReadTransaction, stream: BinaryIO, progress: Progress | None = None) -> Header:
@@ -110,12 +110,12 @@ class _Frames:
 
 
 class Reader:
-    """Reads an export once, from its beginning. It checks every record before it returns it."""
+    """Reads an export once, from its start, and checks every record before returning it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._check = crc32(MAGIC)
-        self.position = 0  # of the next byte, after decompression
+        self.position = 0  # position of the next byte, after decompression
         if self._read(len(MAGIC), "it does not begin like an export") != MAGIC:
             raise DamagedFile(0, "it does not begin like an export")
         self.header = self._header()
@@ -134,7 +134,7 @@ class Reader:
             raise DamagedFile(start, f"its header cannot be read: {wrong}") from wrong
 
     def events(self) -> Iterator[Event]:
-        """All events, ascending; DamagedFile when the file ends before its end frame or goes on after it."""
+        """All events, ascending. Raises DamagedFile if the file stops before its end frame or continues after it."""
         count = 0
         while True:
             start = self.position
@@ -166,7 +166,7 @@ class Reader:
         return found
 
     def _read_up_to(self, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end. One read of a pipe may return fewer than asked for."""
+        """Up to `size` bytes; fewer only at the end, although one read of a pipe may return less."""
         parts: list[bytes] = []
         while size:
             try:
@@ -182,7 +182,7 @@ class Reader:
 
 
 def _checked_header(found: dict[str, Any]) -> Header:
-    """ValueError names the field that is wrong."""
+    """Raises ValueError naming the wrong field."""
     for name in ("floor", "head", "events", "time"):
         fields.number(name, found[name], 0, keys.LARGEST_OFFSET)
     fields.text("dialect", found["dialect"], keys.MAX_DIALECT)
@@ -197,7 +197,7 @@ def _event(start: int, payload: bytes) -> Event:
         raise DamagedFile(start, damage.what) from damage
 
 
-# One durable transaction each: large enough that the fsync costs little, small enough for any memory.
+# For one durable transaction: large enough that the fsync costs little, small enough for any memory.
 BATCH, BATCH_BYTES = 1000, 4 << 20
 
 RestoreProgress = Callable[[int, int], None]  # durable events, all events
@@ -206,8 +206,8 @@ RestoreProgress = Callable[[int, int], None]  # durable events, all events
 def restore(stream: BinaryIO, path: Path, progress: RestoreProgress | None = None) -> Header:
     """Create the journal in `path` from an export, with the same offsets, times, users and state.
 
-    It builds the journal in a temporary folder beside the target and renames it when the last byte was checked,
-    so a damaged file leaves nothing. It always creates a new journal: merging two logs would need new offsets.
+    It is built in a temporary folder beside the target and renamed when the last byte was checked, so that a damaged
+    file leaves nothing behind. It is always a new journal: merging two logs would need new offsets.
     """
     if path.exists() and any(path.iterdir()):
         raise JournalExists(path)
@@ -223,7 +223,7 @@ def restore(stream: BinaryIO, path: Path, progress: RestoreProgress | None = Non
 
 @contextmanager
 def temporary_folder(path: Path) -> Iterator[Path]:
-    """A folder that is renamed to `path` on success and removed on failure, with the parents created for it."""
+    """A folder that is renamed to `path` on success, and removed with the parents created for it on failure."""
     missing = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -276,7 +276,7 @@ def _intern(journal: Journal, types: dict[str, int]) -> None:
 
 
 def _batches(reader: Reader, floor: int) -> Iterator[list[Event]]:
-    """Events in runs of bounded size, all of each on one side of the floor."""
+    """Events in batches of bounded size, each of them entirely at or below the floor or entirely above it."""
     batch: list[Event] = []
     size = time = 0
     for event in reader.events():
@@ -308,7 +308,7 @@ def restore_state(
 ) -> None:
     """Create the journal in `path` from the state at a floor: the event that wrote each object, ascending.
 
-    Each comes with the name of its type, and gets the number that it has in the new journal.
+    Each event comes with the name of its type, and gets the number that the type has in the new journal.
     """
     with temporary_folder(path) as building:
         journal = Journal.open(building, dialect=dialect, cluster_id=cluster_id)
@@ -326,17 +326,17 @@ def restore_state(
             journal.close()
 
 
-FORK_BATCH = 1000  # events of one durable transaction
+FORK_BATCH = 1000  # events in one durable transaction
 
-ForkProgress = Callable[[int], None]  # the offset that was reached
+ForkProgress = Callable[[int], None]  # the offset reached so far
 
 
 def fork(view: View, path: Path, version: int, progress: ForkProgress | None = None) -> None:
-    """Create the journal in `path` from another up to a version; it goes on from there on its own. Compacted
-    below the retention floor.
+    """Create the journal in `path` from another one up to a version; from there it has a history of its own.
 
-    `rewound replay --writable` calls it. Offsets, times, users, contents, type numbers and the retention floor
-    are the same; indexes and state are built again. The first journal is only read, in one transaction.
+    `rewound replay --writable` calls it. Offsets, times, users, contents, type numbers and the retention floor are
+    the same; indexes and state are built again. The other journal is only read, in one transaction. Raises Compacted
+    if the version is below the retention floor.
     """
     if path.exists() and any(path.iterdir()):
         raise JournalExists(path)
@@ -363,7 +363,7 @@ def _copy(view: View, journal: Journal, version: int, progress: ForkProgress | N
 
 
 def _runs(events: Iterable[Event], floor: int) -> Iterator[list[Event]]:
-    """Runs of events, all of each on one side of the floor."""
+    """Events in batches, each of them entirely at or below the floor or entirely above it."""
     remaining = iter(events)
     while batch := list(islice(remaining, FORK_BATCH)):
         below = [event for event in batch if event.offset <= floor]

@@ -25,7 +25,7 @@ class View(ReadTransaction, state.ScopedReads):
     def __init__(self, environment: Environment, checked: state.CheckedRows, versions: Versions) -> None:
         super().__init__(environment, checked)
         self._versions = versions
-        self._cursor: Any = None  # of `by_object`
+        self._cursor: Any = None  # a cursor of `by_object`
 
     @property
     def is_newest(self) -> bool:
@@ -35,7 +35,9 @@ class View(ReadTransaction, state.ScopedReads):
     # The latest state.
 
     def get(self, type_id: int, namespace: str, name: str) -> Row | None:
-        """Like `state.get_checked`, with one cursor for all absent objects: an actor asks for many of them."""
+        """Like `state.get_checked`, but with one cursor for all absent objects, because an actor asks for many of
+        them.
+        """
         key = keys.find_object(type_id, namespace, name)
         if key is None:
             return None
@@ -54,7 +56,7 @@ class View(ReadTransaction, state.ScopedReads):
         return 0 if scope is None else state.checked_count(self.txn, self.databases, scope)
 
     def at(self, offset: int) -> View | PastView:
-        """The state at an offset: Compacted below the floor, FutureVersion ahead of the head."""
+        """The state at an offset. Raises Compacted below the floor, FutureVersion above the head."""
         return self if offset == self.head else PastView(self, self._versions, offset)
 
     def _entries_of(
@@ -65,7 +67,7 @@ class View(ReadTransaction, state.ScopedReads):
     # The log.
 
     def events(self, after: int, *, type_id: int | None = None) -> Iterator[Event]:
-        """Events after an offset, ascending; those of one type by its index. Compacted when some are gone."""
+        """Events after an offset, ascending; for one type, read by its index. Raises Compacted if some were removed."""
         if after < self.floor:
             raise Compacted(after, self.floor)
         if type_id is None:
@@ -73,7 +75,7 @@ class View(ReadTransaction, state.ScopedReads):
         return self._events_of(type_id, after)
 
     def all_events(self, after: int) -> Iterator[Event]:
-        """The events after an offset that retention left, ascending; the one before them is checked too."""
+        """The remaining events after an offset, ascending; the one before them is checked too."""
         cursor = self.txn.cursor(self.databases.events)
         found = cursor.set_range(keys.pack_offset(after + 1))
         if not (cursor.prev() if found else cursor.last()):
@@ -87,7 +89,9 @@ class View(ReadTransaction, state.ScopedReads):
                 yield event
 
     def newer_events(self, after: int, count: int, size: int) -> list[Event]:
-        """Up to so many events after an offset, until they have `size` bytes; twice as fast as `events`. Compacted."""
+        """Up to so many events after an offset, until they have `size` bytes. Twice as fast as `events`. Raises
+        Compacted.
+        """
         if after < self.floor:
             raise Compacted(after, self.floor)
         cursor = self.txn.cursor(self.databases.events)
@@ -100,10 +104,10 @@ class View(ReadTransaction, state.ScopedReads):
             yield self.event_of(link.key, link.offset)
 
     def history(self, type_id: int, namespace: str, name: str) -> Iterator[Event]:
-        """All events of one object that are still there, ascending."""
+        """All remaining events of one object, ascending."""
         key = keys.find_object(type_id, namespace, name)
         return iter(()) if key is None else history.history(self, key)
 
     def offset_at(self, time: int) -> int:
-        """The newest offset whose event is not later than `time` (microseconds since 1970); 0 without one."""
+        """The newest offset whose event is not later than `time` (microseconds since 1970); 0 if there is none."""
         return history.offset_at(self, time)

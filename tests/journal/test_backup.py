@@ -209,7 +209,7 @@ def test_files_and_folders_that_cannot_be_used(filled: Journal, tmp_path: Path) 
         restore_backup(tmp_path / "b", tmp_path / "restored")
     for text in ("something else, and longer than the magic", "short"):
         (tmp_path / "text").write_text(text)
-        with pytest.raises(BadBackup, match="is no backup"):
+        with pytest.raises(BadBackup, match="is not a backup"):
             BackupFile(tmp_path / "text")
         assert (tmp_path / "text").read_text() == text
     file = BackupFile(tmp_path / "b")

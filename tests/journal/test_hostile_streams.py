@@ -177,8 +177,8 @@ def test_refusals_name_the_field(filled: Journal, tmp_path: Path) -> None:
         ("event 1 has 3 fields", [begin, packed_event(1, fields[:3])]),
         ("event 1 has layout 9 and this release reads up to 2", [begin, packed_event(1, fields, 9)]),
         ("event: offset: 1 does not follow 2", [begin, encode_message(second), encode_message(first)]),
-        ("header: it has to be first", [encode_message(first)]),
-        ("header: it has to be first, and the only one", [begin, begin]),
+        ("header: there must be exactly one", [encode_message(first)]),
+        ("header: there must be exactly one", [begin, begin]),
         ("types: leases: 7 is another number", [begin, b"T" + msgpack.packb({"leases": 7})]),
         ("commit: offset: 9 is not between 0 and 5", [begin, encode_message(Commit(9, 5, 0))]),
     ]

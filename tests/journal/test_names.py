@@ -37,7 +37,7 @@ def test_namespace_that_cannot_be_stored_is_empty(journal: Journal, model: Model
 def test_write_with_a_bad_name_is_refused() -> None:
     with pytest.raises(NameTooLong, match=f"600 bytes; the journal takes at most {keys.MAX_NAMES}"):
         keys.of_object(1, "n" * 100, "x" * 500)
-    with pytest.raises(BadName, match="zero character"):
+    with pytest.raises(BadName, match="NUL character"):
         keys.of_object(1, "n", "a\0b")
 
 

@@ -168,7 +168,7 @@ def test_only_a_complete_standby_that_does_not_run_is_promoted(cluster: Cluster,
     with pytest.raises(AlreadyOpen):
         promote(tmp_path / "b")
     receiver.close()
-    with pytest.raises(NotPromoted, match="has not got everything"):
+    with pytest.raises(NotPromoted, match="has not received everything"):
         promote(tmp_path / "b")
     leader.close()
 

@@ -1,1 +1,1 @@
-"""The files of a journal, created, locked and checked before LMDB opens them."""
+"""The files of a journal: creating and locking them, and checking them before LMDB opens them."""

@@ -1,8 +1,9 @@
 """The file `data.mdb` of the writing process: its lock, its meta pages, and whether it is still the same file.
 
-The lock is an flock on the data file itself, so that deleting `writer.lock` lets no second server in. It belongs to
-the open file, not to the process: LMDB may open and close the same file beside it, which would drop an fcntl lock.
-`writer.lock` stays: it keeps two starts from creating the same folder, and names the process that writes.
+The lock is an flock on the data file itself, so that deleting `writer.lock` does not let a second server in. It
+belongs to the open file description, not to the process: LMDB may open and close the same file, which would drop an
+fcntl lock. `writer.lock` is still needed: it keeps two starting servers from creating the same folder, and names the
+process that writes.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from rewound.journal.errors import AlreadyOpen
 from rewound.journal.files import meta_pages
 from rewound.journal.files.meta_pages import MetaPages
 
-DATA = "data.mdb"  # LMDB's name for it
+DATA = "data.mdb"  # the name that LMDB uses
 LOCK = "writer.lock"
 
 
 def lock_folder(path: Path) -> int:
-    """Lock `writer.lock` of a folder, which is created; returns its handle. AlreadyOpen when another has it."""
+    """Create a folder and lock its `writer.lock`; returns the handle. Raises AlreadyOpen if another process has the
+    lock.
+    """
     path.mkdir(parents=True, exist_ok=True)
     handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -36,11 +39,11 @@ def lock_folder(path: Path) -> int:
 
 
 class DataFile:
-    """`data.mdb`, locked until `close`. AlreadyOpen when another process has it locked."""
+    """`data.mdb`, locked until `close`. Raises AlreadyOpen if another process has it locked."""
 
     def __init__(self, path: Path) -> None:
         self._path = path / DATA
-        self._size = 0  # the largest size seen
+        self._size = 0  # largest size seen so far
         self._map: mmap.mmap | None = None
         self._page_size = 0
         self.handle = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
@@ -49,22 +52,22 @@ class DataFile:
         except BlockingIOError:
             os.close(self.handle)
             raise AlreadyOpen(path, "") from None
-        # Not so on some network file systems, where the lock belongs to the process.
+        # On some network file systems the lock belongs to the process, so it cannot be checked.
         self._lock_can_be_checked = self._locked()
 
     def map_meta_pages(self, pages: MetaPages) -> None:
-        """Map the meta pages, for `meta_page`: a read of them takes no system call."""
+        """Map the meta pages, so that `meta_page` needs no system call."""
         self._page_size = pages.newest.page_size
         self._map = mmap.mmap(self.handle, 2 * self._page_size, prot=mmap.PROT_READ)
 
     def meta_page(self, transaction: int) -> bytes:
-        """What LMDB uses of the meta page that a transaction writes, as it is now."""
+        """The part that LMDB uses of the meta page that a transaction writes, as it is now."""
         assert self._map is not None
         start = self._page_size if transaction & 1 else 0
         return self._map[start : start + meta_pages.SIZE]
 
     def problem(self) -> str:
-        """Why this file must not be written any more, in a sentence; empty when all is well."""
+        """Why this file must not be written any more, as a sentence; empty if nothing is wrong."""
         try:
             found, own = os.stat(self._path), os.fstat(self.handle)
         except FileNotFoundError:
@@ -83,11 +86,13 @@ class DataFile:
         )
 
     def _locked(self) -> bool:
-        """Another open file of the same path must not get the lock. True when that cannot be tried now."""
+        """Whether the lock is still held: another open of the same path must not get it. True if that cannot be tried
+        now.
+        """
         try:
             other = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return True  # such as too many open files, which is no reason to refuse a write
+            return True  # for example too many open files, which is no reason to refuse a write
         try:
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,8 +1,8 @@
-"""The identity file: which cluster a journal folder belongs to, and how far its newest commit was.
+"""The identity file: which cluster a journal folder belongs to, and its newest commit.
 
-LMDB has no checksum on its meta pages: one flipped bit there shows an older or an empty cluster. The file `identity`
-beside `data.mdb` is a second witness. Every opening compares the two (`journal.files.opening`), and refuses the folder
-when they contradict each other.
+LMDB has no checksum on its meta pages: after one flipped bit it may show an older or an empty cluster. The file
+`identity` beside `data.mdb` is a second record of the same facts. Every opening compares the two
+(`journal.files.opening`) and refuses the folder if they contradict each other.
 
 Two slots, at bytes 0 and 4096 of the file (8192 bytes in all), so that a torn write never damages both. A slot is:
 
@@ -18,10 +18,9 @@ Two slots, at bytes 0 and 4096 of the file (8192 bytes in all), so that a torn w
            76   4   CRC-32 of bytes 0 to 75 of this slot
 
 All numbers are big-endian. A commit writes the slot `transaction & 1`; the valid slot with the higher transaction
-counts. The writer writes a slot after each commit without fsync (so that a killed process leaves an exact one), and
-calls fdatasync in housekeeping (every 30 seconds) and at close: after a power failure the file may be behind
-`data.mdb`, never ahead of it. A folder made by an earlier release has no such file; the first writer that opens it
-creates one.
+counts. The writer writes a slot after each commit without fsync (so that it is exact after a kill), and calls
+fdatasync in housekeeping (every 30 seconds) and at close: after a power failure the file may be behind `data.mdb`,
+never ahead of it. A folder of an earlier release has no such file; the first writer that opens it creates one.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Identity(NamedTuple):
     dialect: str
     transaction: int
     head: int
-    newest_page: int  # CRC-32 of the meta page of that transaction
+    newest_page: int  # CRC-32 of the meta page that this transaction wrote
     older_page: int  # CRC-32 of the other meta page
 
     @property
@@ -70,7 +69,7 @@ def new_cluster_id() -> bytes:
 
 
 def read(path: Path) -> Identity | None:
-    """The identity in a folder: None without a file; ValueError when both slots are damaged."""
+    """The identity in a folder; None without a file. Raises ValueError if both slots are damaged."""
     try:
         content = (path / FILE).read_bytes()
     except FileNotFoundError:
@@ -82,7 +81,7 @@ def read(path: Path) -> Identity | None:
 
 
 def decode(slot: bytes) -> Identity | None:
-    """None unless the slot is what was written, in a version that this release knows."""
+    """The contents of a slot; None if it is damaged or has a version that this release does not know."""
     if len(slot) != _SLOT_SIZE or crc32(slot[:-4]) != _CHECKSUM.unpack_from(slot, _SLOT_SIZE - 4)[0]:
         return None
     magic, version, layout, cluster_id, dialect = _FIXED.unpack_from(slot)
@@ -94,7 +93,7 @@ def decode(slot: bytes) -> Identity | None:
 
 
 def create(path: Path, identity: Identity) -> None:
-    """Write both slots of a new file; durable when this returns, its directory entry included."""
+    """Create the file with both slots; it and its directory entry are durable when this returns."""
     content = bytearray(SIZE)
     encoded = _fixed_part(identity) + _pack_changing(
         identity.transaction, identity.head, identity.newest_page, identity.older_page
@@ -128,19 +127,20 @@ def sync_folder(path: Path) -> None:
 
 
 def _fixed_part(identity: Identity) -> bytes:
-    """The part of a slot that no commit changes."""
+    """The part of a slot that commits do not change."""
     return _FIXED.pack(_MAGIC, VERSION, identity.layout, identity.cluster_id, identity.dialect.encode())
 
 
 class IdentityFile:
-    """The identity file of an open journal, for its writer.
+    """The identity file of an open journal, used by its writer.
 
-    A failure to write it never fails a commit, which is durable by then: `check` returns the reason.
+    A failure to write it never fails a commit, which is durable by then; `check` returns the reason.
     """
 
     def __init__(self, path: Path, identity: Identity) -> None:
         self._path = path
-        self._write_problem = self._sync_problem = ""  # of the newest write and the newest fdatasync
+        # Transaction of the newest write, and of the newest fdatasync.
+        self._write_problem = self._sync_problem = ""
         self._fixed = _fixed_part(identity)
         self._fixed_checksum = crc32(self._fixed)
         self.unsynced = False
@@ -159,7 +159,7 @@ class IdentityFile:
         self.unsynced = True
 
     def sync(self) -> None:
-        """Make what was recorded durable. May take as long as the disk does."""
+        """Make the recorded commits durable. Takes as long as the disk does."""
         if not self.unsynced:
             return
         self.unsynced = False
@@ -171,13 +171,13 @@ class IdentityFile:
             self._sync_problem = ""
 
     def check(self) -> str:
-        """Why the next opening may refuse the folder; empty when all is well."""
+        """Why the next opening may refuse the folder; empty if nothing is wrong."""
         if problem := self._write_problem or self._sync_problem:
             return problem
         return "" if self._is_in_place() else f"the file {FILE} was removed or replaced while the server ran"
 
     def close(self, *, put_back: bool) -> None:
-        """Make it durable, and put it back if it was removed."""
+        """Make the file durable, and write it again if it was removed."""
         self.sync()
         with suppress(OSError):
             if put_back and not self._is_in_place():
@@ -193,7 +193,7 @@ class IdentityFile:
 
     def _put_back(self) -> None:
         if (self._path / FILE).exists():
-            return  # of another cluster
+            return  # the file belongs to another cluster
         write_durably(self._path, os.pread(self._handle, SIZE, 0))
 
 

@@ -1,4 +1,4 @@
-"""LMDB's two meta pages, read as bytes: whether they can be what LMDB wrote.
+"""LMDB's two meta pages, read as bytes and checked: can LMDB have written them?
 
 LMDB alternates between the two: transaction N is in page N & 1, and names the roots of the databases. It has no
 checksum for them, takes the one with the higher transaction id, and may read beyond its file or abort when their
@@ -15,7 +15,7 @@ have them: when LMDB cannot write a page, it puts its old transaction and last p
 
     a database:  4 page size or pad, 2 flags, 2 depth, then 8 each: branch, leaf, overflow pages, entries, root
 
-This is the layout of LMDB 0.9 on machines with 64 bits; numbers are in the machine's byte order.
+This is the layout of LMDB 0.9 on 64-bit machines; numbers are in the machine's byte order.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ import sys
 import zlib
 from typing import NamedTuple
 
-SIZE = 152  # bytes of a meta page that LMDB uses
+SIZE = 152  # bytes that LMDB uses of a meta page
 
 MAGIC = 0xBEEFC0DE
 VERSION = 1
 NO_ROOT = 0xFFFF_FFFF_FFFF_FFFF
 MAX_PAGE_SIZE = 65536
-MAX_DEPTH = 32  # LMDB's cursors have no more
+MAX_DEPTH = 32  # LMDB's cursors support no more levels
 
 _PAGE = struct.Struct("=QHHIIIQQIHHQQQQQIHHQQQQQQQ")
 _PAGE_HEADER = struct.Struct("=QHH")
@@ -40,12 +40,12 @@ _TRANSACTION = struct.Struct("=Q")
 _TRANSACTION_AT = SIZE - _TRANSACTION.size
 _pack_transaction = _TRANSACTION.pack
 
-BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8  # flags of a page
-_INTEGER_KEYS = 0x08  # a flag of a database
+BRANCH, LEAF, OVERFLOW, META = 1, 2, 4, 8  # page flags
+_INTEGER_KEYS = 0x08  # database flag
 
 
 class Database(NamedTuple):
-    """The record of a tree: its root, and how much it holds."""
+    """The record of a tree: its root and its size."""
 
     pad: int
     flags: int
@@ -58,9 +58,9 @@ class Database(NamedTuple):
 
 
 class MetaPage(NamedTuple):
-    """One of the two meta pages, unchecked."""
+    """One of the two meta pages, not validated."""
 
-    slot: int  # 0 or 1: where in the file it is
+    slot: int  # 0 or 1: its place in the file
     number: int
     flags: int
     magic: int
@@ -78,10 +78,10 @@ class MetaPage(NamedTuple):
 
 
 class MetaPages(NamedTuple):
-    """Both pages as they are in a file of `file_size` bytes."""
+    """Both meta pages of a file of `file_size` bytes."""
 
     pages: tuple[MetaPage, MetaPage]
-    contents: tuple[bytes, bytes]  # what LMDB uses of each
+    contents: tuple[bytes, bytes]  # the part that LMDB uses of each page
     file_size: int
 
     @property
@@ -93,13 +93,13 @@ class MetaPages(NamedTuple):
         return zlib.crc32(self.contents[transaction & 1])
 
     def checksum_as_of(self, transaction: int) -> int:
-        """The CRC-32 of the page that a transaction writes, if only the transaction id in it were this one."""
+        """The CRC-32 of the page that a transaction writes, computed as if it had this transaction id."""
         content = self.contents[transaction & 1]
         return zlib.crc32(content[:_TRANSACTION_AT] + _TRANSACTION.pack(transaction))
 
 
 class BadMetaPage(ValueError):
-    """A page that LMDB cannot have written; the text says which and why."""
+    """A page that LMDB cannot have written; the text says which one and why."""
 
 
 class NoMetaPages(BadMetaPage):
@@ -107,7 +107,7 @@ class NoMetaPages(BadMetaPage):
 
 
 def read(handle: int) -> MetaPages:
-    """Read and validate the meta pages of an open file; BadMetaPage when LMDB cannot have written them."""
+    """Read and validate the meta pages of an open file. Raises BadMetaPage if LMDB cannot have written them."""
     size = os.fstat(handle).st_size
     _, contents = read_bytes(handle)
     found = MetaPages((decode(0, contents[0]), decode(1, contents[1])), contents, size)
@@ -118,7 +118,7 @@ def read(handle: int) -> MetaPages:
 
 
 def read_bytes(handle: int) -> tuple[int, tuple[bytes, bytes]]:
-    """The page size, and what LMDB uses of both pages."""
+    """The page size, and the part that LMDB uses of both meta pages."""
     first = os.pread(handle, SIZE, 0)
     if len(first) < SIZE:
         raise NoMetaPages("its file ends inside the first page" if first else "its file is empty")
@@ -130,7 +130,7 @@ def read_bytes(handle: int) -> tuple[int, tuple[bytes, bytes]]:
 
 
 def is_of(content: bytes, transaction: int) -> bool:
-    """Whether what LMDB uses of a meta page is of this transaction."""
+    """Whether a meta page belongs to this transaction."""
     return content[_TRANSACTION_AT:] == _pack_transaction(transaction)
 
 
@@ -146,7 +146,7 @@ def _page_size(handle: int, first: MetaPage) -> int:
 
 
 def decode(slot: int, content: bytes) -> MetaPage:
-    """The fields of a meta page, whatever they are."""
+    """The fields of a meta page, not validated."""
     number, _, flags, _, magic, version, address, map_size, *rest = _PAGE.unpack_from(content)
     free, main = Database(*rest[:8]), Database(*rest[8:16])
     return MetaPage(slot, number, flags, magic, version, address, map_size, free, main, rest[16], rest[17])
@@ -194,7 +194,7 @@ def _database_problem(database: Database, last_page: int) -> str:
 
 
 def _check_root(handle: int, page: MetaPage, database: Database) -> None:
-    """The root must be a page of a tree with the right number: anything else may crash LMDB."""
+    """Raise BadMetaPage unless the root is a tree page with the right number: anything else may crash LMDB."""
     if database.root == NO_ROOT:
         return
     header = os.pread(handle, _PAGE_HEADER.size, database.root * page.page_size)

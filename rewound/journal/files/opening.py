@@ -30,8 +30,8 @@ from rewound.journal.files.data_file import DATA
 from rewound.journal.files.identity import Identity
 from rewound.journal.files.meta_pages import MetaPages
 
-# A writer may change the files while a reader checks them: a read that found something wrong is repeated until two
-# reads find the same bytes. Commits take longer than that.
+# A writer may change the files while a reader checks them: after a problem, the reader reads again until two reads
+# give the same bytes. Commits take longer than that.
 ATTEMPTS = 50
 PAUSE = 0.0002
 
@@ -40,7 +40,7 @@ Files = tuple[Identity | None, MetaPages]
 
 def check(path: Path, handle: int) -> Files:
     """Check an open data file against the identity file of its folder."""
-    who = _identity(path)  # first: a live writer commits before it writes the identity
+    who = _identity(path)  # read first, because a running writer commits before it writes the identity
     pages = _meta_pages(path, handle)
     if who is None:
         return None, pages
@@ -62,7 +62,7 @@ def _agree(who: Identity, pages: MetaPages) -> bool:
 
 
 def check_beside_writer(path: Path) -> Files:
-    """The same for a reader, beside a process that may be writing."""
+    """Like `check`, for a reader of a folder that another process may be writing."""
     before = None
     handle = os.open(path / DATA, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -105,12 +105,12 @@ def _meta_pages(path: Path, handle: int) -> MetaPages:
         raise DamagedMetaPage(path, str(damage)) from damage
 
 
-DRAFT = "founding.mdb"  # the new file until it is complete; the name is part of the folder's layout
-LMDB_LOCK = "lock.mdb"  # LMDB creates it when it opens `data.mdb`, never before
+DRAFT = "founding.mdb"  # name of the new file until it is complete; part of the folder's layout
+LMDB_LOCK = "lock.mdb"  # LMDB creates it only when it opens `data.mdb`
 
 
 def is_new(path: Path) -> bool:
-    """Whether a folder has no journal yet. IncompleteFolder when it had one and `data.mdb` is gone."""
+    """Whether a folder has no journal yet. Raises IncompleteFolder if it had one and `data.mdb` is gone."""
     if (path / DATA).exists():
         return False
     # An interrupted creation leaves an identity file beside the draft.
@@ -118,20 +118,19 @@ def is_new(path: Path) -> bool:
     if not any(file.exists() for file in left):
         return True
     if (path / DATA).exists():
-        return False  # another process has just created it
+        return False  # another process has just created the journal
     raise IncompleteFolder(path, f"{DATA} is missing")
 
 
 def create_journal(path: Path, databases: Iterable[str], meta: Mapping[bytes, bytes], new: Identity) -> None:
     """Create the journal of a new folder, with these records in the database `meta`.
 
-    Only here are databases created: a database that is missing anywhere else is damage. All of a new journal
-    (its databases, the records of `meta`, the identity file) is complete before `data.mdb` gets its name, so
-    that a process killed at any step leaves either a complete journal or a folder that the next start creates
-    again.
+    Databases are created only here: anywhere else, a missing database is damage. The databases, the records of `meta`
+    and the identity file are complete before `data.mdb` gets its name, so that a process killed at any step leaves
+    either a complete journal or a folder that the next start creates again.
     """
     draft = path / DRAFT
-    # The draft last: an identity file without it looks like a folder whose `data.mdb` is gone.
+    # The draft goes last: an identity file without it looks like a folder whose `data.mdb` is gone.
     (path / identity.FILE).unlink(missing_ok=True)
     draft.unlink(missing_ok=True)
     try:
@@ -145,7 +144,7 @@ def create_journal(path: Path, databases: Iterable[str], meta: Mapping[bytes, by
 
 
 def as_left(data: Path, who: Identity) -> Identity:
-    """An identity with the transaction and the meta pages that a closed file has."""
+    """An identity with the transaction and the meta pages of a closed file."""
     handle = os.open(data, os.O_RDONLY)
     try:
         pages = meta_pages.read(handle)

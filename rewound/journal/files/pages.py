@@ -1,7 +1,7 @@
-"""LMDB's file read page by page, without LMDB, which trusts every page: a damaged one ends its process.
+"""Reads LMDB's file page by page, without LMDB, which trusts every page and crashes on a damaged one.
 
-Every number is checked before it is used: what is wrong becomes a BadPage, or a hole of a walk. `structure` checks a
-file with it when it is opened, `journal.repair` reads what a damaged file still has.
+Every number is checked before it is used: a wrong one raises BadPage, or becomes a hole of a walk. `structure` uses
+this to check a file at opening, `journal.repair` to read what is left in a damaged one.
 
     page      number:8 pad:2 flags:2 lower:2 upper:2       then a 2-byte position for each node
     overflow  number:8 pad:2 flags:2 pages:4               then the value, over as many pages
@@ -9,7 +9,7 @@ file with it when it is opened, `journal.repair` reads what a damaged file still
               leaf: size of the value = low + high << 16   branch: child page = low + high << 16 + flags << 32
     tree      pad:4 flags:2 depth:2 branch pages:8 leaf pages:8 overflow pages:8 entries:8 root:8
 
-All numbers are little-endian (those of the machine). `meta_pages` has the layout of the two meta pages.
+All numbers are in the machine's byte order (little-endian). `meta_pages` has the layout of the two meta pages.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ HEADER = 16
 MAX_KEY = 511
 PAGE_SIZES = tuple(1 << bits for bits in range(9, 17))
 FIRST_PAGE = 2  # after the meta pages
-READS = 100  # of the meta pages, until two are the same
+READS = 100  # attempts to read the meta pages, until two reads give the same
 
-_PAGE_SIZE_AT = 40  # in the first meta page
+_PAGE_SIZE_AT = 40  # position in the first meta page
 _OVERFLOW = struct.Struct("<QHHI")
 _NODE = struct.Struct("<HHHH")
 _DATABASE = struct.Struct("<IHHQQQQQ")
 _NUMBER = struct.Struct("<Q")
 _unpack_node = _NODE.unpack_from
-_unpack_bounds, _BOUNDS_AT = struct.Struct("<HH").unpack_from, 12  # of the free space in a page
+_unpack_bounds, _BOUNDS_AT = struct.Struct("<HH").unpack_from, 12  # bounds of the free space in a page
 _unpack_flags, _FLAGS_AT = struct.Struct("<H").unpack_from, 10
 _NODE_FLAGS = (0, BIG, SUBDATABASE)
 NODE_SIZE, DATABASE_SIZE = _NODE.size, _DATABASE.size
 
 
 class BadPage(Exception):
-    """A page is not what its place in the file says; the text says why."""
+    """A page does not match its place in the file; the text says why."""
 
 
 class Node(NamedTuple):
@@ -67,8 +67,8 @@ class Node(NamedTuple):
     key: bytes
     value: bytes
     flags: int
-    size: int  # of the value
-    position: int  # in its page
+    size: int  # size of the value
+    position: int  # position in its page
 
 
 class Child(NamedTuple):
@@ -77,7 +77,9 @@ class Child(NamedTuple):
 
 
 class PageFile:
-    """The bytes of a data file, by page. It never maps the file: a truncated one would kill the process."""
+    """The bytes of a data file, by page. It does not map the file, because reading a truncated map kills the
+    process.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -87,7 +89,9 @@ class PageFile:
         self.update_size()
 
     def update_size(self) -> None:
-        """Call it in the transaction whose pages are read: a live server may have extended the file before it."""
+        """Read the file's size again. Call it in the transaction whose pages are read: a running server may have
+        extended it.
+        """
         self.size = os.fstat(self._handle).st_size
         self.pages = -(-self.size // self.page_size)
 
@@ -111,7 +115,7 @@ class PageFile:
         return self._read(position + HEADER, 4) == MAGIC.to_bytes(4, "little")
 
     def _read(self, position: int, size: int) -> bytes:
-        """Bytes of the file; zeros where it has none, or where the disk cannot read them."""
+        """Bytes of the file; zeros where it ends, or where the disk cannot read."""
         if position >= self.size:
             return bytes(size)
         try:
@@ -121,7 +125,7 @@ class PageFile:
         return found if len(found) == size else found.ljust(size, b"\0")
 
     def bytes_at(self, page: int, position: int, size: int) -> bytes:
-        """Bytes from a position in a page on; fewer where the file ends."""
+        """Bytes starting at a position in a page; fewer where the file ends."""
         start = page * self.page_size + position
         return self._read(start, max(0, min(size, self.size - start)))
 
@@ -129,7 +133,7 @@ class PageFile:
         return self._read(number * self.page_size, self.page_size)
 
     def checked(self, number: int) -> bytes:
-        """A page whose header has its number; BadPage when the file ends before it or it is another page."""
+        """A page whose header has the right number. Raises BadPage if the file ends before it or its header differs."""
         if number >= self.pages:
             raise BadPage(f"the file ends at page {self.pages}")
         page = self.page(number)
@@ -139,12 +143,12 @@ class PageFile:
         return page
 
     def overflow(self, number: int, size: int) -> bytes:
-        """The value of a node that is on overflow pages."""
+        """The value of a node that is stored on overflow pages."""
         self.overflow_count(number, size)
         return self._read(number * self.page_size + HEADER, size)
 
     def overflow_count(self, number: int, size: int) -> int:
-        """How many overflow pages a value has. A value that became shorter may have more than it needs."""
+        """How many overflow pages a value has: more than it needs, if it became shorter."""
         _, _, flags, count = _OVERFLOW.unpack_from(self.checked(number))
         needed = overflow_pages(size, self.page_size)
         if flags != OVERFLOW:
@@ -156,7 +160,7 @@ class PageFile:
         return int(count)
 
     def metas(self) -> tuple[MetaPage, MetaPage]:
-        """Both meta pages. A live server writes them: two reads must be the same."""
+        """Both meta pages. A running server writes them, so two reads must give the same bytes."""
         before = b""
         for _ in range(READS):
             both = self._read(0, 2 * self.page_size)
@@ -166,7 +170,7 @@ class PageFile:
         return meta_pages.decode(0, both), meta_pages.decode(1, both[self.page_size :])
 
     def newest_meta(self) -> MetaPage:
-        """The meta page that LMDB uses: that of the higher transaction."""
+        """The meta page that LMDB uses: the one with the higher transaction."""
         return max(self.metas(), key=lambda meta: meta.transaction)
 
 
@@ -180,7 +184,7 @@ def kind_of(page: bytes) -> int:
 
 
 def _positions(page: bytes) -> list[int]:
-    """The positions of a page's nodes; BadPage when they are not where nodes can be."""
+    """The positions of a page's nodes. Raises BadPage if nodes cannot be there."""
     lower, upper = _unpack_bounds(page, _BOUNDS_AT)
     if not (HEADER <= lower <= upper <= len(page)) or lower % 2 or upper % 2:
         raise BadPage(f"its free space is said to be from {lower} to {upper}")
@@ -191,7 +195,7 @@ def _positions(page: bytes) -> list[int]:
 
 
 def leaf_nodes(page: bytes) -> list[Node]:
-    """The nodes of a leaf page, which fill its end without a gap; BadPage otherwise."""
+    """The nodes of a leaf page, which fill its end without gaps. Raises BadPage if they do not."""
     nodes: list[Node] = []
     end = len(page)
     used = 0
@@ -246,7 +250,9 @@ def page_number(value: bytes) -> int:
 
 
 def free_pages(value: bytes) -> tuple[int, ...]:
-    """The pages in a record of the free list. LMDB may reserve more room than it needs: the first number counts."""
+    """The pages in a record of the free list. Its first number is their count: LMDB may reserve more room than it
+    needs.
+    """
     count = page_number(value[:8]) if len(value) >= 8 else NO_ROOT
     if count > len(value) // 8 - 1:
         raise BadPage("a record of the free list has a wrong length")
@@ -255,7 +261,7 @@ def free_pages(value: bytes) -> tuple[int, ...]:
 
 
 class Leaf(NamedTuple):
-    """A leaf page that can be read. Every key from `low` up to but without `high` is on it, or nowhere."""
+    """A readable leaf page. Every key in [`low`, `high`) is on it, or does not exist."""
 
     number: int
     nodes: list[Node]
@@ -264,13 +270,13 @@ class Leaf(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """Keys from `low` up to but without `high` (None: to the end) cannot be read."""
+    """Keys in [`low`, `high`) that cannot be read; without `high`, all from `low` to the end."""
 
     page: int
     low: bytes
     high: bytes | None
     why: str
-    single: bool = False  # one record, with the key `low`; not a page of the tree
+    single: bool = False  # one record, with the key `low`, rather than a page of the tree
 
 
 @dataclass(slots=True)
@@ -290,8 +296,8 @@ class Walk:
     database: Database
     last_page: int
     seen: set[int] = field(default_factory=set)
-    by_number: bool = False  # keys are numbers of the machine (the free list), not bytes
-    free: frozenset[int] = frozenset()  # pages that no tree may have
+    by_number: bool = False  # keys are integers (of the free list) rather than bytes
+    free: frozenset[int] = frozenset()  # pages that the free list has, so no tree may
     holes: list[Hole] = field(default_factory=list)
     counted: Counted = field(default_factory=Counted)
 
@@ -306,7 +312,7 @@ class Walk:
             yield from self._below(root, depth, b"", None)
 
     def last_key(self) -> bytes:
-        """The last key of the tree, read along its last pages only; empty when it has none."""
+        """The last key of the tree, found by reading only its last pages; empty if it has none."""
         number, depth = self.database.root, self.database.depth
         if number == NO_ROOT or not 0 < depth <= MAX_DEPTH:
             return b""
@@ -316,7 +322,7 @@ class Walk:
         return nodes[-1].key if nodes else b""
 
     def value(self, node: Node) -> bytes:
-        """The value of a leaf node; BadPage when it is on overflow pages that cannot be read."""
+        """The value of a leaf node. Raises BadPage if it is on overflow pages that cannot be read."""
         if node.flags != BIG:
             return node.value
         return self.file.overflow(page_number(node.value), node.size)
@@ -364,7 +370,7 @@ class Walk:
         return page
 
     def _check_order(self, names: list[bytes], low: bytes, high: bytes | None) -> None:
-        """Keys ascend and are inside the range that the page above gives them."""
+        """Raise BadPage unless keys ascend and are inside the range that the parent page gives."""
         if self.by_number:
             _check_numbers(names)
             return
@@ -380,7 +386,7 @@ class Walk:
         return Leaf(number, kept, low, high)
 
     def _take_overflow(self, node: Node) -> bool:
-        """Count the overflow pages of a node; a hole for its key when they are damaged."""
+        """Count the overflow pages of a node; add a hole for its key if they are damaged."""
         first = page_number(node.value)
         try:
             if not FIRST_PAGE <= first <= self.last_page:

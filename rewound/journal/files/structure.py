@@ -1,11 +1,11 @@
 """Checks the structure of an LMDB file: that its trees, counters and free list are as LMDB writes them.
 
-Every opening of a file of moderate size does this before LMDB reads its trees (`check_structure`): what is sound here,
-LMDB can read without dying. `rewound journal verify` does it for a file of any size, and adds what the damage means.
+Every opening of a file of moderate size does this before LMDB reads its trees (`check_structure`): LMDB can read what
+passes without crashing. `rewound journal verify` does it for files of any size, and adds what the damage means.
 
-One version of the file is checked, that of one meta page; beside a live server a read transaction keeps its pages.
-The meta pages themselves are checked before (`meta_pages`); a failed write leaves wrong roots in the older one, which
-does no harm (docs/decisions/0018-journal-identity.md).
+It checks one version of the file, that of one meta page; on the file of a running server, a read transaction keeps
+the pages of that version. The meta pages themselves were checked before (`meta_pages`); a failed write leaves wrong
+roots in the older one, which does no harm (docs/decisions/0018-journal-identity.md).
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from rewound.journal.files.pages import (
 )
 
 MAIN, FREE = "main", "free list"
-# Flags of the free list: integer keys, and whether the file was created with a folder of its own.
+# Flags of the free list: integer keys, and whether the file was created in a folder of its own.
 FREE_FLAGS = (0x0008, 0x4008)
-LARGEST_FILE = 1 << 36  # pages; a larger number is damage
+LARGEST_FILE = 1 << 36  # pages; a larger number means damage
 
-# Some tens of milliseconds on an idle machine: a start should not take noticeably longer.
+# Checked in some tens of milliseconds on an idle machine, so that a start is not noticeably slower.
 CHECKED_AT_OPENING = 8 << 20
-ATTEMPTS = 100  # to read the meta page of a transaction before two commits replace it
+ATTEMPTS = 100  # attempts to read the meta page of a transaction before two more commits replace it
 
-Progress = Callable[[int], None]  # how many pages were read
-Meaning = Callable[[str, Hole], str]  # which records of a database a hole is about
+Progress = Callable[[int], None]  # number of pages read
+Meaning = Callable[[str, Hole], str]  # describes which records of a database a hole contains
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One thing that is wrong, and what it means."""
+    """One problem, and what it means for the data."""
 
     page: int | None
     database: str
@@ -61,15 +61,17 @@ class Damage:
 
 @dataclass(slots=True)
 class Audit:
-    pages: int = 0  # that were read
-    # Pages that are neither in use nor free, if nothing else is wrong: lost space, but no lost data.
+    pages: int = 0  # number of pages read
+    # Pages that are neither in use nor free, if that is the only problem: space is lost, but no data.
     unused: int = 0
     damage: list[Damage] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)  # databases
+    missing: list[str] = field(default_factory=list)  # names of missing databases
 
 
 def check_structure(env: Any, data: Path, names: tuple[str, ...]) -> None:
-    """DamagedStructure when a page of an open environment is damaged. A larger file would take too long."""
+    """Raises DamagedStructure if a page of an open environment is damaged. Skips large files, which would take too
+    long.
+    """
     with PageFile(data) as file:
         if file.size > CHECKED_AT_OPENING:
             return
@@ -83,9 +85,10 @@ def check_structure(env: Any, data: Path, names: tuple[str, ...]) -> None:
 
 @contextmanager
 def pinned_meta(env: Any, file: PageFile) -> Iterator[MetaPage | None]:
-    """The meta page of a read transaction, whose pages nobody overwrites; None when commits were always faster.
+    """The meta page of a read transaction, which keeps its pages from being reused; None if commits kept overtaking
+    it.
 
-    To begin a transaction, LMDB reads the meta pages only.
+    To begin a transaction, LMDB reads only the meta pages.
     """
     for _ in range(ATTEMPTS):
         with env.begin() as reading:
@@ -104,7 +107,7 @@ def audit(
     progress: Progress | None = None,
     meaning: Meaning | None = None,
 ) -> Audit:
-    """Check every page that a meta page leads to. `names` are the databases that there must be."""
+    """Check every page that can be reached from a meta page. `names` are the databases that must exist."""
     run = _Run(file, names, meta, progress, meaning)
     run.run()
     return run.audit
@@ -163,7 +166,7 @@ class _Run:
         self._walk(MAIN, self._meta.main, use)
         self.audit.missing = [name for name in self._names if name not in found]
         for name in sorted(found.keys() - set(self._names)):
-            self._add(None, MAIN, f"there is a database {name}, which no release has made")
+            self._add(None, MAIN, f"there is a database {name}, which no release creates")
         return found
 
     def _check_free_list(self) -> None:

@@ -1,6 +1,7 @@
-"""What helps after damage: `verify` finds it, `recover` makes a new folder of what is provably sound.
+"""Repair after damage: `verify` finds it, `recover` creates a new folder from what is provably intact.
 
-Commands use it, a server never does (an import contract says so). `damaged_file` reads what a damaged file still has,
-`plan` decides what of it a new folder gets, `recover` writes that. The checks of every opening are elsewhere: of the
-file in `journal.files.opening` and `journal.files.structure`, of the newest records in `journal.tail`.
+Only commands use this package, never a server (an import contract enforces it). `damaged_file` reads what can still
+be read, `plan` decides what a new folder gets, and `recover` writes it. The checks at every opening are elsewhere:
+those of the file in `journal.files.opening` and `journal.files.structure`, those of the newest records in
+`journal.tail`.
 """

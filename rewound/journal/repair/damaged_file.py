@@ -1,10 +1,10 @@
-"""Reads everything that a damaged file still has: the records of its newest readable version, and others beside them.
+"""Reads everything that is still readable in a damaged file: the records of its newest readable version, and stray
+ones.
 
-Which version that is: the newer meta page, if both are as LMDB writes them, and what it leads to is complete.
-Otherwise the best of all that the file has: either meta page, or a page with the records of all databases that no
-meta page leads to any more (the meta page is damaged, the version that it named is not).
-
-`find_strays` finds records outside of the trees, `read_meta` those of the database meta.
+The newest readable version is that of the newer meta page, if both are as LMDB writes them and everything it leads to
+is complete. Otherwise it is the best of all versions in the file: that of either meta page, or that of a page with
+the records of all databases which no meta page leads to any more (because the meta page is damaged, but not the
+version that it named). `find_strays` finds records outside of the trees, `read_meta` those of the database meta.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rewound.journal.repair.verify import NAMES, databases_on, meta_faults
 
 
 class Place(NamedTuple):
-    """Where the value of a record is: in a page, from a position, with this size."""
+    """Where the value of a record is: a position in a page, and its size."""
 
     page: int
     position: int
@@ -53,10 +53,10 @@ class Place(NamedTuple):
 
 
 class FoundEvent(NamedTuple):
-    """An event whose checksum is right, without its contents."""
+    """An event whose checksum matches, without its contents."""
 
     offset: int
-    key: bytes  # of the object in state
+    key: bytes  # the object's state key
     previous: int
     removed: bool
     place: Place
@@ -68,7 +68,7 @@ class FoundRow(NamedTuple):
 
 
 class FoundLink(NamedTuple):
-    """What the indexes say about an event; `previous` and `removed` are None where only one index has it."""
+    """What the indexes say about an event; `previous` and `removed` are None if only the index by object has it."""
 
     key: bytes
     previous: int | None
@@ -76,7 +76,7 @@ class FoundLink(NamedTuple):
 
 
 class Holes:
-    """The holes of a tree, for many lookups."""
+    """The holes of one tree, sorted for lookups."""
 
     def __init__(self, holes: list[Hole]) -> None:
         self._holes = sorted(holes, key=lambda hole: hole.low)
@@ -95,7 +95,7 @@ class Holes:
 
 @dataclass(slots=True)
 class Trees:
-    """The records of one version of the file. A key that is in no hole and has no record did not exist."""
+    """The records of one version of the file. A key without a record did not exist, unless it is in a hole."""
 
     source: str
     events: dict[int, FoundEvent] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Trees:
     objects: dict[int, bytes] = field(default_factory=dict)  # by_object: offset -> key
     meta: dict[bytes, bytes] = field(default_factory=dict)
     holes: dict[str, Holes] = field(default_factory=dict)
-    read: set[int] = field(default_factory=set)  # pages whose records were all right
+    read: set[int] = field(default_factory=set)  # pages whose records were all intact
     transaction: int = 0
 
     @property
@@ -134,17 +134,17 @@ class Roots:
 
 PAGES = 1000  # between two calls of the progress callback
 
-Progress = Callable[[int], None]  # how many pages were read
+Progress = Callable[[int], None]  # number of pages read
 
 
 def _silent(pages: int) -> None:
-    """Nobody waits."""
+    """The default progress callback, which does nothing."""
 
 
 def survey(file: PageFile, transaction: int = 0, progress: Progress = _silent) -> tuple[Trees, bool]:
-    """The records of the newest readable version, and whether it certainly is the newest.
+    """The records of the newest readable version, and whether it is certainly the newest.
 
-    `transaction` is that of a commit that is known to have happened (of the identity file).
+    `transaction` is that of a commit known to have happened (from the identity file).
     """
     metas = sorted(file.metas(), key=lambda meta: meta.transaction)
     found = [_roots_of(file, meta) for meta in metas]
@@ -168,7 +168,7 @@ def _trusted(file: PageFile, metas: list[MetaPage], found: list[Roots], transact
 
 
 def _newest_event(file: PageFile, roots: Roots) -> int | None:
-    """The offset of the last event of a version; None when it cannot be read."""
+    """The offset of the last event of a version; None if it cannot be read."""
     if "events" not in roots.databases:
         return None
     try:
@@ -198,7 +198,7 @@ def _roots_of(file: PageFile, meta: MetaPage) -> Roots:
 
 
 def _free_list(file: PageFile, meta: MetaPage, last_page: int, seen: set[int]) -> frozenset[int]:
-    """The free pages; none when the free list is damaged, because then it proves nothing."""
+    """The free pages; none if the free list is damaged, because then it proves nothing."""
     walk = Walk(file, "free", meta.free, last_page, set(seen), by_number=True)
     free: set[int] = set()
     try:
@@ -245,7 +245,7 @@ Take = Callable[[Node, Place, bytes], None]
 
 
 class _TreeReader:
-    """Puts the records of leaf pages where they belong."""
+    """Sorts the records of leaf pages into `Trees`."""
 
     def __init__(self, file: PageFile, trees: Trees) -> None:
         self._file, self._trees = file, trees
@@ -258,7 +258,9 @@ class _TreeReader:
         }
 
     def leaf(self, walk: Walk, leaf: Leaf) -> Hole | None:
-        """Take the records of a page; a hole over its whole range when one is wrong: another may be missing."""
+        """Take the records of a page. If one is wrong, the page's whole range becomes a hole, because others may be
+        missing.
+        """
         take = self._takes.get(walk.name, _ignore)
         wrong = ""
         for node in leaf.nodes:
@@ -295,7 +297,7 @@ class _TreeReader:
 
 
 def _ignore(node: Node, place: Place, value: bytes) -> None:
-    """Counts and snapshots: a new folder computes them again."""
+    """Skip counts and snapshots, which a new folder computes again."""
 
 
 def place_of(number: int, node: Node) -> Place:
@@ -305,7 +307,7 @@ def place_of(number: int, node: Node) -> Place:
 
 
 def event_in(key: bytes, value: bytes, place: Place) -> FoundEvent:
-    """An event in a record; Damaged or ValueError when the record is none."""
+    """An event in a record. Raises Damaged or ValueError if the record is not an event."""
     if len(key) != 8:
         raise Damaged(f"an event has a key of {len(key)} bytes")
     offset = keys.offset_of(key)
@@ -329,7 +331,7 @@ _NODE, _OVERFLOW = (
 
 @dataclass(slots=True)
 class Strays:
-    """Records that are on no readable page of the trees; several versions of one record may be found."""
+    """Records that are on no readable page of the trees; there may be several versions of one record."""
 
     events: dict[int, list[FoundEvent]] = field(default_factory=dict)
     rows: dict[bytes, dict[int, FoundRow]] = field(default_factory=dict)
@@ -338,12 +340,11 @@ class Strays:
 
 
 def find_strays(file: PageFile, read: set[int], progress: Progress = _silent) -> Strays:
-    """Finds records outside of the trees: on pages that nothing leads to any more, or whose header is damaged.
+    """Search all pages that were not read for records outside of the trees.
 
-    Such a page may be older than the damage: what is on it was true once. `decide` uses a record from here only
-    where the trees have a hole, and what they do have does not contradict it.
-
-    Search all pages but those that were read already.
+    They are on pages that nothing leads to any more, or whose header is damaged. Such a page may be older than the
+    damage: what is on it was true once. So `decide` uses a record from here only where the trees have a hole and what
+    they do have does not contradict it.
     """
     found = Strays()
     for number in range(FIRST_PAGE, file.pages):
@@ -378,7 +379,7 @@ def _nodes(page: bytes) -> Iterator[Node]:
 def _stray_nodes(page: bytes) -> Iterator[Node]:
     """Everything in a page that may be a leaf node, for a page whose header or positions are damaged.
 
-    Most of what this yields is not a node: only a checksum can decide.
+    Most of what this yields is not a node; only a checksum can decide.
     """
     end = len(page)
     for position in range(HEADER, end - NODE_SIZE, 2):
@@ -415,7 +416,7 @@ def _add(file: PageFile, number: int, node: Node, found: Strays) -> None:
 
 
 def _add_event(file: PageFile, found: Strays, event: FoundEvent) -> None:
-    """Add an event, unless a copy of it was found already."""
+    """Add an event, unless a copy of it was found before."""
     copies = found.events.setdefault(event.offset, [])
     value = file.bytes_at(*event.place)
     if all(file.bytes_at(*copy.place) != value for copy in copies):
@@ -423,7 +424,7 @@ def _add_event(file: PageFile, found: Strays, event: FoundEvent) -> None:
 
 
 def _add_long_event(file: PageFile, number: int, page: bytes, found: Strays) -> None:
-    """An event on overflow pages whose leaf page is lost: its object's resourceVersion is its key.
+    """Add an event on overflow pages whose leaf page is lost; its object's resourceVersion is its key.
 
     The checksum covers the key, so it proves which of the numbers in the text is the right one.
     """
@@ -448,7 +449,7 @@ def _add_long_event(file: PageFile, number: int, page: bytes, found: Strays) -> 
 
 
 def _packed_length(packed: bytes) -> int:
-    """The length of the msgpack array that some bytes begin with; 0 when they do not."""
+    """The length of the msgpack array at the start of some bytes; 0 if there is none."""
     unpacker: Any = msgpack.Unpacker(max_buffer_size=0)
     unpacker.feed(packed)
     try:
@@ -465,12 +466,11 @@ MetaRecords = dict[bytes, bytes]
 
 
 def read_meta(trees: Trees, strays: Strays) -> MetaRecords | None:
-    """The records of the database meta in a damaged file: names of types, dialect, floor; one checksum covers all.
+    """The records of the database meta in a damaged file; None if they are damaged beyond repair.
 
-    Nothing else in the file has them, and without them no object can be served. So one flipped bit in them is
-    repaired: among all single bits there is only one whose change makes the checksum right.
-
-    The records; None when they are not what was written and cannot be repaired.
+    They are the names of types, the dialect and the floor, under one checksum. The file has no second copy, and
+    without them no object can be served. So one flipped bit in them is repaired: only one single-bit change makes the
+    checksum match.
     """
     stored = {key: value for key, value in trees.meta.items() if key != keys.PROBE}
     if trees.holes["meta"]:
@@ -488,13 +488,13 @@ def is_right(meta: MetaRecords) -> bool:
 
 
 def _is_of_an_earlier_release(meta: MetaRecords) -> bool:
-    """Whether there is no checksum, and nothing that could be a damaged one."""
+    """Whether there is no checksum, nor anything that could be a damaged one."""
     known = (keys.LAYOUT, keys.DIALECT, keys.FLOOR, keys.CLUSTER_ID)
     return keys.CHECK not in meta and all(key in known or key.startswith(keys.TYPE_PREFIX) for key in meta)
 
 
 def _completed(meta: MetaRecords, trees: Trees, strays: Strays) -> MetaRecords:
-    """What a damaged page had, from other pages: of each record the value that all of them have."""
+    """Records of a damaged page found on other pages, if all of them have the same value."""
     for key, values in strays.meta.items():
         if key not in meta and trees.holes["meta"].has(key):
             if key == keys.FLOOR:

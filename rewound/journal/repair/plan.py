@@ -1,11 +1,12 @@
-"""Decides what a recovered folder has: the newest provable version of each object, and the events that are saved.
+"""Decides what a recovered folder contains: the newest provable version of each object, and the events that are
+saved.
 
-An event is in three trees: events, the index by type and the index by object. Damage to a page of one tree leaves the
-other two, which say what was on it. So a record from outside of the trees counts only where each tree either has a
-hole or agrees. What then is known to have existed, and is found nowhere, is lost.
+An event is in three trees: events, the index by type and the index by object. If a page of one tree is damaged, the
+other two say what was on it. So a record from outside of the trees is used only where each tree either has a hole or
+agrees. Whatever is known to have existed and is found nowhere is lost.
 
-History: an old version needs all events up to it. Where events are lost, the retention floor of the new folder rises to
-the first version from which on all is there; below it every object has one event, as after a compaction.
+An old version needs all events up to it. If events are lost, the retention floor of the new folder rises to the first
+version after which none is missing; below it every object has one event, as after a compaction.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rewound.journal.repair.damaged_file import FoundLink, FoundRow, Place, Stra
 
 
 class Saved(NamedTuple):
-    """An event of the new folder: from an event, or, where that is lost, from the row of the object's state."""
+    """An event of the new folder, taken from an event or, if that is lost, from the row of the object's state."""
 
     offset: int
     key: bytes
@@ -32,27 +33,31 @@ class Lost(NamedTuple):
     """An object whose newest version is lost."""
 
     key: bytes
-    newest: int  # the version that is known to have existed
-    restored: int  # the older version that the new folder has; 0: none
+    newest: int  # the newest version known to have existed
+    restored: int  # the older version in the new folder; 0 if none
 
 
 @dataclass(slots=True)
 class Plan:
     floor: int = 0
-    head: int = 0  # the highest version that is known to have existed
+    head: int = 0  # the highest version known to have existed
     saved: list[Saved] = field(default_factory=list)  # ascending
-    renewed: list[Saved] = field(default_factory=list)  # older versions of objects that get a new version
+    # Older versions of objects, to be written as new versions.
+    renewed: list[Saved] = field(default_factory=list)
     objects: int = 0
     lost_objects: list[Lost] = field(default_factory=list)
     lost_events: list[int] = field(default_factory=list)  # ascending
-    from_rows: list[int] = field(default_factory=list)  # events without user, verb and time
-    unknown: bool = False  # more may be lost, of which nothing is known
+    from_rows: list[int] = field(default_factory=list)  # events restored without user, verb and time
+    unknown: bool = False  # more may be lost, about which nothing is known
 
 
 def decide(trees: Trees, strays: Strays, floor: int, head: int, *, newest: bool) -> Plan:
-    """`head`: a version that is known to have existed. `newest`: the trees certainly are the newest version."""
+    """Decide what the new folder gets.
+
+    `head` is a version known to have existed; `newest`: the trees are certainly of the newest version.
+    """
     evidence = _Evidence(trees, strays, newest=newest)
-    # A version after all that is found was in commits that are gone.
+    # If `head` is above everything found, commits after that are lost.
     plan = Plan(floor=floor, unknown=evidence.unknown or head > max(evidence.known, default=0))
     plan.head = max(head, trees.head, *evidence.known, *(row.offset for row in trees.rows.values()), 0)
     chosen = {key: evidence.choose(key, offsets) for key, offsets in evidence.by_key().items()}
@@ -62,15 +67,15 @@ def decide(trees: Trees, strays: Strays, floor: int, head: int, *, newest: bool)
 
 
 class _Choice(NamedTuple):
-    """The newest version of an object that is known, and the one that can be restored."""
+    """The newest known version of an object, and the one that can be restored."""
 
     newest: int
-    saved: Saved | None  # None: it was removed, or nothing of it is left
+    saved: Saved | None  # None if it was removed, or nothing of it is left
     lost: bool
 
 
 class _Evidence:
-    """Everything that is known to have existed, and where its contents are."""
+    """Everything known to have existed, and where its contents are."""
 
     def __init__(self, trees: Trees, strays: Strays, *, newest: bool) -> None:
         self._trees, self._newest = trees, newest
@@ -90,7 +95,7 @@ class _Evidence:
         return self._trees.holes[database].has(key)
 
     def _possible(self, key: bytes, offset: int) -> bool:
-        """Whether an event that the trees do not have may have existed all the same."""
+        """Whether an event that is not in the trees may have existed nevertheless."""
         if not self._newest and offset > self._trees.head:
             return True
         if not self._hole("events", keys.pack_offset(offset)):
@@ -124,7 +129,7 @@ class _Evidence:
                 self.known[offset] = FoundLink(key, None, None)
 
     def by_key(self) -> dict[bytes, list[int]]:
-        """The versions of each object that are known, ascending."""
+        """The known versions of each object, ascending."""
         found: dict[bytes, list[int]] = {}
         for offset in sorted(self.known):
             found.setdefault(self.known[offset].key, []).append(offset)
@@ -147,14 +152,14 @@ class _Evidence:
             return _Choice(newest, None, lost=False)
         for offset in reversed(offsets):
             if self.known[offset].removed:
-                break  # what is older was another object of the same name
+                break  # older versions belong to another object of the same name
             saved = self.content(key, offset)
             if saved is not None:
                 return _Choice(newest, saved, lost=offset != newest)
         return _Choice(newest, None, lost=True)
 
     def _gone(self, key: bytes, newest: int) -> bool:
-        """The state can be read there, and does not have the object."""
+        """Whether the state is readable there and does not contain the object."""
         if newest in self.events or key in self._trees.rows or self._hole("state", key):
             return False
         return newest <= self._trees.head or self._newest
@@ -180,7 +185,7 @@ def _save_events(plan: Plan, evidence: _Evidence, chosen: dict[bytes, _Choice]) 
 
 
 class _Versions:
-    """All versions that are known, ascending, and the state at each."""
+    """All known versions, ascending, and the state at each."""
 
     def __init__(self, evidence: _Evidence, chosen: dict[bytes, _Choice]) -> None:
         self._chosen = chosen
@@ -192,7 +197,7 @@ class _Versions:
         self.lost = [offset for offset, _, saved in self._known if saved is None]
 
     def at(self, floor: int) -> dict[bytes, Saved]:
-        """The newest version of each object up to a floor; where that is lost, the one before it."""
+        """The newest version of each object up to a floor; if that one is lost, the one before it."""
         found: dict[bytes, Saved] = {}
         for offset, link, saved in self._known:
             if offset > floor:
@@ -207,13 +212,13 @@ class _Versions:
         return found
 
     def floor(self, lowest: int) -> int:
-        """The lowest floor from `lowest` on above which every event follows the one before it of its object."""
+        """The lowest floor at or above `lowest` after which every event follows its object's event before it."""
         while broken := self._broken(lowest):
             lowest = broken
         return lowest
 
     def _broken(self, floor: int) -> int:
-        """The last event above a floor that does not follow the state of its object; 0 when all do."""
+        """The last event above a floor that does not follow the state of its object; 0 if all do."""
         latest = {key: saved.offset for key, saved in self.at(floor).items()}
         broken = 0
         for saved in self.contents:

@@ -1,7 +1,7 @@
-"""Recovers a damaged journal folder into a new one; the command line calls it.
+"""Recovers a damaged journal folder into a new one; called by the command line.
 
-It never writes to the damaged folder, and keeps servers out of it meanwhile. The new folder is built beside its target
-and renamed when it is complete and verified.
+It never writes to the damaged folder, and keeps servers from opening it meanwhile. The new folder is built beside its
+target and renamed when it is complete and verified.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from rewound.journal.transfer import temporary_folder
 
 LOCKS = (LOCK, DATA)
 
-# What is being done, how much of it is done, and of how much.
+# The current step, how much of it is done, and its total.
 Progress = Callable[[str, int, int], None]
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """Nobody waits."""
+    """The default progress callback, which does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class LostObject:
     type_name: str
     namespace: str
     name: str
-    newest: int  # the version that is known to have existed
-    restored: int  # the older version that the new folder has; 0: none
+    newest: int  # the newest version known to have existed
+    restored: int  # the older version in the new folder; 0 if none
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What the new folder has, and what is lost."""
+    """What the new folder contains, and what is lost."""
 
-    source: str  # which version of the file was read
+    source: str  # the version of the file that was read
     dialect: str
     head: int
     floor: int
@@ -61,13 +61,13 @@ class Recovered:
     objects: int
     lost_objects: list[LostObject] = field(default_factory=list)
     lost_events: list[int] = field(default_factory=list)
-    events_from_state: list[int] = field(default_factory=list)  # without user, verb and time
+    events_from_state: list[int] = field(default_factory=list)  # events restored without user, verb and time
     damage: list[str] = field(default_factory=list)
-    unknown: bool = False  # more may be lost, of which nothing is known
+    unknown: bool = False  # more may be lost, about which nothing is known
 
 
 def recover(damaged: Path, path: Path, dialect: str | None = None, progress: Progress = _silent) -> Recovered:
-    """Create the journal in `path` from what is sound in the one in `damaged`."""
+    """Create the journal in `path` from what is intact in the one in `damaged`."""
     if path.exists() and any(path.iterdir()):
         raise JournalExists(path)
     if not (damaged / DATA).exists():
@@ -80,7 +80,7 @@ def recover(damaged: Path, path: Path, dialect: str | None = None, progress: Pro
 
 @contextmanager
 def _kept_from_servers(path: Path) -> Iterator[None]:
-    """Lock what a server locks, without writing anything; AlreadyOpen while one runs."""
+    """Hold the locks of a server, without writing anything. Raises AlreadyOpen while one runs."""
     with ExitStack() as opened:
         for name in LOCKS:
             if not (path / name).exists():
@@ -96,7 +96,7 @@ def _kept_from_servers(path: Path) -> Iterator[None]:
 
 
 class Findings:
-    """What a damaged file has: its records, its types and its dialect."""
+    """The readable contents of a damaged file: its records, its types and its dialect."""
 
     def __init__(self, file: PageFile, path: Path, dialect: str | None, progress: Progress = _silent) -> None:
         self.who = _identity(path)
@@ -124,7 +124,7 @@ class Findings:
         self.dialect = dialect or recorded
         self.cluster_id = self.who.cluster_id if self.who else meta.get(keys.CLUSTER_ID)
         self.floor = int.from_bytes(meta.get(keys.FLOOR, b""), "big")
-        # The folder of a standby stays one, until it is promoted: it may have lost what its leader has.
+        # A standby's folder stays one until it is promoted: it may have lost what its leader has.
         self.history = {key: meta[key] for key in (keys.TIMELINES, keys.FOLLOWS) if key in meta}
         self._meta_damage = self._drop_wrong_timelines()
         if not self.dialect:
@@ -137,7 +137,10 @@ class Findings:
             raise NewerLayout(f"the journal in {self._path}", layout, LAYOUT)
 
     def _drop_wrong_timelines(self) -> list[str]:
-        """Without them the journal follows no server that was promoted: it is refused there, not mixed."""
+        """Leave out timelines that cannot be decoded.
+
+        Without them a promoted server refuses this journal, rather than mixing two histories.
+        """
         try:
             decode_timelines(self.history.get(keys.TIMELINES, b""))
         except ValueError as wrong:
@@ -220,14 +223,14 @@ def _recovered(found: Findings, head: int, report: verify.Report) -> Recovered:
     )
 
 
-VERB, USER = "recover", "rewound journal recover"  # of events that the recovery makes itself
+VERB, USER = "recover", "rewound journal recover"  # user of events that the recovery adds
 
-# One durable transaction each: large enough that the fsync costs little, small enough for any memory.
+# For one durable transaction: large enough that the fsync costs little, small enough for any memory.
 BATCH, BATCH_BYTES = 1000, 4 << 20
 
 
 def write_meta(journal: Journal, types: dict[str, int], floor: int, history: dict[bytes, bytes]) -> None:
-    """The numbers of the types and the records of the history as they were, and the floor."""
+    """Write the numbers of the types, the records of the history, and the floor."""
 
     changes = {keys.TYPE_PREFIX + name.encode(): keys.pack_type(number) for name, number in types.items()}
     changes[keys.FLOOR] = keys.pack_offset(floor)
@@ -237,11 +240,11 @@ def write_meta(journal: Journal, types: dict[str, int], floor: int, history: dic
 
 
 def write_events(journal: Journal, file: PageFile, plan: Plan, progress: Progress = _silent) -> None:
-    """Writes what was decided into a new journal.
+    """Write the planned events into a new journal.
 
-    Versions never fall: when the newest version that is known to have existed is lost, some object gets a
-    version above it. An object whose newest version is lost gets such a new version with its older content, so
-    that clients that have seen the lost one notice.
+    Versions never go back: if the newest version known to have existed is lost, some object gets a version above it.
+    An object whose newest version is lost gets such a new version with its older content, so that clients which have
+    seen the lost one notice.
     """
     written = 0
     for batch in _batches(_events(file, plan), plan.floor):
@@ -251,7 +254,7 @@ def write_events(journal: Journal, file: PageFile, plan: Plan, progress: Progres
 
 
 def _batches(events: Iterator[Event], floor: int) -> Iterator[list[Event]]:
-    """Events in runs of bounded size, all of each on one side of the floor."""
+    """Events in batches of bounded size, each of them entirely at or below the floor or entirely above it."""
     batch: list[Event] = []
     size = 0
     for event in events:
@@ -266,7 +269,7 @@ def _batches(events: Iterator[Event], floor: int) -> Iterator[list[Event]]:
 
 def _events(file: PageFile, plan: Plan) -> Iterator[Event]:
     time = 0
-    newest: dict[bytes, Event] = {}  # of live objects, without contents
+    newest: dict[bytes, Event] = {}  # newest events of live objects, without contents
     for saved in plan.saved:
         event = read_event(file, saved, time)
         time = event.time
@@ -285,7 +288,7 @@ def _events(file: PageFile, plan: Plan) -> Iterator[Event]:
 
 
 def read_event(file: PageFile, saved: Saved, time: int) -> Event:
-    """An event as it is in the damaged file; one that only its row is left of gets the time of the one before it."""
+    """An event as it is in the damaged file. One restored from its row gets the time of the event before it."""
     value = file.bytes_at(*saved.place)
     if not saved.from_row:
         event = records.decode_event(saved.offset, value)
@@ -318,7 +321,7 @@ def with_version(body: bytes, offset: int) -> bytes:
 
 
 def _marker(plan: Plan, head: int, time: int) -> Iterator[Event]:
-    """The removal of an object that is lost anyway: an event at a new version, when no object is left to have it."""
+    """An event that removes a lost object, at a new version; used if no object is left to get that version."""
     for lost in plan.lost_objects[:1]:
         namespace, name = keys.names_of(lost.key)
         metadata = {"name": name, "namespace": namespace, "resourceVersion": str(head + 1)}

@@ -1,8 +1,8 @@
-"""Checks that a journal holds what was written: every page of its file, then every record.
+"""Checks that a journal contains what was written: every page of its file, then every record.
 
-The command line calls it, in a process of its own, because it holds a read transaction for as long as it takes, and
-LMDB may die on a damaged file. `verify_structure` reads the pages without LMDB. `verify` reads every record once and
-compares state and counts with a replay of all events, and with a second replay from the newest snapshot.
+The command line runs it in a process of its own, because it holds a read transaction all the time, and LMDB may crash
+on a damaged file. `verify_structure` reads the pages without LMDB. `verify` reads every record once and compares
+state and counts with a replay of all events, and with a second replay from the newest snapshot.
 """
 
 from __future__ import annotations
@@ -46,18 +46,15 @@ from rewound.journal.tail import check_indexed, link_of
 from rewound.journal.transaction import ReadTransaction
 
 NAMES = Databases._fields
-SHOWN = 20  # differences that a report lists; a damaged journal may have millions
+SHOWN = 20  # listed in a report at most: a damaged journal may have millions
 STEP = 10_000  # records between two calls of the progress callback
 
-Progress = Callable[[int], None]  # how many records were read
-PageProgress = Callable[[int, int], None]  # how many pages were read, and how many there are
-
-
-# The structure.
+Progress = Callable[[int], None]  # number of records read
+PageProgress = Callable[[int, int], None]  # number of pages read, and of all pages
 
 
 def verify_structure(path: Path, progress: PageProgress) -> Audit:
-    """Check every page of the file in a folder, which may be that of a running server."""
+    """Check every page of the file in a folder, also while a server is running on it."""
     with open_pages(path) as file, _pinned(path, file) as pinned:
         meta = pinned or file.newest_meta()
         types = _types(file, meta)
@@ -86,7 +83,7 @@ def open_pages(path: Path) -> PageFile:
 
 @contextmanager
 def _pinned(path: Path, file: PageFile) -> Iterator[MetaPage | None]:
-    """The meta page of a read transaction; None where LMDB cannot begin one."""
+    """The meta page of a read transaction; None if LMDB cannot begin one."""
     try:
         environment = lmdb.open(str(path), readonly=True, create=False, max_dbs=0, readahead=False)
     except lmdb.Error:
@@ -112,7 +109,7 @@ def meta_problems(file: PageFile) -> Iterator[Damage]:
 
 
 def meta_faults(file: PageFile, meta: MetaPage) -> Iterator[str]:
-    """Sentences about one meta page."""
+    """Problems of one meta page, as sentences."""
     if meta.flags != META or meta.number != meta.slot:
         yield "its header is not that of a meta page"
     if meta.magic != MAGIC or meta.version != VERSION:
@@ -137,7 +134,7 @@ def meta_faults(file: PageFile, meta: MetaPage) -> Iterator[str]:
 
 
 def databases_on(nodes: list[Node]) -> dict[str, Database]:
-    """The databases whose records are on a page, without those that are damaged."""
+    """The databases whose records are on a page, except damaged ones."""
     found: dict[str, Database] = {}
     for node in nodes:
         try:
@@ -148,7 +145,7 @@ def databases_on(nodes: list[Node]) -> dict[str, Database]:
 
 
 def _types(file: PageFile, meta: MetaPage) -> dict[int, str]:
-    """The names of the types by their numbers, as far as they can be read."""
+    """The names of the types by number, as far as they can be read."""
     found: dict[int, str] = {}
     for main in Walk(file, MAIN, meta.main, meta.last_page).leaves():
         database = databases_on(main.nodes).get("meta")
@@ -168,7 +165,7 @@ def _meaning(name: str, hole: Hole, types: dict[int, str]) -> str:
 
 
 def describe(database: str, hole: Hole, types: dict[int, str]) -> str:
-    """Which records a hole is about: events 12 to 40, objects from configmaps default/a on, ..."""
+    """Which records a hole contains: events 12 to 40, objects from configmaps default/a on, ..."""
     words = {
         "events": "events",
         "state": "objects",
@@ -201,19 +198,16 @@ def _printable(database: str, key: bytes, types: dict[int, str]) -> str:
     return f"{name} {rest.replace(bytes(1), b'/').decode(errors='backslashreplace')}"
 
 
-# The records.
-
-
 @dataclass(slots=True)
 class Report:
-    """What `verify` found. `differences` lists the first ones, as sentences; `wrong` counts all."""
+    """The findings of `verify`. `differences` lists the first ones as sentences; `wrong` counts all."""
 
     events: int = 0
     rows: int = 0
     snapshots: int = 0
     wrong: int = 0
     differences: list[str] = field(default_factory=list)
-    digest: str = ""  # SHA-256 of the offsets and bytes of the events, by which two folders can be compared
+    digest: str = ""  # SHA-256 of the offsets and bytes of the events, to compare two folders
 
     @property
     def sound(self) -> bool:
@@ -226,7 +220,7 @@ class Report:
 
 
 def verify(reading: ReadTransaction, progress: Progress | None = None, digest_after: int = 0) -> Report:
-    """Check every record, index and count. The digest is that of the events after an offset."""
+    """Check every record, index and count. The digest covers the events after an offset."""
     run = _Run(reading, progress, digest_after)
     try:
         run.run()
@@ -265,7 +259,7 @@ class _Run:
             self._progress(self._read)
 
     def _replayed(self) -> Offsets:
-        """Check every event, and replay them to the latest state."""
+        """Check every event, and replay all of them to the latest state."""
         offsets: Offsets = {}
         time = 0
         digest = sha256()
@@ -288,12 +282,14 @@ class _Run:
     def _check_order(self, event: Event, link: Link, time: int, offsets: Offsets) -> None:
         if event.time < time:
             self.report.add(f"event {event.offset} is earlier than the one before it")
-        # Up to the floor only one event of each object is left; the event before it is gone.
+        # Up to the floor only one event of each object is left, and the event before it is gone.
         if event.offset > self._reading.floor and event.previous != offsets.get(link.key, 0):
             self.report.add(f"event {event.offset} does not follow the state of {printable(link.key)}")
 
     def _check_sizes(self) -> None:
-        """Every event is in both indexes, so as many entries as events means that they hold nothing else."""
+        """Compare the numbers of entries: every event is in both indexes, so equal numbers mean nothing else is in
+        them.
+        """
         for name, database in (("type", self._databases.by_type), ("object", self._databases.by_object)):
             entries = self._reading.txn.stat(database)["entries"]
             if entries != self.report.events:
