@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-LONGEST_TEXT: Final = 1000  # a patch may be megabytes; the error text may not
+LONGEST_TEXT: Final = 1000  # a patch may be megabytes long, an error message may not
 
 
 class PatchError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of every error that this package raises on purpose."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}...")
 
 
 class MalformedPatch(PatchError):
-    """The patch itself is not one."""
+    """The patch document itself is invalid."""
 
 
 class PatchDoesNotFit(PatchError):
@@ -23,4 +23,4 @@ class PatchDoesNotFit(PatchError):
 
 
 class PatchTooLarge(PatchError):
-    """More operations or copied bytes than are allowed."""
+    """The patch has more operations, or copies more bytes, than allowed."""

@@ -1,12 +1,11 @@
 """RFC 6902 JSON patch, with the leniencies that Kubernetes clients rely on.
 
-`apply_json_patch(document, operations)` changes and returns the document; when an operation fails the caller throws
-the document away, so nothing is half-applied. Leniencies: `replace` of a missing key of a map sets it, a missing key
-tests equal to null and is copied as null, an operation without a value means null, a negative place counts from the
-end, and what stands before the first slash of a path is disregarded. Operations are counted, and so is what they copy
-and how many items they move to make or close a gap in a list, so that a small patch can neither make a document grow
-without bound nor keep a server busy with one list. Values of the patch are copied into the document: the patch stays
-as it was sent.
+`apply_json_patch(document, operations)` changes and returns the document; when an operation fails the caller discards
+the document, so nothing is half-applied. Leniencies: `replace` of a missing key of a map sets it, a missing key tests
+equal to null and is copied as null, an operation without a value means null, a negative index counts from the end,
+and anything before the first slash of a path is ignored. The number of operations, the bytes that they copy and the
+list items that they shift are bounded, so that a small patch can neither make a document grow without bound nor keep
+a server busy with one list. Values of the patch are copied into the document: the patch itself never changes.
 
     [{"op": "add", "path": "/data/a~1b", "value": "x"}]     sets data["a/b"]
 """
@@ -34,7 +33,7 @@ _MISSING = object()
 
 
 def parse_json_patch(value: Any) -> list[dict[str, Any]]:
-    """The operations of a patch document; what is wrong with one of them is found when it is its turn."""
+    """Return the operations of a patch document. Errors in an operation are found only when it is applied."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
@@ -51,7 +50,7 @@ def parse_json_patch(value: Any) -> list[dict[str, Any]]:
 
 
 def apply_json_patch(document: Any, operations: Sequence[dict[str, Any]]) -> Any:
-    run = _Run(document)
+    run = _Application(document)
     for index, operation in enumerate(operations):
         check_time()
         try:
@@ -61,7 +60,7 @@ def apply_json_patch(document: Any, operations: Sequence[dict[str, Any]]) -> Any
     return run.document
 
 
-class _Run:
+class _Application:
     def __init__(self, document: Any) -> None:
         self.document = document
         self._copied = 0
@@ -100,7 +99,7 @@ class _Run:
         return orjson.loads(text)
 
     def _child_of_parent(self, path: list[str]) -> Any:
-        """What is at a path, or that nothing is; a place that its list does not have is a mistake."""
+        """Return the value at a path, or _MISSING. Raises PatchDoesNotFit for an index that the list does not have."""
         parent = self._parent(path)
         if isinstance(parent, list):
             return parent[_index(path, len(parent))]
@@ -166,7 +165,7 @@ class _Run:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality of JSON values: true is not 1, 1 is 1.0. Without recursion, because depth is the client's choice."""
+    """Whether JSON values are equal: true is not 1, but 1 is 1.0. Not recursive, because clients choose the depth."""
     todo = [(one, other)]
     while todo:
         one, other = todo.pop()
@@ -216,7 +215,7 @@ def _child(node: Any, token: str) -> Any:
 
 
 def _place(token: str, size: int) -> int | None:
-    """The place in a list of some size that a word means, counted from the end when it is negative."""
+    """Return the index that a token stands for in a list of this size; negative ones count from the end."""
     if not _PLACE.fullmatch(token):
         return None
     place = int(token)

@@ -1,11 +1,11 @@
 """Strategic merge patch: a merge patch that knows the lists of a kind.
 
-Lists whose field says `patch="merge"` are merged: of objects by the merge key, of scalars as sets. Directives in the
+Lists whose field has `patch="merge"` are merged: of objects by the merge key, of scalars as sets. Directives in the
 patch:
 
     {"$patch": "delete", "name": "x"}            in a merged list: remove the entry with that key
     {"$patch": "replace"}                        in a merged list: the other entries of the patch are the whole list
-    {"$patch": "replace", ...}, "delete"         in a map: the patch stands alone, or nothing does
+    {"$patch": "replace", ...}, "delete"         in a map: the patch replaces the map, or removes all of it
     {"$retainKeys": ["type", "x"]}               in a map: drop members that are not named
     {"$deleteFromPrimitiveList/finalizers": []}  remove these values from a merged list of scalars
     {"$setElementOrder/containers": [{"name": "a"}]}   the order of entries; without it, that of the patch's own list
@@ -14,14 +14,14 @@ Directives apply to existing values: where the document has none, the patch valu
 directive left in it is an unknown field. A value that replaces another keeps its nulls, and so does a new list entry.
 Fields that the declaration does not know are merged as plain maps and replaced as plain lists.
 
-In a merged list, entries that the patch names keep its order, the others stand around them:
+In a merged list, entries that the patch names keep its order, the others stay around them:
 
     server a b c,  patch names c a     ->  b c a     the server had b before c
-    server a b,    patch names x       ->  x a b     the server never had x, so nothing says that a stands before it
+    server a b,    patch names x       ->  x a b     the server never had x, so nothing puts a before it
     server a b c,  patch names b x     ->  a b x c
 
-Both orders stay as they are; where they meet, an entry that only the server has goes first when the server had it
-before the next one that the patch names. Identities are found by hash: lists as long as a body may be are patched too.
+Both orders are preserved; where they meet, an entry that only the server has goes first if the server had it before
+the next one that the patch names. Entries are matched by hash, because lists may be as long as a body allows.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rewound.actors.runtime.time_limit import check_time
 
 
 def identity(entry: Any, merge_key: str) -> Hashable:
-    """What identifies an entry: the value of its merge key, or the entry itself."""
+    """Return what identifies an entry: the value of its merge key, or the entry itself."""
     of = entry.get(merge_key) if merge_key and isinstance(entry, dict) else entry
     if isinstance(of, str) or of is None:
         return of
@@ -47,7 +47,7 @@ def identity(entry: Any, merge_key: str) -> Hashable:
 
 
 def in_order(merged: Sequence[Any], named: Sequence[Any], server: Sequence[Any], merge_key: str) -> list[Any]:
-    """`merged` in the order of `named`, and otherwise in that of `server`."""
+    """Return `merged` in the order of `named`, and otherwise in that of `server`."""
     wanted, before = _places(named, merge_key), _places(server, merge_key)
     placed = [(identity(entry, merge_key), entry) for entry in merged]
     theirs = sorted((one for one in placed if one[0] in wanted), key=lambda one: wanted[one[0]])
@@ -75,7 +75,7 @@ DELETE_FROM, ORDER = "$deleteFromPrimitiveList/", "$setElementOrder/"
 
 
 def apply_strategic_patch(document: dict[str, Any], patch: Any, struct: Struct) -> dict[str, Any]:
-    """The patched document; `document` may be changed, `patch` is not."""
+    """Return the patched document; `document` may be changed, `patch` is not."""
     if not isinstance(patch, dict):
         raise MalformedPatch("a strategic merge patch is an object")
     return _merge_map(document, patch, struct, DEEPEST)
@@ -137,24 +137,24 @@ def _merge_member(
         target.pop(key, None)
     elif isinstance(value, dict) and isinstance(current, dict):
         replaced = field is not None and field.patch == "replace"
-        target[key] = _taken(value, room) if replaced else _merge_map(current, value, member, room - 1)
+        target[key] = _copied(value, room) if replaced else _merge_map(current, value, member, room - 1)
     elif isinstance(value, list) and isinstance(current, list) and field is not None and _is_merged(field):
         target[key] = _merge_list(current, value, patch.get(ORDER + key), field, member, room)
     else:
-        target[key] = _taken(value, room, nulls=key in target)
+        target[key] = _copied(value, room, nulls=key in target)
 
 
-def _taken(value: Any, room: int, *, nulls: bool = True) -> Any:
-    """A copy of a value that is merged with nothing: as it is, or without null members."""
+def _copied(value: Any, room: int, *, nulls: bool = True) -> Any:
+    """Return a copy of a value that is merged with nothing: as it is, or without null members."""
     if not room:
         raise MalformedPatch("the patch nests too deep")
     if isinstance(value, dict):
         return {
-            key: _taken(part, room - 1, nulls=nulls)
+            key: _copied(part, room - 1, nulls=nulls)
             for key, part in value.items()
             if nulls or part is not None
         }
-    return [_taken(part, room - 1, nulls=nulls) for part in value] if isinstance(value, list) else value
+    return [_copied(part, room - 1, nulls=nulls) for part in value] if isinstance(value, list) else value
 
 
 def _member(type_: Type | None, key: str) -> tuple[Field | None, Type | None]:
@@ -171,7 +171,7 @@ def _is_merged(field: Field) -> bool:
 def _merge_list(
     before: list[Any], patch: list[Any], order: Any, field: Field, type_: Type | None, room: int
 ) -> list[Any]:
-    """Entries of both. Where the patch says no order of its own, the one it is written in counts."""
+    """Merge the entries of both. Without an order directive, the order in the patch counts."""
     if not field.merge_key:
         merged = list({identity(value, ""): value for value in (*before, *patch)}.values())
         return merged if order is not None else in_order(merged, patch, before, "")
@@ -180,7 +180,7 @@ def _merge_list(
         patch = [entry for entry in patch if not _is_special(entry)]
     before = _without(before, special, field)
     if any(entry[DIRECTIVE] == "replace" for entry in special):
-        return [_taken(entry, room) for entry in patch]
+        return [_copied(entry, room) for entry in patch]
     item = type_.item if isinstance(type_, ListOf) else None
     merged = _merge_entries(before, patch, field, item, room)
     return merged if order is not None else in_order(merged, patch, before, field.merge_key)
@@ -192,7 +192,7 @@ def _is_special(entry: Any) -> bool:
 
 
 def _without(before: list[Any], special: list[Any], field: Field) -> list[Any]:
-    """Entries that no directive deletes; of those that share a key all go."""
+    """Return the entries that no directive deletes; a directive deletes all entries with its key."""
     deleted = [entry for entry in special if entry[DIRECTIVE] == "delete"]
     for entry in special:
         _check_directive(entry[DIRECTIVE])
@@ -205,7 +205,7 @@ def _without(before: list[Any], special: list[Any], field: Field) -> list[Any]:
 def _merge_entries(
     before: list[Any], patch: list[Any], field: Field, item: Type | None, room: int
 ) -> list[Any]:
-    """Of entries that share a key the first one is changed."""
+    """Merge entries by key. Of entries that share a key, the first one is changed."""
     merged: list[Any] = list(before)
     found: dict[Any, int] = {}
     for index, entry in enumerate(before):
@@ -217,7 +217,7 @@ def _merge_entries(
             merged[found[who]] = _merge_map(merged[found[who]], entry, item, room - 1)
         else:
             found[who] = len(merged)
-            merged.append(_taken(entry, room))
+            merged.append(_copied(entry, room))
     return merged
 
 
@@ -262,5 +262,5 @@ def _arrange(
 
 
 def _brief(value: Any) -> str:
-    """A short form: a patch may be megabytes."""
+    """Return a short form: a patch may be megabytes long."""
     return reprlib.repr(value)

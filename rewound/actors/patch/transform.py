@@ -1,11 +1,11 @@
 """Applies a JSON patch, merge patch or strategic merge patch to a document, and bounds the result.
 
 The connection bounds one body, but an object can grow with every patch, nest deeper when an operation moves one part
-into another, and gather entries of ever more managers.
+into another, and collect entries of ever more managers.
 
-A merge patch is that of RFC 7396: maps are merged, null deletes, everything else replaces. Null members of maps inside
-a list are dropped, as Kubernetes does, where RFC 7396 would keep them; as in Kubernetes, a list that takes the place of
-a map keeps them. No recursion, because the client chooses the depth of a patch.
+A merge patch is that of RFC 7396: maps are merged, null deletes, everything else replaces. Null members of maps
+inside a list are dropped, as in Kubernetes, where RFC 7396 would keep them; as in Kubernetes, a list that replaces a
+map keeps them. No recursion, because the client chooses the depth of a patch.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from rewound.actors.patch.strategic import apply_strategic_patch
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.value_count import MAX_STORED_VALUES, check_values
 
-# Twice the limit of a body, because entries for many small fields are as large as the fields, and some more.
+# Twice the limit of a body and some more, because entries for many small fields are as large as the fields.
 MAX_BYTES: Final = 8 << 20
 
 
 def check_bounds(patched: Any) -> int:
-    """The size of the object in bytes; PatchTooLarge or TooLarge if it is too large."""
+    """Return the size of the object in bytes. Raises PatchTooLarge or TooLarge if it is too large."""
     try:
         written = unescaped(patched)
     except TypeError:
@@ -47,7 +47,7 @@ def check_bounds(patched: Any) -> int:
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """The merged document; `document` may be changed, `patch` is not."""
+    """Return the merged document; `document` may be changed, `patch` is not."""
     if not isinstance(patch, dict):
         return patch
     merged = document if isinstance(document, dict) else {}
@@ -69,7 +69,7 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
 
 
 def _without_nulls(items: list[Any]) -> Any:
-    """A copy without the null members of its maps."""
+    """Return a copy without the null members of its maps."""
     copied: list[Any] = []
     todo: list[tuple[Callable[[Any], None], Any]] = [(copied.append, items)]
     while todo:
@@ -95,7 +95,7 @@ _MEMBERS = frozenset({"op", "path", "from", "value"})
 
 
 def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
-    """Parse a patch; returns its value and its unknown or duplicate fields."""
+    """Parse a patch; return its value and its unknown or duplicate fields."""
     try:
         value, doubled = parse_values(raw)
     except NotJson as error:
@@ -113,7 +113,7 @@ def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
 
 
 def transform(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> tuple[Any, int]:
-    """The patched document and its size in bytes."""
+    """Return the patched document and its size in bytes."""
     patched = _patched(format_, document, patch, struct)
     return patched, check_bounds(patched)
 

@@ -1,8 +1,8 @@
-"""The types of an applied custom object: a value of another type than its schema says cannot be merged.
+"""Checks the types of an applied custom object: a value of another type than its schema declares cannot be merged.
 
-v1.25 reads the configuration by the schema before it merges, so that such an error comes before conflicts with other
-managers, and concerns also what the strategy drops afterwards, such as the status. Null has every type, and whether a
-number is an integer is for validation to say. The decoder of built-in kinds has checked theirs.
+v1.25 reads the configuration by the schema before it merges, so such an error comes before conflicts with other
+managers, and also covers fields that the strategy drops afterwards, such as the status. Null has every type, and
+validation decides whether a number is an integer. The decoder of built-in kinds has already checked theirs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _CLASSES: Final[Mapping[str, tuple[type, ...]]] = {
     "number": (int, float),
 }
 _EXPECTED: Final = {"object": "map", "array": "list", "integer": "number"}
-# Every object has these, whatever a schema says of them; they are decoded.
+# Every object has these, whatever its schema says; they are already decoded.
 _TYPE_META: Final = frozenset(("apiVersion", "kind", "metadata"))
 
 
 def find_wrong_type(custom: CustomKind, config: Object) -> str:
-    """Such as `.spec.replicas: expected number, got x`; empty if all types are right."""
+    """Return an error such as `.spec.replicas: expected number, got x`, or "" if all types are right."""
     content = {name: value for name, value in config.items() if name not in _TYPE_META}
     found = _find(custom.openapi, content, (), f"{custom.extension_prefix}embedded-resource")
     if found is None:
@@ -58,7 +58,7 @@ def _find(schema: Mapping[str, Any], value: Any, path: Path, embedded: str) -> t
 
 
 def _inside(schema: Mapping[str, Any], value: Any, embedded: str) -> list[tuple[str, Mapping[str, Any], Any]]:
-    """The members or items for which there is a schema: path element, schema, value."""
+    """Yield the members or items that have a schema: path element, schema, value."""
     if isinstance(value, list):
         items = schema.get("items")
         if not isinstance(items, Mapping):

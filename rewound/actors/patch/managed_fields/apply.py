@@ -6,23 +6,23 @@
     m2 applies {b: 1}     ->  shared
 
 The steps: find the fields that the configuration sets, merge it in, prune the fields that the applier no longer sets,
-and compare the result with the live object. Other managers may not own what differs. Values are compared as spelled and
-before defaulting, so "1000m" differs from "1", and a reference without its apiVersion from one that has it. A result
-equal to the live object makes no new version. The time of an entry is when its manager last changed a value: an applier
-that only comes to share fields has none, and keeps the time it had when it only stops setting some.
+and compare the result with the live object. Other managers may not own what differs. Values are compared as spelled
+and before defaulting, so "1000m" differs from "1", and a reference without its apiVersion from one that has it. A
+result equal to the live object makes no new version. The time of an entry is when its manager last changed a value:
+an applier that only begins to share fields has none, and one that only stops setting some keeps its time.
 
 The caller has decoded the configuration once, so its types are right; it may contain unknown fields.
 
 Applied fields: a map key and a list entry are members of the set together with what they contain. A struct field is a
-member only when it is null or empty, otherwise only its content is: so two appliers can share a struct that neither of
-them owns.
+member only when it is null or empty, otherwise only its content is: so two appliers can share a struct that neither
+of them owns.
 
     {"metadata": {"labels": {"a": "1"}}, "data": {}}     {"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {}}
 
-Merging: applied values win, nothing is removed. A null or empty map in a configuration owns the field without changing
-it, so a live map stays as it is; null replaces a single value, and then decoding drops it from built-in kinds, while
-the schema of a custom kind says whether it may stay. The order of keyed lists is the applier's; entries that only the
-live list has stay behind the shared entry they stood behind:
+Merging: applied values win, nothing is removed. A null or empty map in a configuration owns the field without
+changing it, so a live map stays as it is; null replaces a single value, and then decoding drops it from built-in
+kinds, while the schema of a custom kind says whether it may stay. The order of keyed lists is the applier's; entries
+that only the live list has stay behind the shared entry that they followed:
 
     live a b c x, applied c a b    ->  c x a b
     live a b,     applied c b      ->  a c b
@@ -38,7 +38,7 @@ is removed when the applier owned it and nobody owns it now, or nobody owns an e
 
 Fields of a struct count as owned when anything in them is; keys and entries only when they are members themselves.
 
-Migration from client-side apply: A client that changes to server-side apply under its usual manager name has no
+Migration from client-side apply: a client that changes to server-side apply under its usual manager name has no
 conflicts over fields that the annotation contains and the live object still has. Its applies keep the annotation
 current, so that the client can change back.
 """
@@ -104,7 +104,7 @@ class Applier:
     manager: str
     time: str
     force: bool = False
-    annotation: str = ""  # where client-side apply keeps its last configuration; "" for other managers
+    annotation: str = ""  # with the last client-side configuration; "" for other managers
 
 
 async def apply(
@@ -115,7 +115,10 @@ async def apply(
     applier: Applier,
     convert: ConvertByWebhook = no_conversion,
 ) -> Applied:
-    """`live` in storage form. Raises ApplyConflict, AmbiguousItems. It waits only where `convert` does."""
+    """Merge a configuration into `live`, which is in storage form. It waits only where `convert` does.
+
+    Raises ApplyConflict if other managers own fields that would change, AmbiguousItems if list entries share keys.
+    """
     here = view.nothing if live is None else view.show(live)
     if not config.get("metadata"):
         config = {name: part for name, part in config.items() if name != "metadata"}
@@ -126,7 +129,7 @@ async def apply(
     others = [entry for entry in entries if entry is not last]
     wanted = merge(view.shape, here, config)
     if live is None:
-        # The applier does not own these; the strategy of the kind decides about them, as for any create.
+        # The applier does not own these fields; the strategy of the kind decides about them, as for any create.
         aside = {name: config[name] for name in view.resets if config.get(name) is not None}
         wanted = {**wanted, **aside}
     if last is not None:
@@ -146,7 +149,7 @@ async def apply(
 
 
 def _entries_before(view: FieldView, live: Object | None, here: Object, time: str) -> list[Entry]:
-    """Entries before this apply. An object without any gets one that owns everything: before-first-apply."""
+    """Return the entries before this apply. Without any, one entry owns everything: before-first-apply."""
     if live is None:
         return []
     entries = entries_of(live)
@@ -159,7 +162,9 @@ def _entries_before(view: FieldView, live: Object | None, here: Object, time: st
 
 
 class _Translation:
-    """The fields of an entry in the applier's version: extracted, converted, and turned into a set again."""
+    """Translates the fields of an entry to the applier's version: extracts values, converts them, finds the fields
+    again.
+    """
 
     def __init__(
         self, views: FieldViews, view: FieldView, live: Object | None, convert: ConvertByWebhook
@@ -180,7 +185,7 @@ class _Translation:
         return difference(await self._applied_fields_of_part(theirs, held, named), without_any)
 
     async def _applied_fields_of_part(self, theirs: FieldView, part: Object, named: Object) -> Fields:
-        """`named`: metadata that no manager owns, and that the conversion of a custom kind needs."""
+        """`named` is metadata that no manager owns, but that the conversion of a custom kind needs."""
         whole = theirs.schema.decode_object(part, defaults=False).object
         if named:
             whole["metadata"] = {**whole.get("metadata", {}), **named}
@@ -211,7 +216,7 @@ METADATA: Final = FIELD + "metadata"
 
 
 class AmbiguousItems(Exception):
-    """A configuration has list entries with equal or missing keys."""
+    """List entries of a configuration have equal or missing keys."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -257,7 +262,7 @@ def _with_keys(shape: Record, fields: Fields) -> Fields:
 
 
 def _fields_of_part(shape: Divided | Open, element: str, part: Any) -> Fields | None:
-    """The node of a part; None for an empty list, which sets nothing."""
+    """Return the node of a part, or None for an empty list, which sets nothing."""
     if type(shape) is Open:
         resolved = shape.of(part)
         if type(resolved) is Leaf:
@@ -285,7 +290,7 @@ def refuse_ambiguous(shape: Items, config: Any, parts: dict[str, Any]) -> None:
 
 
 def extract(shape: Divided, value: Any, fields: Fields) -> Any:
-    """The part of a value that the set names."""
+    """Return the part of a value that the set names."""
     named: dict[str, Any] = {}
     for element, part in shape.parts(value).items():
         if element in fields:
@@ -332,7 +337,7 @@ def _merge_members(
 
 
 def _merge_part(shape: Shape, was: Any, wanted: Any) -> Any:
-    """Of a part whose wanted value is not the one that it was."""
+    """Merge a part whose wanted value differs from its live value `was`."""
     if type(shape) is Open:
         if wanted is None and isinstance(was, dict) and was:
             return was
@@ -363,7 +368,7 @@ def _merge_items(shape: Items, live: list[Any], config: list[Any]) -> list[Any]:
 
 
 def _interleaved(live: dict[str, Any], applied: dict[str, Any]) -> Iterator[str]:
-    """Elements of both in their common order."""
+    """Yield the elements of both lists, in an order that keeps the applied one."""
     own, at = list(live), 0
     shared = (element for element in applied if element in live)
     awaited = next(shared, None)
@@ -379,23 +384,25 @@ def _interleaved(live: dict[str, Any], applied: dict[str, Any]) -> Iterator[str]
     yield from (element for element in own[at:] if element not in applied)
 
 
-_GONE = object()
+_REMOVED = object()
 
 
 def prune(shape: Record, value: Any, last: Fields, own: Fields, others: Sequence[Fields]) -> Any:
-    """The value without what was given up; the same value when that is nothing."""
+    """Return the value without the parts that the applier no longer sets and nobody owns; the same value if there are
+    none.
+    """
     return _Pruning(own, others, within=False, given_up=False).run(shape, value, last)
 
 
 class _Pruning:
-    """One step down the object: who owns what from here on, and what is known from above."""
+    """One level of the object: who owns what below, and what is known about the levels above."""
 
     __slots__ = ("_given_up", "_others", "_own", "_within")
 
     def __init__(self, own: Fields | None, others: Sequence[Fields], *, within: bool, given_up: bool) -> None:
         self._own, self._others = own, others
         self._within = within  # the applier owned an enclosing part
-        self._given_up = given_up  # that nobody owns now
+        self._given_up = given_up  # an enclosing part that the applier owned has no owner now
 
     def run(self, shape: Divided, value: Any, last: Fields) -> Any:
         check_time()
@@ -425,7 +432,7 @@ class _Pruning:
         within = self._within or was_owned
         given_up = self._given_up or (within and not is_owned)
         if given_up and was_owned:
-            return _GONE
+            return _REMOVED
         if type(inner) is Leaf or not part or type(part) is Repeated:
             return part
         left = _Pruning(own, others, within=within, given_up=given_up).run(inner, part, last)
@@ -436,7 +443,7 @@ def _rebuilt(shape: Divided, value: Any, parts: dict[str, Any], changes: dict[st
     if isinstance(shape, Record | Dictionary):
         members = dict(value)
         for element, left in changes.items():
-            if left is _GONE:
+            if left is _REMOVED:
                 del members[element[2:]]
             else:
                 members[element[2:]] = left
@@ -444,12 +451,12 @@ def _rebuilt(shape: Divided, value: Any, parts: dict[str, Any], changes: dict[st
     items: list[Any] = []
     for element, part in parts.items():
         left = changes.get(element, part)
-        if left is not _GONE:
+        if left is not _REMOVED:
             items.extend(left if type(left) is Repeated else (left,))
     return items
 
 
-MAX_CAUSES: Final = 1000  # listed of all managers: a response of megabytes is no help
+MAX_CAUSES: Final = 1000  # conflicts listed, of all managers: a response of megabytes helps nobody
 
 
 class Conflict(NamedTuple):
@@ -458,7 +465,7 @@ class Conflict(NamedTuple):
 
 
 def refusal(conflicts: Sequence[Conflict]) -> ApplyConflict:
-    """`conflicts` are not empty."""
+    """Return the error for these conflicts, of which there is at least one."""
     found = [(_owner(one.owner), _paths(one.fields)) for one in sorted(conflicts, key=_by_name)]
     total = sum(len(paths) for _, paths in found)
     causes = [
@@ -490,11 +497,11 @@ def _owner(entry: Entry) -> str:
     return f"{quoted(entry.manager)}{through}{using}"
 
 
-USUAL_MANAGER: Final = "kubectl"  # the default manager name of such clients, in both dialects
+USUAL_MANAGER: Final = "kubectl"  # the default manager name of client-side apply, in both dialects
 
 
 def previously_applied(view: FieldView, live: Object, annotation: str) -> Fields:
-    """Fields over which such a client has no conflicts; none when the annotation is of another version."""
+    """Return the fields over which such a client has no conflicts; none if the annotation is of another version."""
     try:
         recorded = orjson.loads(live["metadata"].get("annotations", {}).get(annotation, "{}"))
         if not (isinstance(recorded, dict) and recorded.get("apiVersion") and recorded.get("kind")):
@@ -527,5 +534,5 @@ def _text(config: Object, annotation: str) -> str:
     return text.translate(_ESCAPES)
 
 
-# Such clients escape these characters, and they compare the annotation as text.
+# Such clients escape these characters, and compare the annotation as text.
 _ESCAPES: Final = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}

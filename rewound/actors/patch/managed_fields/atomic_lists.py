@@ -1,9 +1,9 @@
-"""Lists of type set and keyed lists inside atomic parts: an applied configuration may repeat none of their items.
+"""Sets and keyed lists inside atomic parts: an applied configuration may not repeat their items.
 
     rules: [{resourceRules: [{verbs: [get, get]}]}]      a FlowSchema, whose rules are atomic; verbs are a set
 
-Shapes end at atomic parts, because nobody owns anything inside them; what their lists may contain is still declared.
-Only built-in kinds: the schema of a custom kind is validated with its list types. Most kinds have no such list, and
+Shapes end at atomic parts, because nobody owns anything inside them, but the types of the lists inside still apply.
+Only built-in kinds need this: the validation of custom kinds checks list types. Most kinds have no such list, and
 their configurations are not walked.
 """
 
@@ -23,7 +23,7 @@ _SHAPES: Final = Shapes()
 
 
 def check_atomic_lists(struct: Struct, config: Any) -> None:
-    """AmbiguousItems. `config` has decoded, so that its types are right."""
+    """Raise AmbiguousItems if such a list repeats an item. `config` is decoded, so its types are right."""
     if _has_any(struct):
         _check(struct, config, False)
 
@@ -34,7 +34,7 @@ def _has_any(struct: Struct) -> bool:
 
 
 def _lists(type_: Type, atomic: bool, around: tuple[Struct, ...]) -> Iterator[Field]:
-    """The fields inside atomic parts that are such lists."""
+    """Return the fields inside atomic parts that are such lists."""
     if isinstance(type_, MapOf):
         yield from _lists(type_.value, atomic, around)
     if not isinstance(type_, Struct) or type_ in around:

@@ -42,14 +42,14 @@ def compare(shape: Record, before: Any, after: Any) -> Changes:
 
 
 _Part = Callable[[Any], Fields | None]  # the fields in the value of a member; None if there are none
-_NewPlan = tuple[tuple[str, str, _Part | None], ...]  # name, element; without a part it is one value
+_NewPlan = tuple[tuple[str, str, _Part | None], ...]  # name, element; a member without a part is one value
 
 
 class NewObjects:
     """The fields of new objects, the most frequent write: `compare(shape, nothing, value).changed`.
 
-    `nothing` is the object without any field set: it has structs that are never absent, and lists that are null.
-    What to do with each member is worked out once for each choice of members.
+    `nothing` is the object without any field set: it has structs that are never absent, and lists that are null. What
+    to do with each member is computed once for each combination of members.
     """
 
     __slots__ = ("_nothing", "_plans", "_shape")
@@ -59,7 +59,7 @@ class NewObjects:
         self._plans: dict[tuple[str, ...], _NewPlan] = {}
 
     def fields(self, value: Any) -> Fields | None:
-        """None if it has none."""
+        """Return the fields of a new object, or None if it has none."""
         if not value:
             return {} if not self._nothing and value != self._nothing else None
         plan = self._plans.get(tuple(value))
@@ -76,9 +76,10 @@ class NewObjects:
     def flat_maps(
         self, of_object: tuple[str, ...], of_metadata: tuple[str, ...]
     ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """The flat maps in metadata and in an object with these members; None if it has others, such as lists.
+        """Return the flat maps in metadata and in an object with these members, or None if it has others, such as
+        lists.
 
-        `fields` of such an object must have been found before.
+        Call `fields` of such an object first.
         """
         found: tuple[list[str], list[str]] = [], []
         for name, element, part in self._plans.get(of_object, ()):
@@ -113,7 +114,7 @@ class NewObjects:
 
 
 def _only_maps(plan: _NewPlan, names: list[str]) -> bool:
-    """Add the names of flat maps; False if a member is neither one nor a single value."""
+    """Add the names of flat maps; return False if a member is neither a flat map nor a single value."""
     for name, _, part in plan:
         if part is not None:
             if not (isinstance(part, MethodType) and type(part.__self__) is Dictionary):
@@ -130,7 +131,7 @@ def _difference(shape: Shape, element: str, was: Any, now: Any) -> Fields | None
 
 
 def all_fields(shape: Shape, value: Any) -> Fields:
-    """All fields of a part that was added or removed as a whole."""
+    """Return all fields of a part that was added or removed as a whole."""
     if type(shape) is Open:
         shape = shape.of(value)
     if type(shape) is Leaf or type(value) is Repeated:
@@ -151,7 +152,7 @@ def all_fields(shape: Shape, value: Any) -> Fields:
 
 
 def _differences(shape: Divided, before: Any, after: Any) -> tuple[Fields, Fields]:
-    """The differences of two parts that both exist."""
+    """Return the differences of two parts that both exist."""
     if type(shape) is Record:
         return _of_records(shape, before or _NOTHING, after or _NOTHING)
     changed: Fields = {}
@@ -171,7 +172,7 @@ def _differences(shape: Divided, before: Any, after: Any) -> tuple[Fields, Field
 
 
 def _of_records(shape: Record, old: Any, new: Any) -> tuple[Fields, Fields]:
-    """Skips fields that no manager can own, such as a long managedFields."""
+    """Compare two records. Skips fields that no manager can own, such as a long managedFields."""
     changed: Fields = {}
     removed: Fields = {}
     element_of = shape.element
@@ -206,7 +207,10 @@ def _compare_part(shape: Shape, element: str, was: Any, now: Any, changed: Field
 
 
 def _compare_open(shape: Open, element: str, was: Any, now: Any, changed: Fields, removed: Fields) -> None:
-    """A part that changed between map and single value counts as replaced; beside a map, null is one without keys."""
+    """Compare parts without a schema.
+
+    A change between a map and a single value replaces the part; compared with a map, null is an empty map.
+    """
     resolved = shape.of(was if now is None else now)
     if was is None or now is None or shape.of(was) is resolved:
         _compare_part(resolved, element, was, now, changed, removed)

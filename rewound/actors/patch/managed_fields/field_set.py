@@ -1,17 +1,17 @@
-"""Sets of fields, in the very form in which objects carry them (FieldsV1): nested maps of path elements.
+"""Sets of fields, in the form in which objects carry them (FieldsV1): nested maps of path elements.
 
     {"f:data": {".": {}, "f:k": {}}}      data itself and data.k
     {"f:data": {"f:k": {}}}               data.k alone
 
-An empty map is a member and nothing below it; "." marks a member that has members below it as well. The outermost map
-is no field, so there it means the empty set. Since this is also what is stored, ownership of an object is parsed and
-written with the object, and a set that does not change costs nothing: union and difference return their first argument
-itself when that is the answer. No function changes an argument.
+An empty map is a member with nothing below it; "." marks a member that has members below it. The outermost map is no
+field, so an empty one is the empty set. Since this is also the stored form, the ownership of an object is parsed and
+written with the object, and a set that does not change costs nothing: union and difference return their first
+argument itself if it equals the result. No function changes an argument.
 
     f:name   a field or key        k:{"port":80,"protocol":"TCP"}   an entry of a list, by its keys
-    v:"x"    an element of a set   i:0                              an element by its place (read, never made)
+    v:"x"    an element of a set   i:0                              an element by its index (read, never made)
 
-Sets are in order ("." first, then by element), and what is made of sets in order is in order too.
+Sets are ordered ("." first, then by element), and every operation on ordered sets returns an ordered set.
 
 Messages print paths in another form; keys of an entry are in alphabetical order, so that one entry has one spelling:
 
@@ -30,14 +30,14 @@ import orjson
 from rewound.actors.golang.json import unescaped
 from rewound.actors.runtime.time_limit import check_time
 
-Fields = dict[str, Any]  # Fields all the way down, which Python cannot say without a cast at every use
+Fields = dict[str, Any]  # values are Fields again: a recursive type would need a cast at every use
 Path = tuple[str, ...]
 
 HERE: Final = "."
 
 
 class Whole(Fields):
-    """A member of which it is known that it is one value. Sets from before that was so may have members below."""
+    """A member that is known to be a single value. Older sets may have members below such a field."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ def union(one: Fields, other: Fields) -> Fields:
 
 
 def union_of_all(sets: list[Fields]) -> Fields:
-    """Of at least one set. Unites them in pairs, so that each element is copied a few times only."""
+    """Unite at least one set. It unites them in pairs, so that each element is copied only a few times."""
     while len(sets) > 1:
         check_time()
         pairs = zip(sets[::2], sets[1::2], strict=False)
@@ -79,7 +79,7 @@ def _either(ours: Fields, theirs: Fields) -> Fields:
 
 
 def difference(one: Fields, other: Fields) -> Fields:
-    """Members of one that are not members of the other; what lies below a member is not affected by it."""
+    """Return the members of one that are not members of the other. Members below a member are not affected by it."""
     left = one
     for element in other if len(other) < len(one) else one:
         ours, theirs = one.get(element), other.get(element)
@@ -129,7 +129,7 @@ def _shared(ours: Fields, theirs: Fields) -> Fields | None:
 
 
 def _node(below: Fields) -> Fields | None:
-    """What a node is whose content came out like this: nothing, a member alone, or as it is."""
+    """Return the node for this content: None if there is nothing, a member alone, or the content itself."""
     if len(below) > 1:
         return below
     if HERE in below:
@@ -138,7 +138,7 @@ def _node(below: Fields) -> Fields | None:
 
 
 def members(fields: Fields) -> Iterator[Path]:
-    """Every member as its path, parents before children."""
+    """Yield every member as its path, parents before children."""
     for element, node in fields.items():
         if element == HERE:
             continue
@@ -149,7 +149,7 @@ def members(fields: Fields) -> Iterator[Path]:
 
 
 def arranged(fields: Fields) -> Fields:
-    """The same set in order, whatever order it was sent in."""
+    """Return the same set in order, whatever order it was sent in."""
     return {element: arranged(fields[element]) for element in sorted(fields)}
 
 
@@ -158,7 +158,7 @@ ENTRY: Final = "k:"
 VALUE: Final = "v:"
 INDEX: Final = "i:"
 
-quoted: Final = encode_basestring  # as orjson does, but of a text alone it is quicker
+quoted: Final = encode_basestring  # the same result as orjson, but faster for a single text
 
 
 class NotFields(ValueError):
@@ -166,7 +166,7 @@ class NotFields(ValueError):
 
 
 def entry(names: Sequence[str], values: Iterable[Any]) -> str:
-    """`names` in alphabetical order."""
+    """Return the element of a list entry. `names` are in alphabetical order."""
     return ENTRY + unescaped(dict(zip(names, values, strict=True))).decode()
 
 
@@ -214,7 +214,7 @@ def _comparable(of: Any) -> tuple[Any, ...]:
 
 
 def read_fields(sent: Any) -> Fields:
-    """Read a set that a client sent into canonical spelling, without path elements of unknown kinds."""
+    """Read a set that a client sent: canonical spelling, without path elements of unknown kinds."""
     fields = arranged(_read_node(sent))
     fields.pop(HERE, None)
     return fields

@@ -1,8 +1,8 @@
 """Field views: what managers can own through one version of a kind and one path, the object or a subresource.
 
-A view also converts from and to storage, of custom kinds from and to the version of the command. Fields that a path
+A view also converts from and to storage; for custom kinds, from and to the version of the command. Fields that a path
 resets to their old value whatever the client sends (`reset_fields` in declarations) are left out of its shape, so no
-manager owns or removes them there or conflicts over them.
+manager owns them there, removes them or conflicts over them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rewound.actors.messages import Object
 from rewound.actors.patch.managed_fields.comparison import NewObjects
 from rewound.actors.patch.managed_fields.topology import NOTHING, Excluded, Record, SchemaShapes, Shapes
 
-# Metadata that the server sets; no manager owns it.
+# The server sets this metadata; no manager owns it.
 NEVER_OWNED: Final = (
     "name",
     "namespace",
@@ -42,40 +42,41 @@ class FieldView:
     subresource: str
     schema: Schema
     shape: Record
-    exact: Record  # the same, but raises DuplicateKeys for list entries with equal or missing keys
+    exact: Record  # like `shape`, but raises DuplicateKeys for list entries with equal or missing keys
     nothing: Object  # the object without any field set
     new: NewObjects  # of `exact` and `nothing`
-    # A stored object, or that of a command, in this version, and back; `shown` and `stored` where a webhook converts.
+    # Convert an object from `working` or storage to this version, and back. Where a webhook converts, use `shown` and
+    # `stored`.
     show: Convert
     store: Convert
     resets: tuple[str, ...] = ()  # paths that a write through this view resets to their old value
-    # Leaves out what the schema of this version does not declare; None if all versions have the same fields.
+    # Drops fields that the schema of this version does not declare; None if all versions have the same fields.
     prune: Callable[[Object], Object] | None = None
     is_custom: bool = False
-    reset_forgets: bool = False  # after a reset nobody owns anything, whatever else the write changes
-    empty_resets: bool = False  # an empty list of managedFields resets them
-    working: str = ""  # the version in which objects of a custom kind are
-    by_webhook: Versions | None = None  # where only the webhook converts from and to this version
+    reset_clears_owners: bool = False  # after a reset nobody owns anything, whatever else the write changes
+    empty_resets: bool = False  # an empty managedFields list resets them
+    working: str = ""  # the version of custom objects during a write
+    by_webhook: Versions | None = None  # set if only the webhook converts from and to this version
 
     async def shown(self, one: Object, convert: ConvertByWebhook) -> Object:
-        """An object in this version. ConversionFailed."""
+        """Return an object in this version. Raises ConversionFailed if the webhook fails."""
         if self.by_webhook is None:
             return self.show(one)
         return await convert(self.by_webhook, one, self.working, self.version)
 
     async def stored(self, one: Object, convert: ConvertByWebhook) -> Object:
-        """An object of this version in the version of the others. ConversionFailed."""
+        """Convert an object of this version back. Raises ConversionFailed if the webhook fails."""
         if self.by_webhook is None:
             return self.store(one)
         return await convert(self.by_webhook, one, self.version, self.working)
 
     @property
-    def shows_as_it_is(self) -> bool:
-        """Whether `show` returns the object that it gets."""
-        return self.show is _as_it_is
+    def shows_unchanged(self) -> bool:
+        """Whether `show` returns its argument."""
+        return self.show is _unchanged
 
     def declares_all(self, shown: Object) -> bool:
-        """Whether this version has all fields of an object that another version shows."""
+        """Whether this version declares all fields of an object in another version."""
         return self.prune is None or self.prune(shown) == shown
 
 
@@ -83,14 +84,14 @@ class FieldViews:
     """The views of one stored type, created on first use."""
 
     def __init__(self, definitions: Mapping[str, Definition], working: str = "") -> None:
-        """`working`: the version in which objects of a custom kind are."""
+        """`working` is the version of custom objects during a write."""
         self._definitions = definitions
         self._working = working
         self._shapes = {version: (Shapes(), Shapes(exact=True)) for version in definitions}
         self._made: dict[tuple[str, str], FieldView] = {}
 
     def find(self, version: str, subresource: str) -> FieldView | None:
-        """None for a version that is not served (any more)."""
+        """Return the view, or None for a version that is not served, or no longer."""
         made = self._made.get((version, subresource))
         if made is None and version in self._definitions:
             made = self._made[version, subresource] = self._make(version, subresource)
@@ -135,7 +136,7 @@ class FieldViews:
         return versions
 
     def _prune(self, definition: Definition) -> Convert | None:
-        """With conversion by a webhook, no version has fields of another one."""
+        """Return what drops undeclared fields. After conversion by a webhook, no version has fields of another."""
         versions = definition.storage.versions
         if versions is None or versions.webhook is not None or len(self._definitions) == 1:
             return None
@@ -147,7 +148,7 @@ class FieldViews:
             return conversion.from_storage, conversion.to_storage
         working, own = self._working, definition.api_version
         if versions is None or not working or working == own:
-            return _as_it_is, _as_it_is
+            return _unchanged, _unchanged
         convert = versions.convert
         return (lambda one: convert(one, working, own)), (lambda one: convert(one, own, working))
 
@@ -161,7 +162,7 @@ class FieldViews:
         return made.root(custom.openapi, excluded)
 
 
-def _as_it_is(stored: Object) -> Object:
+def _unchanged(stored: Object) -> Object:
     return stored
 
 

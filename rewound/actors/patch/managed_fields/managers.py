@@ -1,8 +1,9 @@
 """The entries of metadata.managedFields: which manager owns which fields.
 
-An entry belongs to one manager, operation (Apply or Update) and subresource ("" for the object itself). An updater has
-one entry for each version it wrote in; an applier has one, whatever its version. Entries of appliers come first, then
-those of updaters, both by time. Stored entries are trusted; `read_entries` checks what a client sends.
+An entry belongs to one manager, operation (Apply or Update) and subresource ("" for the object itself). An updater
+has one entry for each version that it wrote in; an applier has one, whatever its version. Entries of appliers come
+first, then those of updaters, both by time. Stored entries are trusted; `read_entries` checks those that a client
+sends.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 FIELDS_V1: Final = "FieldsV1"
 
-# Without a bound, the entries of a thousand one-off tools would make up most of an object.
+# Without a bound, the entries of a thousand one-off tools would be most of an object.
 MAX_UPDATERS: Final = 10
-MAX_SENT: Final = 500  # to choose the oldest takes quadratic time
+MAX_SENT: Final = 500  # choosing the oldest takes quadratic time
 OLDEST: Final = "ancient-changes"
 LONGEST_NAME: Final = 128
 
@@ -42,7 +43,7 @@ class Entry(NamedTuple):
 
 
 def entries_of(stored: Object) -> list[Entry]:
-    """The entries of a stored object."""
+    """Return the entries of a stored object."""
     return [
         Entry(
             one.get("manager", ""),
@@ -57,7 +58,7 @@ def entries_of(stored: Object) -> list[Entry]:
 
 
 def encode_entries(entries: Iterable[Entry]) -> list[Object]:
-    """Entries as objects carry them, in order; the oldest updaters are merged when there are too many."""
+    """Encode entries in order; if there are too many, the oldest updaters are merged."""
     in_order = sorted(entries, key=_order)
     return [
         encode_entry(*entry) for entry in (_bounded(in_order) if len(in_order) > MAX_UPDATERS else in_order)
@@ -67,7 +68,7 @@ def encode_entries(entries: Iterable[Entry]) -> list[Object]:
 def encode_entry(
     manager: str, operation: str, version: str, time: str, fields: Fields, subresource: str = ""
 ) -> Object:
-    """One entry as objects carry it; of a new object it is the only one."""
+    """Encode one entry; a new object has only one."""
     one: Object = {
         "manager": manager,
         "operation": operation,
@@ -90,11 +91,11 @@ def _order(entry: Entry) -> tuple[str, ...]:
 
 
 def _bounded(entries: list[Entry]) -> list[Entry]:
-    """`entries` in order. Merges the two oldest updaters of one version until there are few enough.
+    """Return `entries` in order; merge the two oldest updaters of one version until there are few enough.
 
-    It unites their fields only in the end, in pairs: to add each set to all before it would take quadratic time.
+    Their fields are united only at the end, in pairs: adding each set to all before it would take quadratic time.
     """
-    merged: dict[int, list[Fields]] = {}  # by the id of the entry that gets them
+    merged: dict[int, list[Fields]] = {}  # fields to unite, by the id of the entry that gets them
     while sum(entry.operation == UPDATE for entry in entries) > MAX_UPDATERS:
         check_time()
         pair = _two_oldest(entries)
@@ -126,12 +127,12 @@ def _two_oldest(entries: Sequence[Entry]) -> tuple[Entry, Entry] | None:
 
 
 def is_reset(sent: Sequence[Object]) -> bool:
-    """One empty entry asks to clear managedFields; what an empty list asks for is a rule (`empty-owner-list`)."""
+    """Whether the client asks to clear managedFields, with one empty entry. The rule `empty-owner-list` is about []."""
     return len(sent) == 1 and not sent[0]
 
 
 def read_entries(sent: Sequence[Object]) -> list[Entry] | None:
-    """The entries that a client sent; None when they are invalid or too many."""
+    """Return the entries that a client sent, or None if they are invalid or too many."""
     if len(sent) > MAX_SENT:
         return None
     found: dict[Identity, Entry] = {}

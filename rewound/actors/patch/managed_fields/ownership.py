@@ -1,15 +1,15 @@
-"""managedFields after a write that is no apply: the writer owns what it changed, and nobody owns what was removed.
+"""managedFields after a write other than an apply: the writer owns what it changed, and nobody owns what was removed.
 
 Called for every create, replace and patch with the object as the client sent it, before admission and before the
 strategy of the kind changes it, because the client does not own what the server adds. An update adds no entries to an
-object without managedFields: a client reset them, or nobody owned anything; the first apply creates them. A write that
-leaves list entries with equal keys (two variables of one name) clears managedFields, because no path identifies them.
-So does one of a custom resource with fields that the version of another manager does not have, or that a webhook cannot
-convert to that version: a webhook that is down must not block writes in the storage version.
+object without managedFields: a client reset them, or nobody owned anything; the first apply creates them. A write
+that leaves list entries with equal keys (two variables of one name) clears managedFields, because no path identifies
+them. So does a write of a custom resource with fields that the version of another manager does not have, or that a
+webhook cannot convert to that version: a webhook that is down must not block writes in the storage version.
 
-Objects of built-in kinds have the right types once they are decoded. Those of custom kinds are validated after their
-managers were found, and objects that are stored may have the types of an earlier schema: `find_mismatch` finds values
-of other types than the schema says.
+Objects of built-in kinds have the right types once they are decoded. Those of custom kinds are validated only after
+their managers were found, and stored objects may have the types of an earlier schema: `find_mismatch` finds values of
+other types than the schema declares.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LONGEST = 64  # characters of the value in a message
 
 
 def find_mismatch(shape: Shape, value: Any) -> str:
-    """Such as `.spec.ports: expected list, got 5`; empty if there is none."""
+    """Return an error such as `.spec.ports: expected list, got 5`, or "" if there is none."""
     found = _find(shape, value, ())
     if found is None:
         return ""
@@ -72,7 +72,7 @@ def _find(shape: Shape, value: Any, path: tuple[str, ...]) -> tuple[tuple[str, .
 
 
 class UndeclaredFields(Exception):
-    """A version of a custom kind that a manager used lacks fields of the object: changes cannot be compared in it."""
+    """Changes cannot be compared in a version that another manager used, because it lacks fields of the object."""
 
 
 class Comparisons:
@@ -96,7 +96,7 @@ class Comparisons:
         self._made: dict[str, Changes | None] = {view.version: self.changes}
 
     async def in_version(self, version: str) -> Changes | None:
-        """None for a version that is not served any more."""
+        """Return the changes in a version, or None if it is no longer served."""
         if version not in self._made:
             view = self._views.find(version, self._view.subresource)
             if self._exact and view is not None:
@@ -105,7 +105,7 @@ class Comparisons:
         return self._made[version]
 
     def _check_declared(self, other: FieldView) -> None:
-        """UndeclaredFields if an object has a field that the version of another manager does not have."""
+        """Raise UndeclaredFields if an object has a field that the version of another manager does not have."""
         for one in (self._before, self._after):
             if one is not None and not other.declares_all(self._view.show(one)):
                 raise UndeclaredFields
@@ -134,7 +134,7 @@ async def owned_after(
     time: str,
     convert: ConvertByWebhook = no_conversion,
 ) -> list[Object]:
-    """managedFields of the object that `after` becomes. It waits only where `convert` does."""
+    """Return managedFields after the object becomes `after`. It waits only where `convert` does."""
     try:
         if before is None and not after["metadata"].get("managedFields"):
             found = view.new.fields(view.show(after))
@@ -145,7 +145,7 @@ async def owned_after(
     except (DuplicateKeys, UndeclaredFields, ConversionFailed):
         return []
     except (AttributeError, KeyError, TypeError):
-        # Validation will refuse the new object; one that is stored may be older than the schema.
+        # Validation will refuse the new object, or the stored one is older than the schema.
         if find_mismatch(view.shape, view.show(after)) or (
             before and find_mismatch(view.shape, view.show(before))
         ):
@@ -156,47 +156,47 @@ async def owned_after(
 def creator_entries(
     definition: Definition, subresource: str, sent: Object, manager: str, time: str
 ) -> list[Object]:
-    """managedFields of an object that is never stored, such as a review or a binding, after it was sent."""
-    views, view = _views_of_sent(definition, subresource)
+    """Return managedFields of an object that is never stored, such as a review or a binding."""
+    views, view = _views_of_unstored(definition, subresource)
     return without_waiting(owned_after(views, view, None, sent, manager, time))
 
 
 @lru_cache(maxsize=64)  # more than there are kinds of such objects
-def _views_of_sent(definition: Definition, subresource: str) -> tuple[FieldViews, FieldView]:
+def _views_of_unstored(definition: Definition, subresource: str) -> tuple[FieldViews, FieldView]:
     views = FieldViews({definition.api_version: definition})
     return views, replace(views(definition.api_version, ""), subresource=subresource)
 
 
-# What `Creation` keeps at most, because clients choose keys and managers.
+# Bounds of the caches in `Creation`, because clients choose keys and managers.
 MAX_SHAPES: Final = 32
-MAX_KEYS: Final = 32  # different ones, of each shape
+MAX_KEYS: Final = 32  # combinations of keys, for each shape
 MAX_CHARACTERS: Final = 512  # in the keys of one object
 MAX_CREATORS: Final = 64
 
 _Keys = tuple[str, ...]
-# The flat maps in metadata and in the object, and the fields by the keys of all of them.
+# The flat maps in metadata and in the object, and the fields for each combination of their keys.
 _Shape = tuple[_Keys, _Keys, dict[tuple[_Keys, ...], Fields]]
 
 
 class Creation:
     """managedFields of new objects in one version: one entry, with everything that the creator sent.
 
-    Creates are the most frequent writes. Many objects have nothing but single values and flat maps, as labels are:
-    their fields depend on keys alone, which are the same over and over, and are found once for each choice of keys.
+    Creates are the most frequent writes. Many objects have only single values and flat maps, such as labels: their
+    fields depend only on the keys, which are mostly the same, and are computed once for each combination of keys.
     """
 
     __slots__ = ("_creators", "_shapes", "_view", "_views")
 
     def __init__(self, views: FieldViews, view: FieldView) -> None:
         self._views, self._view = views, view
-        # By the members of the object and of metadata. None: it has others than single values and flat maps.
+        # By the members of the object and of metadata. None: some are neither single values nor flat maps.
         self._shapes: dict[tuple[_Keys, _Keys], _Shape | None] = {}
         self._creators: dict[tuple[str, int], Object] = {}  # entries without fields, by manager and second
 
     def known_entries(self, new: Object, manager: str, time: int) -> list[Object] | None:
-        """managedFields of a new object, which shares parts of them with others. `time` is in microseconds.
+        """Return managedFields of a new object, or None if `find_entries` has to compute them first.
 
-        None if `find_entries` has to find them first.
+        They share parts with those of other objects. `time` is in microseconds.
         """
         metadata = new["metadata"]
         shape = self._shapes.get((tuple(new), tuple(metadata)))
@@ -220,13 +220,13 @@ class Creation:
     async def find_entries(
         self, new: Object, manager: str, time: int, convert: ConvertByWebhook = no_conversion
     ) -> list[Object]:
-        """Find them like those of other writes, and remember the fields."""
+        """Compute managedFields as for other writes, and cache the fields."""
         found = await owned_after(self._views, self._view, None, new, manager, seconds_text(time), convert)
         metadata = new["metadata"]
-        if len(found) == 1 and "managedFields" not in metadata and self._view.shows_as_it_is:
+        if len(found) == 1 and "managedFields" not in metadata and self._view.shows_unchanged:
             shape = self._shape(new)
             if shape is not None:
-                self._keep(shape, new, found[0]["fieldsV1"])
+                self._cache(shape, new, found[0]["fieldsV1"])
         return found
 
     def _shape(self, new: Object) -> _Shape | None:
@@ -238,7 +238,7 @@ class Creation:
             self._shapes[members] = None if maps is None else (*maps, {})
         return self._shapes[members]
 
-    def _keep(self, shape: _Shape, new: Object, fields: Fields) -> None:
+    def _cache(self, shape: _Shape, new: Object, fields: Fields) -> None:
         of_metadata, of_object, known = shape
         maps = *(new["metadata"][name] for name in of_metadata), *(new[name] for name in of_object)
         if None not in maps and sum(len(key) for one in maps for key in one) <= MAX_CHARACTERS:
@@ -264,7 +264,7 @@ async def _owned_after(
     convert: ConvertByWebhook,
 ) -> list[Object]:
     entries, kept = _entries_before(view, before, after)
-    if not entries and (kept or (before and view.reset_forgets)):
+    if not entries and (kept or (before and view.reset_clears_owners)):
         return []
     comparisons = Comparisons(views, view, before, after, convert, exact=True)
     changes = comparisons.changes
@@ -279,7 +279,7 @@ async def _owned_after(
 
 
 def _entries_before(view: FieldView, before: Object | None, after: Object) -> tuple[list[Entry], bool]:
-    """The entries that the write starts from, and whether they are the stored ones."""
+    """Return the entries that the write starts from, and whether they are the stored ones."""
     stored = before["metadata"].get("managedFields", []) if before else []
     sent = after["metadata"].get("managedFields")
     if sent == [] and view.empty_resets and not view.subresource:
@@ -294,7 +294,7 @@ def _entries_before(view: FieldView, before: Object | None, after: Object) -> tu
 
 
 async def without(entries: Iterable[Entry], comparisons: Comparisons) -> list[Entry]:
-    """The entries without the fields that this write changed or removed."""
+    """Return the entries without the fields that this write changed or removed."""
     left: list[Entry] = []
     for entry in entries:
         check_time()

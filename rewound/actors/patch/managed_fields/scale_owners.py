@@ -1,9 +1,9 @@
 """Who owns `spec.replicas` of a built-in object after a write through its scale (rule `scale-owner`: `writer`).
 
-Whoever changes the replicas through /scale owns them in an entry of its own, with the subresource `scale` and without a
-time; everybody else loses them. A write that leaves the number as it is changes no owner. Where nobody owned
-them, as after a reset of managedFields, an update records nobody. An apply conflicts with the other owners over another
-number, and shares the field over the same one.
+A client that changes the replicas through /scale owns them in an entry of its own, with the subresource `scale` and
+without a time; everybody else loses them. A write that leaves the number as it is changes no owner. If nobody owned
+them, as after a reset of managedFields, an update records nobody. An apply with another number conflicts with the
+other owners; one with the same number shares the field.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rewound.actors.patch.managed_fields.field_set import Fields, difference, in
 from rewound.actors.patch.managed_fields.managers import APPLY, UPDATE, Entry, encode_entries, entries_of
 
 SCALE: Final = "scale"
-SCALE_VERSION: Final = "autoscaling/v1"  # in which owners appear in conflicts
+SCALE_VERSION: Final = "autoscaling/v1"  # the version that conflicts name
 REPLICAS: Final[Fields] = {"f:spec": {"f:replicas": {}}}
 
 
@@ -27,7 +27,7 @@ def owned_by_scale(definition: Definition, subresource: str) -> bool:
 
 
 def owners_after_update(before: Object, after: Object, version: str, manager: str) -> list[Object]:
-    """managedFields after an update or a patch of the scale; both objects as stored."""
+    """Return managedFields after an update or a patch of the scale; both objects are in storage form."""
     entries = entries_of(before)
     if _replicas(before) == _replicas(after) or not any(map(_owns, entries)):
         return _stored(before)
@@ -37,7 +37,7 @@ def owners_after_update(before: Object, after: Object, version: str, manager: st
 def owners_after_apply(
     before: Object, config: Object, version: str, manager: str, *, force: bool
 ) -> list[Object]:
-    """managedFields after an apply of the scale. ApplyConflict."""
+    """Return managedFields after an apply of the scale. Raises ApplyConflict if others own another number."""
     wanted = (config.get("spec") or {}).get("replicas")
     if wanted is None:
         return _stored(before)

@@ -11,8 +11,8 @@ declaration:
     Open        no schema: a map is granular, everything else atomic (custom resources only)
 
 Lists without a list type follow their patch strategy: merged by a key they are Entries, merged without one they are
-Elements, otherwise atomic. Shapes are created when first walked into, because types may contain themselves. Items with
-equal keys count as one value; exact shapes raise DuplicateKeys for them.
+Elements, otherwise atomic. Shapes are created when first walked into, because types may contain themselves. Items
+with equal keys count as one value; exact shapes raise DuplicateKeys for them.
 
 The shapes of a custom resource are derived from its OpenAPI v3 structural schema:
 
@@ -21,11 +21,11 @@ The shapes of a custom resource are derived from its OpenAPI v3 structural schem
      "x-kubernetes-list-map-keys": ["host", "port"]}
 
 Objects with properties are structs, with additionalProperties maps, and both are granular unless they are marked
-atomic, which covers everything inside. Lists are one value unless they are marked as sets or maps; a map's keys have
-the defaults that the schema gives them. Unknown fields that the schema preserves are Open: maps there are granular,
-lists atomic. An embedded resource also has apiVersion, kind and the metadata of every object, which its own schema
-cannot change. Nothing else of a schema matters here, and the caller has validated it. The dialect gives the prefix of
-the markers.
+atomic, which covers everything inside. Lists are one value unless they are marked as sets or maps; the keys of
+list-maps have the defaults that the schema gives them. Unknown fields that the schema preserves are Open: maps there
+are granular, lists atomic. An embedded resource also has apiVersion, kind and the metadata of every object, which its
+own schema cannot change. Nothing else of a schema matters here, and the caller has validated it. The dialect
+determines the prefix of the markers.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ LEAF: Final = Leaf()
 
 
 def _default(key: Field) -> Any:
-    """The value of a missing key: its default, its zero value if it is always present, or None."""
+    """Return the value of a missing key: its default, its zero value if it is always present, or None."""
     if key.default is None and key.always:
         return zero(key.type, defaults=False)
     return new_default(key.default)
@@ -90,8 +90,9 @@ class _Parts(dict[str, "Shape"]):
 
 @final
 class Record:
-    """`parts` are shapes by element. `rest`, if any, is that of all other members, which are keys more than fields,
-    but for those that are `hidden`.
+    """`parts` are shapes by element. `rest`, if set, is the shape of all other members, which behave like map keys.
+
+    Members in `hidden` are left out.
     """
 
     __slots__ = ("_elements", "_hidden", "_parts", "_plans", "_rest", "element", "part")
@@ -105,13 +106,13 @@ class Record:
     ) -> None:
         self._elements = {element[2:]: element for element in elements}
         self._parts, self._rest, self._hidden = parts, rest, hidden
-        # Walking objects is mostly asking these: methods of Python's own cost a third of ours.
+        # Walking an object mostly calls these two: methods of dict take a third of the time of Python functions.
         self.element: Callable[[str], str | None] = self._elements.get if rest is None else self._any_element
         self.part: Callable[[str], Shape] = parts.__getitem__ if rest is None else self._part_or_rest
         self._plans: dict[tuple[str, ...], Plan] = {}
 
     def declares(self, element: str) -> bool:
-        """Whether this is a field; what is stored besides fields is owned like the keys of a map."""
+        """Whether this is a field; undeclared members are owned like the keys of a map."""
         return self._rest is None or element[2:] in self._elements
 
     @property
@@ -134,9 +135,9 @@ class Record:
         return None if name in self._hidden else FIELD + name
 
     def plan(self, value: Mapping[str, Any]) -> Plan:
-        """The members of a value in the order of their elements, with these and their shapes.
+        """Return name, element and shape of each member of a value, in the order of elements.
 
-        Values have the same few members over and over, so this is worked out once for each such choice.
+        Most values have one of a few combinations of members, so this is computed once for each.
         """
         names = tuple(value)
         plan = self._plans.get(names)
@@ -160,7 +161,7 @@ class Dictionary:
         self._wholes: dict[tuple[str, ...], Fields] = {}
 
     def whole(self, value: Mapping[str, Any] | None) -> Fields:
-        """Every key of a flat map and the map itself. Maps have the same keys over and over, too."""
+        """Return every key of a flat map and the map itself; cached, because many maps have the same keys."""
         if not value:
             return {}
         names = tuple(value)
@@ -207,7 +208,7 @@ class Entries:
     def __init__(
         self, items: Shape, keys: Mapping[str, Any], *, texts: bool = False, exact: bool = False
     ) -> None:
-        """`keys` have their defaults, or None; `texts` when all of them are plain text."""
+        """`keys` maps key names to defaults or None; `texts`: all keys are strings."""
         self._items, self._exact = items, exact
         self._names = tuple(sorted(keys))
         self._defaults = keys
@@ -218,7 +219,7 @@ class Entries:
         return _gathered(elements, value, self._exact)
 
     def _by_text(self, value: Sequence[Any]) -> list[str]:
-        """Most entries go by one text, often a name, and spelling it is most of what walking lists costs."""
+        """Most entries have one string as their key, often a name; encoding it is most of the cost of walking lists."""
         name = self._text
         if not name:
             return []
@@ -235,7 +236,7 @@ class Entries:
         return field_set.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
 
     def lacks(self, item: Mapping[str, Any]) -> str:
-        """A key of which the item says nothing, and that has no default either. One that is null goes by null."""
+        """Return a key that the item lacks and that has no default, or "". A null key counts as present."""
         for name in self._names:
             if name not in item and self._defaults[name] is None:
                 return name
@@ -250,7 +251,7 @@ class Entries:
 
 @final
 class Open:
-    """Nothing is said of what is inside, so the values decide: maps have parts, everything else is one value."""
+    """No schema: the values decide. Maps have parts, everything else is one value."""
 
     __slots__ = ("_members", "_whole")
 
@@ -269,9 +270,9 @@ Shape = Leaf | Divided | Open
 Plan = tuple[tuple[str, str, Shape], ...]  # name, element, shape
 
 NOTHING: Final[Excluded] = {}
-MAX_KEYS_CACHED: Final = 32  # of a map: one with more is unlikely to be like another
-MAX_CHARACTERS_CACHED: Final = 2048  # in all keys of a map: clients must not fill memory with long ones
-MAX_PLANS: Final = 64  # of one struct: far more than programs use, and nothing for those who make them up
+MAX_KEYS_CACHED: Final = 32  # keys of a cached map: larger maps rarely repeat
+MAX_CHARACTERS_CACHED: Final = 2048  # in all keys of a cached map, because clients choose them
+MAX_PLANS: Final = 64  # per struct: far more than programs use, and a bound for clients that invent them
 
 
 def _gathered(elements: Sequence[str], items: Sequence[Any], exact: bool) -> dict[str, Any]:
@@ -287,7 +288,7 @@ def _gathered(elements: Sequence[str], items: Sequence[Any], exact: bool) -> dic
 
 
 class Shapes:
-    """All shapes of one kind, each made once."""
+    """All shapes of one kind, each created once."""
 
     def __init__(self, *, exact: bool = False) -> None:
         self.exact = exact
@@ -313,7 +314,7 @@ class Shapes:
         return LEAF
 
     def _of(self, type_: Type) -> Shape:
-        """What stands inside a list or map, where there is no field to mark it."""
+        """Return the shape of list items or map values, which have no field of their own to mark them."""
         if isinstance(type_, Struct) and not type_.atomic:
             return self._record(type_, NOTHING)
         if isinstance(type_, MapOf):
@@ -356,7 +357,7 @@ _TYPE: Final = ("apiVersion", "kind")
 
 
 class _SchemaParts(dict[str, Shape]):
-    """The shapes of properties by element, made when they are first looked at: objects use few of a large schema."""
+    """The shapes of properties by element, created on first use: objects use few of a large schema."""
 
     def __init__(self, properties: Mapping[str, Schema], make: Callable[[Schema], Shape]) -> None:
         self._properties, self._make = properties, make
@@ -367,7 +368,7 @@ class _SchemaParts(dict[str, Shape]):
 
 
 class SchemaShapes:
-    """Makes the shapes of one dialect.
+    """Creates the shapes of one dialect.
 
     `metadata` is the shape that the metadata of every object has, `embedded_metadata` that of embedded resources.
     """
@@ -384,7 +385,7 @@ class SchemaShapes:
         }
 
     def root(self, schema: Schema, excluded: Excluded = NOTHING) -> Record:
-        """The shape of whole objects; `excluded` are the fields that no manager owns in this view."""
+        """Return the shape of whole objects; `excluded` are the fields that no manager owns in this view."""
         properties = schema.get("properties", {})
         parts = _SchemaParts(properties, self._of)
         parts[FIELD + "metadata"] = self._metadata
