@@ -1,6 +1,6 @@
 """Who set each field of an object, when, and with which version and manager.
 
-The versions of the object are read from the oldest one in the journal to the requested one; `OwnerWalk` has the
+The versions of the object are read from the oldest one in the journal to the requested one; `OwnerWalk` keeps the
 owners of its fields. A version costs about as much as what it changed, because only the fields that change often are
 parsed (`BodyTemplate`).
 
@@ -9,8 +9,8 @@ Owners are a tree beside the object, in which a number is the version that set e
     1 create   {"data": {"a": "1", "b": "2"}}        owners 1
     5 update   {"data": {"a": "1", "b": "3"}}        owners {"data": {"a": 1, "b": 5}}
 
-Equal parts keep their owners without a look inside. Items of lists are matched like those of a difference: by a merge
-key where they have one.
+Equal parts keep their owners and are not walked into. Items of lists are matched like those of a difference: by a
+merge key where they have one.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from rewound.journal.view import View
 
 BATCH_BYTES = 32 * 1024  # parsed without a pause: about half a millisecond
 
-# A key may have hundreds of kilobytes, above thousands of fields: whole pointers could take thousands of times the
-# object.
+# A key of hundreds of kilobytes may have thousands of fields below it: complete pointers could take thousands of
+# times the size of the object.
 MAX_POINTER: Final = 4000
-# Characters that repeat for each field: its paths, and who wrote it. 200,000 fields, the most an object has, usually
-# take half of it.
+# Characters that repeat for each field: its paths, and who wrote it. 200,000 fields, the most that an object can
+# have, usually take half of it.
 MAX_TEXT: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class FieldOwner:
-    field: str  # as a difference shows it: spec.containers[name=web].image
-    pointer: str | None  # as a JSON pointer; None: longer than MAX_POINTER, and cut it would lead elsewhere
+    field: str  # in the notation of a difference: spec.containers[name=web].image
+    pointer: str | None  # JSON pointer; None: longer than MAX_POINTER (a shortened one points elsewhere)
     value: Any
     version: int
 
@@ -54,13 +54,13 @@ class FieldOwner:
 @dataclass(frozen=True, slots=True)
 class Blame:
     fields: list[FieldOwner]
-    events: dict[int, Event]  # those that own a field, by offset, without their contents
-    oldest: int  # the oldest version that was read, if retention has removed those before it; else 0
-    left_out: int = 0  # fields at the end of the object for which there was no room (MAX_TEXT)
+    events: dict[int, Event]  # the versions that own a field, by offset, without their contents
+    oldest: int  # the oldest version that was read, if retention has removed older ones; otherwise 0
+    left_out: int = 0  # number of fields at the end of the object that exceed MAX_TEXT
 
 
 def blame(journal: Journal, last: Event) -> LongWork[Blame]:
-    """The fields of an object at one of its events. `last` must not have removed the object."""
+    """Find the owner of each field of an object at one of its events, which must not be its deletion."""
     key = keys.of_object(last.type_id, last.namespace, last.name)
     chain = yield from _chain(journal, key, last)
     walk = OwnerWalk()
@@ -73,28 +73,29 @@ def blame(journal: Journal, last: Event) -> LongWork[Blame]:
             continue
         position += some.index(events[-1].offset) + 1
         if events[0].offset != some[0] or not previous:
-            # The first ones; or retention has removed versions meanwhile: what is left starts later.
+            # Either these are the first versions, or retention has just removed some: start over from the oldest one
+            # left.
             walk, oldest = OwnerWalk(), events[0].offset if events[0].previous else 0
             previous = events[0].previous
         previous = _check_chain(events, previous)
         for batch in _batches(events):
             yield Piece(partial(walk.add, batch), sum(len(event.body) for event in batch))
     fields, left_out = yield Piece(
-        lambda: _with_room(_fields(walk.object, walk.owners), _path_size), len(last.body)
+        lambda: _fitting(_fields(walk.object, walk.owners), _path_size), len(last.body)
     )
-    owning = yield from _owning(journal, last, sorted({field.version for field in fields}))
+    owning = yield from _owning_events(journal, last, sorted({field.version for field in fields}))
     sizes = {
         offset: len(event.user) + len(event.manager) + len(event.reason) for offset, event in owning.items()
     }
     known = (field for field in fields if field.version in owning)
-    shown, more = _with_room(known, lambda field: _path_size(field) + sizes[field.version])
+    shown, more = _fitting(known, lambda field: _path_size(field) + sizes[field.version])
     return Blame(shown, owning, oldest, left_out + more)
 
 
-def _with_room(
+def _fitting(
     fields: Iterable[FieldOwner], size_of: Callable[[FieldOwner], int]
 ) -> tuple[list[FieldOwner], int]:
-    """The first fields, up to `MAX_TEXT` in all, and the number of the others."""
+    """Return the first fields, up to `MAX_TEXT` in total, and the number of the others."""
     found: list[FieldOwner] = []
     size = left_out = 0
     for field in fields:
@@ -110,8 +111,10 @@ def _path_size(field: FieldOwner) -> int:
     return len(field.field) + len(field.pointer or "")
 
 
-def _owning(journal: Journal, last: Event, offsets: list[int]) -> LongWork[dict[int, Event]]:
-    """The events at some offsets, without their contents; the last one is there even if retention has passed it."""
+def _owning_events(journal: Journal, last: Event, offsets: list[int]) -> LongWork[dict[int, Event]]:
+    """Return the events at some offsets, without their contents; always the last one, even if retention has removed
+    it.
+    """
     found = {last.offset: last._replace(body=b"", facts=b"")}
     position = 0
     while position < len(offsets):
@@ -130,9 +133,9 @@ def _owning(journal: Journal, last: Event, offsets: list[int]) -> LongWork[dict[
 
 
 def _chain(journal: Journal, key: bytes, last: Event) -> LongWork[list[int]]:
-    """The offsets of an object's versions since it was created, or as far back as the journal goes, ascending.
+    """Return the offsets of an object's versions in ascending order, since its creation or the oldest in the journal.
 
-    Only the checksum of the oldest index entry is verified here: the events themselves say which one was before each.
+    Only the checksum of the oldest index entry is verified here: each event names the one before it.
     """
     chain = [last.offset]
     previous = last.previous
@@ -147,7 +150,7 @@ def _chain(journal: Journal, key: bytes, last: Event) -> LongWork[list[int]]:
 
 
 def _add_previous(view: View, type_id: int, chain: list[int], offset: int) -> int:
-    """Add a version and some of those before it; the next one, 0 after the first of the journal."""
+    """Add a version and some older ones; return the next older one, or 0 after the oldest in the journal."""
     get, database, packed = view.txn.get, view.databases.by_type, keys.pack_type(type_id)
     for _ in range(LINKS):
         link = get(packed + keys.pack_offset(offset), None, database)
@@ -163,23 +166,23 @@ def _add_previous(view: View, type_id: int, chain: list[int], offset: int) -> in
 def _check_link(view: View, key: bytes, offset: int) -> None:
     link = link_at(view, int.from_bytes(key[:2], "big"), offset)
     if link is None or link.key != key:
-        raise Damaged(f"event {offset} is not the one that {records.printable(key)} had")
+        raise Damaged(f"event {offset} does not belong to {records.printable(key)}")
 
 
 def _read(journal: Journal, last: Event, offsets: list[int]) -> list[Event]:
-    """The events of an object at some offsets, without those that are gone, up to a number of bytes."""
+    """Return the events of an object at some offsets, up to a number of bytes, without those that are gone."""
     with journal.read() as view:
         events = view.events_at(offsets, SLICE_BYTES)
     names = last[1:2] + last[3:5]
     for event in events:
         if event[1:2] + event[3:5] != names:
             key = keys.of_object(last.type_id, last.namespace, last.name)
-            raise Damaged(f"event {event.offset} is not the one that {records.printable(key)} had")
+            raise Damaged(f"event {event.offset} does not belong to {records.printable(key)}")
     return events
 
 
 def _check_chain(events: list[Event], previous: int) -> int:
-    """Each event must follow the one before it, the first one `previous`. The offset of the last."""
+    """Check that each event follows the one before it, the first one `previous`; return the offset of the last."""
     for event in events:
         if event.previous != previous:
             raise Damaged(f"event {event.offset} follows {event.previous}, its index entry says {previous}")
@@ -204,9 +207,9 @@ _Place = tuple[str, str | None, Any, "Owners"]  # path, pointer, value, owners
 
 
 def _fields(document: Any, owners: Owners) -> Iterator[FieldOwner]:
-    """Every field that has no fields of its own, with its owner, in the order of the document.
+    """Yield every leaf field with its owner, in the order of the document.
 
-    Paths are made one by one: all those of a map at once would take as much as its own path has, times its fields.
+    Paths are made one by one: all paths of a map at once would take the length of its own path times its fields.
     """
     left: list[Iterator[_Place]] = [iter([("", "", document, owners)])]
     while left:
@@ -241,19 +244,19 @@ def _bounded_pointer(text: str) -> str | None:
     return text if len(text) <= MAX_POINTER else None
 
 
-# They change with every write, and say themselves who wrote them.
+# They change with every write, and name their writers themselves.
 _IGNORED: Final = ("managedFields", "resourceVersion")
 _METADATA: Final = "metadata"
 
-# More are replaced by those of whole parts of the object: its status, a part of its metadata.
+# If there are more, placeholders for whole parts of the object replace them: its status, a part of its metadata.
 MAX_PLACEHOLDERS: Final = 16
-# A template costs about as much as it saves in some versions. Each version adds one to what may be spent.
+# Making a template costs about as much as it saves over a few versions. Each version adds one to the budget.
 TEMPLATE_COST: Final = 4
 MAX_CREDIT: Final = 64
 
 
 class _Placeholder:
-    """A field that is parsed of each version."""
+    """A field that is parsed in each version."""
 
     __slots__ = ("_key", "_owners", "_parent", "text")
 
@@ -270,18 +273,17 @@ class _Placeholder:
 
 
 class OwnerWalk:
-    """Goes through the versions of an object in order, and keeps the owners of its fields.
+    """Walks through the versions of an object in order, and keeps the owners of its fields.
 
-    Most writes change a few fields of an object, often the same ones as the writes before. The bytes of
-    everything else are those of the version before, so only the fields that changed before are parsed
-    (`BodyTemplate`). A version that changed others is parsed and compared as a whole, and from then on these
-    fields are parsed too.
+    Most writes change a few fields of an object, often the same ones as earlier writes. All other bytes equal those
+    of the version before, so only the fields that have changed before are parsed (`BodyTemplate`). A version that
+    changed others is parsed and compared as a whole, and later versions parse these fields too.
 
-    The object and its owners after the versions so far.
+    `object` and `owners` are those after the versions so far.
     """
 
     def __init__(self) -> None:
-        self.object: Any = None  # without what is ignored
+        self.object: Any = None  # without ignored fields
         self.owners: Owners = 0
         self._template: BodyTemplate | None = None
         self._placeholders: list[_Placeholder] = []
@@ -295,7 +297,7 @@ class OwnerWalk:
             self._credit = min(self._credit + 1, MAX_CREDIT)
 
     def _fill(self, template: BodyTemplate, event: Event) -> bool:
-        """Take over the values of the placeholders; whether nothing else changed."""
+        """Take over the values of the placeholders; return whether nothing else changed."""
         texts = template.texts(event.body)
         if texts is None:
             return False
@@ -313,7 +315,7 @@ class OwnerWalk:
         return True
 
     def _compare(self, event: Event) -> None:
-        """Parse the whole version."""
+        """Parse and compare the whole version."""
         document = orjson.loads(event.body)
         ignored = {name: document[_METADATA].pop(name) for name in _IGNORED if name in document[_METADATA]}
         changed: list[Path] = []
@@ -369,7 +371,7 @@ class OwnerWalk:
 
 
 def changed_paths(before: dict[str, Any], after: dict[str, Any]) -> list[Path]:
-    """The paths of what a version changed: as far inside as objects have the same keys as before."""
+    """Return the paths that a version changed, as deep inside as objects have the same keys as before."""
     found: list[Path] = []
     left: list[tuple[Path, dict[str, Any], dict[str, Any]]] = [((), before, after)]
     while left:
@@ -389,7 +391,7 @@ def changed_paths(before: dict[str, Any], after: dict[str, Any]) -> list[Path]:
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
-    """The paths that are not below another one of them."""
+    """Return the paths that are not below another one of them."""
     found: list[Path] = []
     for path in sorted(set(paths)):
         if not found or path[: len(found[-1])] != found[-1]:
@@ -397,7 +399,7 @@ def outermost(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-Owners = Any  # an offset, or a dict or list of Owners like the object
+Owners = Any  # an offset, or a dict or list of Owners in the shape of the object
 
 
 def unchanged(before: Any, after: Any) -> bool:
@@ -405,7 +407,7 @@ def unchanged(before: Any, after: Any) -> bool:
 
 
 def owners_after(before: Any, owners: Owners, after: Any, version: int) -> Owners:
-    """The owners of a value that a version changed; `before` and `owners` are those of the version before."""
+    """Return the owners of a changed value; `before` and `owners` are those of the version before."""
     if not after:
         return version
     if isinstance(after, dict) and isinstance(before, dict):
@@ -437,7 +439,7 @@ def _owners_of_items(before: list[Any], owners: Owners, after: list[Any], versio
 
 
 def _matched(before: list[Any], after: list[Any]) -> dict[int, int]:
-    """The position before of each item after that was there."""
+    """Map the position of each item in `after` to its position in `before`, if it was there."""
     key = merge_key(before, after)
     if key:
         places = {item[key]: place for place, item in enumerate(before)}
@@ -450,7 +452,7 @@ def _matched(before: list[Any], after: list[Any]) -> dict[int, int]:
 
 Path = tuple[str, ...]  # keys of nested objects
 
-# Bytes at the beginning of a piece by which it is searched: the search for more takes longer to prepare.
+# Bytes at the start of a piece that are searched for: longer needles take longer to prepare.
 _NEEDLE: Final = 48
 _PLACEHOLDER: Final = "\0placeholder %d"
 _split = re.compile(rb'"\\u0000placeholder ([0-9]+)"').split
@@ -466,19 +468,19 @@ class BodyTemplate:
         pieces      {"metadata":{"name":"a"},"spec":{...},"status":{"observed":      and      }}
 
     A body that consists of the pieces with a JSON value between each two is the same object with these values,
-    because JSON can be parsed in one way only. The caller has to check that what is between two pieces is JSON.
+    because JSON has only one parse. The caller has to check that the texts between the pieces are JSON.
     """
 
     __slots__ = ("_first", "_last", "_middle", "paths")
 
     def __init__(self, pieces: Sequence[bytes], paths: Sequence[Path]) -> None:
-        """`paths` are those of the placeholders between the pieces, at least one."""
+        """`paths` are those of the placeholders between the pieces; there is at least one."""
         self._first, self._last = pieces[0], pieces[-1]
         self._middle = [(piece[:_NEEDLE], piece, len(piece)) for piece in pieces[1:-1]]
         self.paths = paths
 
     def texts(self, body: bytes) -> list[bytes] | None:
-        """What a body has between the pieces; None if the rest of it is not that of the template."""
+        """Return the texts that a body has between the pieces, or None if the rest differs from the template."""
         if not (body.startswith(self._first) and body.endswith(self._last)):
             return None
         begin = len(self._first)
@@ -496,7 +498,10 @@ class BodyTemplate:
 
 
 def body_template(body: bytes, paths: Sequence[Path]) -> BodyTemplate | None:
-    """A template of a body with placeholders at some paths, none of which is below another. None without one."""
+    """Return a template of a body with placeholders at some paths, or None if none can be made.
+
+    No path may be below another.
+    """
     if not paths:
         return None
     document = orjson.loads(body)
@@ -508,7 +513,7 @@ def body_template(body: bytes, paths: Sequence[Path]) -> BodyTemplate | None:
     try:
         parts = _split(dumps(document))
     except orjson.JSONEncodeError:
-        return None  # nested too deep
+        return None  # nests too deep
     if len(parts) != 2 * len(paths) + 1:
-        return None  # the object itself has a value like that of a placeholder
+        return None  # the object itself contains the text of a placeholder
     return BodyTemplate(parts[::2], [paths[int(number)] for number in parts[1::2]])

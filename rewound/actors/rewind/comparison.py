@@ -1,7 +1,7 @@
-"""Two moments of the journal compared: which objects were added, removed and changed, and what changed in each.
+"""Compares two moments of the journal: which objects were added, removed and changed, and what changed in each.
 
-The timeline's index says which: by the first and the last event of each object between the moments. Contents are read
-for one page only.
+The timeline's index has the first and the last event of each object between the moments. Contents are read for one
+page only.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from rewound.journal.records import Event
 ADDED, REMOVED, CHANGED = range(3)
 COMPARISONS: Final = ("added", "removed", "changed")
 MAX_NAMES: Final = 50_000  # read for one request, if a filter needs them: some 200 ms
-MAX_BYTES: Final = 4 << 20  # contents compared for one page, which ends early then
-_COPIED: Final = 4000  # entries of an index, in one step
-_BYTES_OF_ENTRY: Final = 32  # as `Piece.size` counts: more than 2,000 are looked at in a thread
+MAX_BYTES: Final = 4 << 20  # bytes of contents compared for one page, which ends early when they are reached
+_COPIED: Final = 4000  # index entries per step
+_BYTES_OF_ENTRY: Final = 32  # as `Piece.size` counts: more than 2,000 are compared in a thread
 _NAMES_TOGETHER: Final = 300
-_TRACKS: Final = 50  # in one step: each hashes the names that a filter asks for
+_TRACKS: Final = 50  # tracks per step: each hashes the names in a filter
 
 Document = dict[str, Any]
 
 
 class Compared(NamedTuple):
-    """An object that differs between two moments, by its first and last event between them."""
+    """An object that differs between two moments, with its first and last event between them."""
 
     comparison: int
     track: Track
@@ -55,9 +55,9 @@ class Compared(NamedTuple):
 def compared(
     track: Track, after: int, upto: int, only: frozenset[int] | None, without: array[int] = NOTHING
 ) -> LongWork[list[Compared]]:
-    """The objects of a track whose versions differ at two offsets, in no order. `only`: these; None for all.
+    """Return the objects of a track whose versions differ at two offsets, in no order. `only`: consider these alone.
 
-    Objects that have nothing but updates in `without` are left out.
+    Objects that have only updates in `without` are left out.
     """
     first: dict[int, tuple[int, int]] = {}  # offset and change, by object
     last: dict[int, tuple[int, int]] = {}
@@ -65,12 +65,12 @@ def compared(
         offsets = track.offsets[change]
         start, end = bisect_right(offsets, after), bisect_right(offsets, upto)
         for at in range(start, end, _COPIED):
-            yield Piece(partial(_note, track, change, at, min(at + _COPIED, end), first, last))
+            yield Piece(partial(_record_ends, track, change, at, min(at + _COPIED, end), first, last))
     if without:
-        telling = yield from _telling(track, after, upto, without)
+        telling = yield from _with_other_events(track, after, upto, without)
         only = telling if only is None else telling & only
     found: list[Compared] = yield Piece(
-        partial(_of_ends, track, first, last, only), len(first) * _BYTES_OF_ENTRY
+        partial(_differing, track, first, last, only), len(first) * _BYTES_OF_ENTRY
     )
     return found
 
@@ -82,7 +82,7 @@ def compared_tracks(
     chosen: Callable[[Track], frozenset[int] | None],
     left_out: LeftOut | None,
 ) -> LongWork[list[Compared]]:
-    """The same of many tracks; `chosen`: which objects of each, None for all."""
+    """Compare many tracks; `chosen` returns the objects to consider in each, or None for all."""
     found: list[Compared] = []
     for at in range(0, len(tracks), _TRACKS):
         some = yield Piece(partial(_chosen, tracks[at : at + _TRACKS], after, upto, chosen))
@@ -95,13 +95,13 @@ def compared_tracks(
 def _chosen(
     tracks: Sequence[Track], after: int, upto: int, chosen: Callable[[Track], frozenset[int] | None]
 ) -> list[tuple[Track, frozenset[int] | None]]:
-    """Those with events between the moments: of many, most have none."""
+    """Return the tracks with events between the moments; usually most have none."""
     some = [track for track in tracks if total((track,), after, upto)]
     return [(track, only) for track in some if (only := chosen(track)) is None or only]
 
 
-def _telling(track: Track, after: int, upto: int, without: array[int]) -> LongWork[frozenset[int]]:
-    """The objects that have other events than these updates."""
+def _with_other_events(track: Track, after: int, upto: int, without: array[int]) -> LongWork[frozenset[int]]:
+    """Return the objects that have events other than these updates."""
     found: set[int] = set()
     for change in (CREATED, UPDATED, DELETED):
         offsets, objects = track.offsets[change], track.objects[change]
@@ -115,7 +115,7 @@ def _telling(track: Track, after: int, upto: int, without: array[int]) -> LongWo
     return frozenset(found)
 
 
-def _note(
+def _record_ends(
     track: Track,
     change: int,
     start: int,
@@ -123,7 +123,7 @@ def _note(
     first: dict[int, tuple[int, int]],
     last: dict[int, tuple[int, int]],
 ) -> None:
-    """The first and the last event of each object among some events of one change."""
+    """Record the first and the last event of each object among some events of one change."""
     offsets, objects = track.offsets[change][start:end], track.objects[change][start:end]
     for number, offset in dict(zip(reversed(objects), reversed(offsets), strict=True)).items():
         if number not in first or offset < first[number][0]:
@@ -133,7 +133,7 @@ def _note(
             last[number] = offset, change
 
 
-def _of_ends(
+def _differing(
     track: Track,
     first: dict[int, tuple[int, int]],
     last: dict[int, tuple[int, int]],
@@ -150,7 +150,7 @@ def _of_ends(
 
 
 def with_names(journal: Journal, found: list[Compared], names: Patterns) -> LongWork[list[Compared]]:
-    """Those whose names match. It reads at most `MAX_NAMES`."""
+    """Return those whose names match. Reads at most `MAX_NAMES`."""
     matching: list[Compared] = []
     for at in range(0, min(len(found), MAX_NAMES), _NAMES_TOGETHER):
         some = found[at : min(at + _NAMES_TOGETHER, MAX_NAMES)]
@@ -165,7 +165,7 @@ def _named(journal: Journal, some: list[Compared], names: Patterns) -> list[Comp
 
 
 class Ends(NamedTuple):
-    """An object at both moments; None where it did not exist, or where that is no longer in the journal."""
+    """An object at both moments; None where it did not exist or the journal no longer has it."""
 
     before: Event | None
     after: Event | None
@@ -181,7 +181,7 @@ class Ends(NamedTuple):
 
 
 def read_ends(journal: Journal, one: Compared) -> Ends | None:
-    """None if retention has removed it meanwhile."""
+    """Read an object at both moments, or return None if retention has just removed it."""
     with journal.read() as view:
         link = link_at(view, one.track.type_id, one.first)
         last = view.event(one.last)
@@ -191,7 +191,7 @@ def read_ends(journal: Journal, one: Compared) -> Ends | None:
 
 
 def summary_of_ends(ends: Ends, comparison: int, *, secret: bool) -> Document | None:
-    """What differs; None for a removed object."""
+    """Summarize what differs, or return None for a removed object."""
     if ends.after is None:
         return None
     if comparison == CHANGED and ends.before is None:

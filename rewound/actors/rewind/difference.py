@@ -1,6 +1,6 @@
 """The differences between two documents: field by field, as a JSON patch, and as lines of text for people.
 
-The commands that read the journal and the API use it. Paths look like this:
+The API and the commands that read the journal use it. Paths look like this:
 
     data.color                                   a field
     metadata.labels["app.example/name"]          a key that needs quotes
@@ -9,7 +9,7 @@ The commands that read the journal and the API use it. Paths look like this:
     spec.rules[2].path                           anything else in a list, by position
 
 Items of lists are matched by a merge key, because otherwise an inserted item would change all later ones. Everything
-here uses its own stack: documents may be nested deeper than the recursion limit of Python.
+here uses its own stack: documents may nest deeper than Python's recursion limit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rewound.actors.golang.json import unescaped
 RESOURCE_VERSION: Final = frozenset({"metadata.resourceVersion"})
 MANAGED_FIELDS: Final = "metadata.managedFields"
 
-COMPARED_DEPTH: Final = 16  # to compare objects as a whole at each level would take the square of their depth
+COMPARED_DEPTH: Final = 16  # comparing whole objects at each level would be quadratic in their depth
 _MERGE_KEYS: Final = ("name", "uid", "key", "type", "ip", "port")
 _identifier = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*").fullmatch
 
@@ -45,7 +45,7 @@ ABSENT: Final = _Absent()
 class Change:
     path: str
     before: Any  # ABSENT: did not exist
-    after: Any  # ABSENT: does not exist any more
+    after: Any  # ABSENT: exists no longer
 
     @property
     def sign(self) -> str:
@@ -67,9 +67,9 @@ _Pair = tuple[_Step, Any, Any]
 
 
 class _Place:
-    """A map or a list that is compared. Its path is made when something below it differs, once for all of that.
+    """A map or a list to compare. Its path is computed once, when something below it differs.
 
-    Most fields of most objects are equal, and what is above many fields may have a long path.
+    Most fields of most objects are equal, and the parent of many fields may have a long path.
     """
 
     __slots__ = ("_path", "depth", "may_be_ignored", "parent", "step")
@@ -78,7 +78,7 @@ class _Place:
         self.parent = parent
         self.step = step
         self.depth: int = 0 if parent is None else parent.depth + isinstance(step, str)
-        self.may_be_ignored = may_be_ignored  # or something below it
+        self.may_be_ignored = may_be_ignored  # this or something below it
         self._path: str | None = "" if parent is None else None
 
     @property
@@ -87,7 +87,7 @@ class _Place:
         place, path = self, self._path
         while path is None:
             unknown.append(place)
-            assert place.parent is not None, "the path of the root is known"
+            assert place.parent is not None, "the root has a path"
             place = place.parent
             path = place._path
         for one in reversed(unknown):
@@ -110,13 +110,13 @@ def difference(
     loosely: bool = False,
     most: int | None = None,
 ) -> list[Change]:
-    """All changes, in the order of the document. Fields whose path is in `ignored` are not compared.
+    """Return all changes, in the order of the document. Fields whose path is in `ignored` are not compared.
 
-    `loosely`: 1, 1.0 and true are the same inside of fields that are otherwise equal. That is several times as fast,
-    and raises RecursionError for documents that are nested deeper than Python compares.
+    `loosely`: treat 1, 1.0 and true as equal inside fields that are otherwise equal. That is several times as fast,
+    and raises RecursionError for documents that nest deeper than Python can compare.
 
-    `most`: stop after so many changes, because a large object may have hundreds of thousands. Changes that would take
-    more than `MAX_SIZE` are one: of the whole document.
+    `most`: stop after this many changes, because a large object may have hundreds of thousands. If the changes would
+    take more than `MAX_SIZE`, return a single change of the whole document.
     """
     changes: list[Change] = []
     size = 0
@@ -158,7 +158,7 @@ def _fields(one: dict[str, Any], other: dict[str, Any]) -> Iterator[_Pair]:
 
 
 def _unequal_fields(one: dict[str, Any], other: dict[str, Any]) -> Iterator[_Pair]:
-    """Those that differ for Python."""
+    """Yield the fields whose values are not equal in Python."""
     for key, value in one.items():
         after = other.get(key, ABSENT)
         if after != value:
@@ -168,15 +168,16 @@ def _unequal_fields(one: dict[str, Any], other: dict[str, Any]) -> Iterator[_Pai
             yield key, ABSENT, value
 
 
-# Bytes of the changes between two documents: more than 150,000 fields that differ, fewer if their paths are long.
+# Bytes of the changes between two documents: more than 150,000 changed fields, fewer if their paths are long.
 MAX_SIZE: Final = 16 << 20
 _SIZE_OF_CHANGE: Final = 100  # without its path
 
 # The keys of labels and annotations have at most 253 + 1 + 63 characters, names fewer. A field of a custom object may
-# have any key, above thousands of others: with whole keys, a path for each could take a thousand times the object.
+# have any key, with thousands of fields below it: with whole keys, their paths could take a thousand times the
+# object.
 MAX_KEY: Final = 320
 MAX_PATH: Final = 1000
-_END_OF_PATH: Final = 400  # characters of a longer path that stay: the last fields say most
+_END_OF_PATH: Final = 400  # characters of a longer path that stay: the last fields are the most useful
 
 
 def _path_below(path: str, step: _Step) -> str:
@@ -186,7 +187,7 @@ def _path_below(path: str, step: _Step) -> str:
 
 
 def below(path: str, key: str) -> str:
-    """The path of a field. A very long key, or path, is cut and gets a hash, so that no two are the same."""
+    """Return the path of a field. A very long key or path is cut and gets a hash, so that paths stay distinct."""
     key = _bounded_key(key)
     if _identifier(key):
         return _bounded(f"{path}.{key}" if path else key)
@@ -194,7 +195,7 @@ def below(path: str, key: str) -> str:
 
 
 def item_path(path: str, key: str, value: Any) -> str:
-    """The path of an item of a list by its merge key."""
+    """Return the path of a list item by its merge key."""
     return _bounded(f"{path}[{key}={_bounded_key(str(value))}]")
 
 
@@ -243,7 +244,7 @@ def _scalars(items: list[Any]) -> bool:
 
 
 def _distinct(items: list[Any]) -> set[tuple[type, Any]]:
-    """The items with their types, because 1 == 1.0 == True in Python."""
+    """Return the items with their types, because 1 == 1.0 == True in Python."""
     return {(type(item), item) for item in items}
 
 
@@ -264,7 +265,7 @@ def _order(place: _Place, one: list[Any], other: list[Any]) -> Iterator[Change]:
 
 
 def merge_key(one: list[Any], other: list[Any]) -> str:
-    """The field that identifies the items of both lists; empty without one."""
+    """Return the field that identifies the items of both lists, or "" if there is none."""
     return next((field for field in _MERGE_KEYS if _identifies(field, one) and _identifies(field, other)), "")
 
 
@@ -288,16 +289,15 @@ Operations = list[Operation]
 
 
 def patch_between(before: Any, after: Any) -> Operations:
-    """The JSON patch (RFC 6902) that turns one document into another, exactly.
+    """Return the JSON patch (RFC 6902) that turns one document into another, exactly.
 
         patch_between({"a": 1, "b": [1, 2]}, {"b": [1, 3, 4]})
             [{"op": "remove", "path": "/a"},
              {"op": "add", "path": "/b/2", "value": 4}, {"op": "replace", "path": "/b/1", "value": 3}]
 
-    Lists are compared from both ends, so that an item that was inserted or removed is one operation. It uses
-    its own stack: documents may be nested deeper than the recursion limit of Python. Where the
-    operations would take more than `MAX_SIZE`, because very many fields differ, or thousands below a very long key, it
-    replaces the whole document.
+    Lists are compared from both ends, so that an inserted or removed item is one operation. It uses its own stack:
+    documents may nest deeper than Python's recursion limit. If the operations would take more than `MAX_SIZE`,
+    because very many fields differ, or thousands below a very long key, it replaces the whole document.
     """
     patch = _Patch()
     left: list[_Members] = [(_Pointer(None, "", may_be_ignored=False), before, after)]
@@ -316,7 +316,7 @@ def patch_between(before: Any, after: Any) -> Operations:
 
 
 class _TooLong(Exception):
-    """A patch would be."""
+    """The operations of a patch exceed `MAX_SIZE`."""
 
 
 class _Patch:
@@ -332,7 +332,7 @@ class _Patch:
 
 
 class _Pointer(_Place):
-    """The same with a JSON pointer as its path, which has every key as it is."""
+    """A place whose path is a JSON pointer, which contains every key unchanged."""
 
     __slots__ = ()
 
@@ -354,7 +354,7 @@ def _members(place: _Pointer, one: dict[str, Any], other: dict[str, Any], patch:
     both: list[_Members] = []
     for key, value in other.items():
         if key in one:
-            # To compare maps and lists as a whole at each level would take the square of their depth.
+            # Comparing whole maps and lists at each level would be quadratic in their depth.
             if isinstance(value, (dict, list)) or not _same(one[key], value):
                 both.append((place.at(key), one[key], value))
         else:
@@ -363,7 +363,7 @@ def _members(place: _Pointer, one: dict[str, Any], other: dict[str, Any], patch:
 
 
 def _patched_items(place: _Pointer, one: list[Any], other: list[Any], patch: _Patch) -> list[_Members]:
-    """Items at both ends are compared pair by pair; operations on the others do not move these."""
+    """Pair the items at both ends of the lists; operations on the items between do not move them."""
     shorter = min(len(one), len(other))
     start = 0
     while start < shorter and _same(one[start], other[start]):
@@ -393,19 +393,19 @@ _SORTED = orjson.OPT_SORT_KEYS
 
 
 def pointer(path: str, key: str) -> str:
-    """The JSON pointer (RFC 6901) of a member."""
+    """Return the JSON pointer (RFC 6901) of a member."""
     if "~" in key or "/" in key:
         key = key.replace("~", "~0").replace("/", "~1")
     return f"{path}/{key}"
 
 
-# A longer value is cut. Documents for programs have whole values.
+# Text for people cuts longer values. Documents for programs have whole values.
 VALUE_WIDTH = 60
 CONTEXT = 12  # characters shown before the first difference of two long values
 
 
 def describe(change: Change, width: int | None = VALUE_WIDTH) -> str:
-    """data.color: "blue" -> "red"; for added and removed fields only the one value."""
+    """Describe a change: data.color: "blue" -> "red". Added and removed fields have only one value."""
     if change.before is ABSENT or change.after is ABSENT:
         value = change.after if change.before is ABSENT else change.before
         return f"{change.path}: {shortened(value, width)}"
@@ -417,7 +417,7 @@ def describe(change: Change, width: int | None = VALUE_WIDTH) -> str:
 
 
 def shortened(value: Any, width: int | None = VALUE_WIDTH) -> str:
-    """A value as JSON, cut at a width."""
+    """Return a value as JSON, cut to a width."""
     return _cut(_json(value), 0, width)
 
 
@@ -426,7 +426,7 @@ def _json(value: Any) -> str:
 
 
 def _common_prefix(one: str, other: str) -> int:
-    """The length of the common prefix."""
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
 

@@ -28,20 +28,18 @@ from rewound.journal.records import Event
 
 Document = dict[str, Any]
 
-PAGE_BYTES = 4 << 20  # contents compared for one page, which ends early then
-MAX_WIDTH = (
-    400  # of a column of blame: a service account has 341 characters at most; longer ones move their line
-)
+PAGE_BYTES = 4 << 20  # bytes of contents compared for one page, which ends early when they are reached
+MAX_WIDTH = 400  # of a column of blame: service account names have at most 341 characters; longer ones shift their line
 
 
 class HistoryPage(NamedTuple):
     items: list[Document]
     following: int  # the offset of the next page; 0 after the last
-    size: int  # bytes of the contents that it is made of
+    size: int  # bytes of the contents that it was made from
 
 
 def event_document(event: Event) -> Document:
-    """Who wrote a version, when and how."""
+    """Describe who wrote a version, when and how."""
     document: Document = {
         "version": str(event.offset),
         "time": rfc3339(event.time),
@@ -59,19 +57,21 @@ def event_document(event: Event) -> Document:
 
 
 def user_text(event: Event) -> str:
-    """The user for a person, with a mark if the audit log of a recording left it open."""
+    """Return the user for a person, marked if the audit log of a recording did not name it."""
     return f"{event.user} (guessed)" if event.is_user_guess else event.user
 
 
 def manager_text(event: Event) -> str:
-    """The field manager for a person, with a mark if a recording could only guess it."""
+    """Return the field manager for a person, marked if a recording could only guess it."""
     return f"{event.manager} (guessed)" if event.is_guess else event.manager
 
 
 def history_page(
     journal: Journal, address: Address, start: int, limit: int, *, managed_fields: bool, changes: bool = False
 ) -> LongWork[HistoryPage]:
-    """At most `limit` versions from an offset on, newest first; `changes`: with old and new values, by field."""
+    """Return at most `limit` versions, newest first, starting at an offset. `changes`: add old and new values by
+    field.
+    """
     items: list[Document] = []
     size = 0
     while True:
@@ -88,7 +88,7 @@ def history_page(
 
 
 def version_document(version: Version, *, managed_fields: bool, changes: bool = False) -> Document:
-    """An entry of a history. Its patch turns the version before into this one."""
+    """Return one entry of a history. Its patch turns the version before into this one."""
     event = version.event
     document = {**event_document(event), "uid": uid_of(event)}
     if event.removed:
@@ -109,13 +109,13 @@ def version_document(version: Version, *, managed_fields: bool, changes: bool = 
 
 
 def _drop_managed(document: Document) -> None:
-    """Without what changes with every write."""
+    """Remove the fields that change with every write."""
     for name in ("managedFields", "resourceVersion"):
         document["metadata"].pop(name, None)
 
 
 def patch_of(before: bytes | None, after: bytes | None, *, managed_fields: bool) -> Operations:
-    """The patch from one content to another; None: the object does not exist."""
+    """Return the patch from one content to another; None: the object does not exist."""
     if before is None or after is None:
         if before is after:
             return []
@@ -132,7 +132,7 @@ def _added(after: bytes) -> Document:
 
 
 def changes_of(before: bytes | None, after: bytes | None, *, managed_fields: bool) -> list[Change]:
-    """The same field by field; none if the object does not exist at one end."""
+    """Return the changes field by field, or none if the object does not exist at one end."""
     if before is None or after is None:
         return []
     ignored = RESOURCE_VERSION if managed_fields else RESOURCE_VERSION | {MANAGED_FIELDS}
@@ -159,7 +159,7 @@ def blame_document(found: Blame) -> list[Document]:
 
 
 def blame_lines(found: Blame) -> Iterator[str]:
-    """`git blame` for fields: version, time, user, manager, field and value."""
+    """Return lines like those of `git blame`: version, time, user, manager, field and value."""
     rows = [
         (str(event.offset), rfc3339(event.time)[:19] + "Z", user_text(event), manager_text(event), one)
         for one in found.fields

@@ -1,18 +1,18 @@
-"""A file beside the journal with what is derived from it, so that the next server need not derive it again.
+"""A file beside the journal with indexes derived from it, so that the next server need not derive them again.
 
     blocks       of the timeline's index (`timeline.py`): number, last event and its mark, bytes
     words_N      an FTS5 table per PARTITION offsets: the words of events (`search.py`)
     statuses     by BATCH offsets: which updates changed status only
     coverage     one row: the events after `low` up to `high` have words and statuses
-    meta, claim  what the file is of, and which process writes words now
+    meta, claim  which journal the file belongs to, and which process writes words now
 
-The file may be deleted at any time. One that is damaged, of another version, or not of this journal is replaced. SQLite
-checks its own structures only: blocks and statuses have checksums. A damaged block is read from the journal again;
-damaged statuses are replaced with the file.
+The file may be deleted at any time. A file that is damaged, of another version, or of another journal is replaced.
+SQLite checks only its own structures: blocks and statuses have checksums. A damaged block is read from the journal
+again; damaged statuses make the server replace the file.
 
-A mark is the checksum of an event: with it, a journal that was restored from a backup, and has other events now, is
-recognized. Several processes may read and write: a batch of words is stored only if the coverage is the one that it
-was made for.
+A mark is the checksum of an event: it reveals that a journal was restored from a backup and now has other events.
+Several processes may read and write: a batch of words is stored only if the coverage is still the one that it was
+made for.
 
 Methods wait for the disk: call them in a thread. SQLite releases the interpreter lock meanwhile.
 """
@@ -40,7 +40,7 @@ import orjson
 
 try:
     import sqlite3
-except ImportError:  # a Python that was built without it has no index, and all else of the page
+except ImportError:  # without SQLite, the page works but has no index
     sqlite3 = None  # type: ignore[assignment]
 
 from rewound.actors.certificates.pki import one_process_at_a_time
@@ -51,14 +51,12 @@ from rewound.journal.recording import Recording
 logger = logging.getLogger(__name__)
 
 FILE: Final = "index.sqlite"
-_FORMAT: Final = f"3 {sys.byteorder}"  # of the tables and of what they hold
-# Offsets in one table of words: retention drops whole tables. SQLite collects all matches of the beginning of a word
-# before it returns the first; a table bounds how many these are.
+_FORMAT: Final = f"3 {sys.byteorder}"  # version of the tables and their contents
+# Offsets in one table of words: retention drops whole tables. For a prefix, SQLite collects all matches before it
+# returns the first; the table bounds how many there are.
 PARTITION: Final = 1 << 16
-BATCH: Final = (
-    1 << 12
-)  # offsets, of which PARTITION is a multiple; in one transaction, for one segment of FTS5
-_CLAIM: Final = 5.0  # seconds after which a process that has stored nothing is taken for ended
+BATCH: Final = 1 << 12  # offsets per transaction, for one segment of FTS5; PARTITION is a multiple of it
+_CLAIM: Final = 5.0  # seconds without a write after which a process counts as ended
 _LEAVES: Final = 16 << 20  # bytes of SQLite's log after a checkpoint
 
 _TABLES: Final = """
@@ -71,12 +69,12 @@ CREATE TABLE IF NOT EXISTS statuses (number INTEGER PRIMARY KEY, change INTEGER,
 CREATE INDEX IF NOT EXISTS changed_statuses ON statuses (change);
 CREATE TABLE IF NOT EXISTS blocks (number INTEGER PRIMARY KEY, last INTEGER, mark BLOB, data BLOB);
 """
-# Without contents, which the journal has, and without the lengths by which matches would be ranked.
+# No contents, which the journal has, and no lengths, which only ranking needs.
 _PARTITION: Final = """
 CREATE VIRTUAL TABLE IF NOT EXISTS words_{0} USING fts5
     (text, who, scope, content = '', columnsize = 0, tokenize = 'unicode61')
 """
-# One statement for a batch, so that the thread takes the interpreter lock once, and not for every row.
+# One statement for a batch, so that the thread takes the interpreter lock once, not for every row.
 _INSERT: Final = """
 INSERT INTO words_{0} (rowid, text, who, scope)
     SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'),
@@ -90,7 +88,7 @@ Statuses: TypeAlias = "dict[Scope, array[int]]"  # offsets of updates that chang
 
 
 class Unavailable(Exception):
-    """There is no index now: this Python has none, or the disk does not take it."""
+    """There is no index: this Python lacks SQLite or FTS5, or the disk refuses it."""
 
 
 class _NotOfThisJournal(Exception):
@@ -109,32 +107,33 @@ Words = tuple[int, str, str, str]  # of one event: its offset, and the columns t
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The words of some events, with what was covered before it."""
+    """The words of some events, with the coverage before it."""
 
     before: Covered | None
     covered: Covered
-    last: int  # the newest event that is covered then, and its mark; 0 if it is the same as before
+    last: int  # the newest event covered after it, and its mark; 0 if that stays the same
     mark: bytes
-    number: int  # of the BATCH offsets that these events are among
+    number: int  # of the BATCH offsets that contain these events
     words: Sequence[Words]
     statuses: Statuses
 
 
 class IndexFile:
     def __init__(self, journal: Journal) -> None:
-        """Unavailable."""
+        """Open or create the file. Raises Unavailable if that is impossible."""
         if sqlite3 is None:
-            raise Unavailable("this Python has no module sqlite3: install one that has it, with FTS5")
+            raise Unavailable("this Python has no sqlite3 module: install a Python that has it, with FTS5")
         self._process = uuid4().hex
         self._writing = threading.Lock()
-        self._idle: list[sqlite3.Connection] = []  # those that read
+        self._idle: list[sqlite3.Connection] = []  # connections for reading
         self._own_folder: str | None = None
         self._ended = False  # closed, or found damaged
         with journal.read() as view:
             self._identity = view.cluster_id
         try:
             self._path = self._place(journal)
-            # Two that create it would find it locked, and one that replaces it could remove what the other has made.
+            # Two processes that create it would find it locked, and one that replaces it could remove what the other
+            # made.
             with one_process_at_a_time(self._path.parent):
                 self._writer = self._open_or_replace(journal)
                 self._opened = _identity_of(self._path)
@@ -143,13 +142,13 @@ class IndexFile:
             raise Unavailable(_reason(error)) from None
 
     def _place(self, journal: Journal) -> Path:
-        """Beside the journal; elsewhere if that folder is not writable, or of a replay, which does not change it."""
+        """Return its path: beside the journal, or elsewhere for a replay, or if that folder is not writable."""
         path = journal.path / FILE
         if not isinstance(journal, Recording) and os.access(journal.path, os.W_OK):
             return path
         self._own_folder = tempfile.mkdtemp(prefix="rewound-index-")
         own = Path(self._own_folder) / FILE
-        # While a server has the file open, or after it was killed, a part of it is in SQLite's log.
+        # While a server has the file open, or after it was killed, part of it is in SQLite's log.
         if path.exists() and not path.with_name(f"{FILE}-wal").exists():
             with suppress(OSError):
                 shutil.copyfile(path, own)
@@ -161,19 +160,19 @@ class IndexFile:
         except sqlite3.Error as error:
             if not _is_damage(error):
                 raise
-            logger.warning("the index %s is damaged and made again: %s", self._path, error)
+            logger.warning("the index %s is damaged and will be rebuilt: %s", self._path, error)
         except _NotOfThisJournal:
-            logger.info("the index %s is of another version or journal, and made again", self._path)
+            logger.info("the index %s is of another version or journal and will be rebuilt", self._path)
         self._remove()
         return self._open(journal)
 
     def _open(self, journal: Journal) -> sqlite3.Connection:
-        with suppress(FileExistsError):  # it has values of objects: nobody else may read it
+        with suppress(FileExistsError):  # it contains values of objects: nobody else may read it
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         connection = self._connect()
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-            # After a power failure the newest transactions may be missing, and the file is whole.
+            # A power failure may lose the newest transactions, but does not damage the file.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(f"PRAGMA journal_size_limit = {_LEAVES}")
             with _transaction(connection):
@@ -208,7 +207,7 @@ class IndexFile:
                 raise _NotOfThisJournal
 
     def _connect(self) -> sqlite3.Connection:
-        address = f"{self._path.absolute().as_uri()}?mode=rw"  # one that was deleted is not created
+        address = f"{self._path.absolute().as_uri()}?mode=rw"  # a deleted file is not created again
         return sqlite3.connect(address, timeout=5, isolation_level=None, check_same_thread=False, uri=True)
 
     def _remove(self) -> None:
@@ -221,7 +220,7 @@ class IndexFile:
 
     @property
     def broken(self) -> bool:
-        """Whether to open another one: this is closed, damaged, deleted, or replaced by another process."""
+        """Whether to open another one, because this is closed, damaged, deleted, or replaced by another process."""
         return self._ended or _identity_of(self._path) != self._opened
 
     def close(self) -> None:
@@ -236,9 +235,9 @@ class IndexFile:
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own for each thread that reads, in a transaction. Unavailable."""
+        """Open a transaction on this thread's own read connection. Raises Unavailable if the file cannot be used."""
         if self.broken:
-            raise Unavailable("it is made again")
+            raise Unavailable("the index is being rebuilt")
         try:
             connection = self._idle.pop() if self._idle else self._connect()
             try:
@@ -257,10 +256,10 @@ class IndexFile:
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction. Unavailable."""
+        """Open a write transaction. Raises Unavailable if the file cannot be used."""
         with self._writing:
             if self.broken:
-                raise Unavailable("it is made again")
+                raise Unavailable("the index is being rebuilt")
             try:
                 with _transaction(self._writer):
                     yield self._writer
@@ -272,14 +271,14 @@ class IndexFile:
             self._ended = True
             logger.warning("the index %s is damaged and removed: %s", self._path, error)
             with suppress(OSError), one_process_at_a_time(self._path.parent):
-                if _identity_of(self._path) == self._opened:  # else another process has replaced it
+                if _identity_of(self._path) == self._opened:  # otherwise another process has replaced it
                     self._remove()
         return Unavailable(_reason(error))
 
     # The timeline's index.
 
     def load_blocks(self, first: int, last: int) -> dict[int, Block]:
-        """Those that are stored and whole; the caller compares their marks."""
+        """Return the stored, undamaged blocks; the caller compares their marks."""
         found: dict[int, Block] = {}
         with suppress(Unavailable), self._read() as connection:
             sql = "SELECT number, last, mark, data FROM blocks WHERE number BETWEEN ? AND ?"
@@ -296,9 +295,9 @@ class IndexFile:
     # Words and statuses.
 
     def claim(self, start: int) -> bool:
-        """Whether this process may write words: no other one has written some a moment ago.
+        """Whether this process may write words: no other one has just written some.
 
-        Drops what is about events up to `start`, of which the journal has none any more.
+        Drops everything about events up to `start`, which the journal no longer has.
         """
         with self._write() as connection:
             row = connection.execute("SELECT process, until FROM claim").fetchone()
@@ -322,7 +321,7 @@ class IndexFile:
             return _covered(connection)
 
     def add(self, batch: Batch) -> bool:
-        """Store a batch; False if another process has stored one meanwhile."""
+        """Store a batch; return False if another process has stored one meanwhile."""
         with self._write() as connection:
             if _covered(connection) != batch.before:
                 return False
@@ -336,7 +335,7 @@ class IndexFile:
         return True
 
     def statuses(self, change: int) -> tuple[int, list[Statuses]]:
-        """What was stored since a change (at first 0): the newest change, and what it is now, in some order."""
+        """Return the newest change, and the statuses stored after `change` (0 at first), in any order."""
         with self._read() as connection:
             rows = connection.execute(
                 "SELECT change, number, data FROM statuses WHERE change > ? ORDER BY number", (change,)
@@ -347,9 +346,9 @@ class IndexFile:
     def find(
         self, expression: str, after: int, upto: int, limit: int, seconds: float, *, descending: bool
     ) -> tuple[list[int], int]:
-        """The offsets of the first matching events in the range, in order, and 0.
+        """Return the offsets of the first matching events in the range, in order, and 0.
 
-        It stops after some seconds, between two partitions: then the offset at which to go on is in place of the 0.
+        It stops after some seconds, between two partitions, and then returns the offset to continue at instead of 0.
         """
         found: list[int] = []
         until = time.monotonic() + seconds
@@ -366,12 +365,14 @@ class IndexFile:
         return found, 0
 
     def partitions(self, after: int, upto: int) -> list[int]:
-        """Those with events in the range, the newest first."""
+        """Return the partitions with events in the range, newest first."""
         with self._read() as connection:
             return _partitions(connection, after, upto, "DESC")
 
     def find_all(self, expression: str, after: int, upto: int, partition: int) -> list[int]:
-        """Offsets of all matching events of one partition in the range, ascending; none if retention has removed it."""
+        """Return the offsets of all matching events of one partition in the range, ascending; none if retention
+        removed it.
+        """
         with self._read() as connection:
             if not _partitions(connection, partition * PARTITION, partition * PARTITION + 1, "ASC"):
                 return []
@@ -382,7 +383,7 @@ class IndexFile:
 
 
 def _identity_of(path: Path) -> tuple[int, int] | None:
-    """What differs between a file and another one that has replaced it; None without one."""
+    """Return an identity that changes when another file replaces this one, or None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -434,7 +435,7 @@ def _put_statuses(connection: sqlite3.Connection, number: int, statuses: Statuse
 
 
 def _unpacked(number: int, stored: object) -> Statuses:
-    """What is stored in a row of statuses. sqlite3.DatabaseError."""
+    """Unpack a row of statuses. Raises sqlite3.DatabaseError if it is damaged."""
     if (data := _unchecked(number, stored)) is None:
         error = sqlite3.DatabaseError("a checksum differs")
         error.sqlite_errorcode = _CORRUPT
@@ -446,12 +447,14 @@ _CHECKSUM: Final = 4  # bytes
 
 
 def _checked(number: int, data: bytes) -> bytes:
-    """The data of a row after their checksum, which is that of the number of the row too."""
+    """Prefix the data of a row with a checksum, which also covers the number of the row."""
     return crc32(data, number & 0xFFFFFFFF).to_bytes(_CHECKSUM, "big") + data
 
 
 def _unchecked(number: int, stored: object) -> bytes | None:
-    """The data without their checksum; None if they are damaged: SQLite may find what is no bytes then."""
+    """Return the data without their checksum, or None if they are damaged: SQLite may then return something other
+    than bytes.
+    """
     if not isinstance(stored, bytes):
         return None
     data = stored[_CHECKSUM:]
@@ -459,7 +462,7 @@ def _unchecked(number: int, stored: object) -> bytes | None:
 
 
 def _drop(connection: sqlite3.Connection, start: int) -> None:
-    """Forget what is about events up to `start` only."""
+    """Drop everything that is only about events up to `start`."""
     for (number,) in connection.execute(
         "SELECT number FROM partitions WHERE number < ?", (start // PARTITION,)
     ).fetchall():

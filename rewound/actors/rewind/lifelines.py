@@ -1,9 +1,8 @@
-"""The lives of objects in a range of the log: from when to when each existed, its phases, and who owns whom.
+"""The lives of objects in a range of the log: when each existed, its phases, and who owns whom.
 
 `_TrackLives` finds them in the timeline's index without reading the journal. `Lifelines` reads the rest: names, uids
-and owners of at most `MAX_LIVES`, the busiest ones, to put dependents below their owners; and phases and
-times of those that are shown. What it reads of an event never changes, and is remembered by its offset: the second look
-costs little.
+and owners of the busiest lives, at most `MAX_LIVES`, to put dependents below their owners; and phases and times of
+those on the page. What it reads from an event never changes and is cached by offset, so a second look costs little.
 """
 
 from __future__ import annotations
@@ -39,48 +38,48 @@ from rewound.journal import history, keys
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
 
-MAX_LIVES: Final = 20_000  # whose names and owners are read for one request: some 200 ms
-MAX_MARKS: Final = 200  # of one life
-_FOLDED: Final = 2000  # events of each change, in one step
-_COPIED: Final = 5000  # entries of an index, in one step
-_CHOSEN: Final = 50  # tracks, in one step: each hashes the names that a filter asks for
-_MAX_TRACKS: Final = 50_000  # whose lives are kept, of a kilobyte or more each
+MAX_LIVES: Final = 20_000  # lives whose names and owners are read for one request: some 200 ms
+MAX_MARKS: Final = 200  # marks of one life
+_FOLDED: Final = 2000  # events of each change, per step
+_COPIED: Final = 5000  # index entries per step
+_CHOSEN: Final = 50  # tracks per step: each hashes the names in a filter
+_MAX_TRACKS: Final = 50_000  # whose lives are cached, a kilobyte or more each
 _READ_TOGETHER: Final = 100  # events per transaction
-_REMEMBERED_LIVES, _REMEMBERED_EVENTS = 50_000, 100_000
+_CACHED_LIVES, _CACHED_EVENTS = 50_000, 100_000
 _BYTES_OF_LIFE: Final = 64  # as `Piece.size` counts: more than 1,000 lives are sorted in a thread
-MAX_BYTES_OF_NAMES: Final = 64 << 20  # of the events in which these are
-MAX_READS, MAX_BYTES = 4000, 16 << 20  # events and their contents, read for the phases and marks of one page
-SAMPLES: Final = 64  # events of a long life whose phases are read; then those between two that differ
+MAX_BYTES_OF_NAMES: Final = 64 << 20  # of the events that contain the names
+MAX_READS, MAX_BYTES = 4000, 16 << 20  # events and bytes read for the phases and marks of one page
+SAMPLES: Final = 64  # events of a long life whose phases are read first; then those between differing ones
 
 
 class Life(NamedTuple):
-    """One object from its creation to its deletion, as far as the range knows it."""
+    """One object from its creation to its deletion, as far as the range shows it."""
 
     changes: int  # events in the range
-    known: int  # the offset of an event of this life, up to the end of the range
+    known: int  # the offset of any event of this life, up to the end of the range
     track: Track
     number: int
     created: int  # the offset of its first event; 0 if that is before the index
-    deleted: int  # that of its last; 0 if it exists at the end of the range
+    deleted: int  # the offset of its last event; 0 if it exists at the end of the range
 
 
 class _TrackLives:
-    """The lives of all objects of a track, and to which of them each of its events belongs.
+    """The lives of all objects of a track, and the life that each event belongs to.
 
-    It is made from the arrays of a track once, and continued when these have grown: then the lives in any range
-    are slices of arrays. Four bytes an event, 32 a life.
+    It is computed once from the arrays of a track, and extended when these have grown: the lives in any range are
+    then slices of arrays. It takes four bytes per event and 32 per life.
     """
 
     def __init__(self, track: Track) -> None:
         self.created, self.deleted = array("Q"), array("Q")
         self.known, self.numbers = array("Q"), array("Q")
         self.of_events = (array("I"), array("I"), array("I"))  # in the order of the track's offsets
-        self._current: dict[int, int] = {}  # the life that each existing object is in
+        self._current: dict[int, int] = {}  # the current life of each existing object
         self._existed = len(track.existing)
-        self._seen = [(0, 0)] * 3  # of each change: the first and the last offset that it was made from
+        self._seen = [(0, 0)] * 3  # by change: the first and the last offset that were read
 
     def continues(self, track: Track) -> bool:
-        """Whether the track has only grown at its end since: older events may be read later."""
+        """Whether the track has only grown at its end: the index may have read older events since."""
         newest = max(last for _, last in self._seen)
         return self._existed == len(track.existing) and all(
             len(lives) <= len(offsets)
@@ -92,11 +91,11 @@ class _TrackLives:
     def extend(self, track: Track) -> LongWork[None]:
         if not self.created:
             for some in _in_slices(track.existing.items(), _COPIED):
-                yield Piece(partial(self._begin, some))
+                yield Piece(partial(self._add_existing, some))
         for window in _windows(track, [len(lives) for lives in self.of_events]):
             yield Piece(partial(self._fold, track, window))
 
-    def _begin(self, existing: list[tuple[int, int]]) -> None:
+    def _add_existing(self, existing: list[tuple[int, int]]) -> None:
         for number, known in existing:
             self._add(number, 0, known)
 
@@ -109,10 +108,10 @@ class _TrackLives:
         return life
 
     def _fold(self, track: Track, window: _Window) -> None:
-        """Between two events that create or delete objects, each object is in one life."""
+        """Assign events to lives: between creations and deletions, each object has one life."""
         (_, _), (at, end), (_, _) = window
         updates = track.offsets[UPDATED]
-        for offset, change, number in _begins_and_ends(track, window):
+        for offset, change, number in _creations_and_deletions(track, window):
             until = bisect_left(updates, offset, at, end)
             if until > at:
                 self._update(track, at, until)
@@ -134,20 +133,20 @@ class _TrackLives:
         numbers = track.objects[UPDATED][start:end]
         try:
             lives = list(map(self._current.__getitem__, numbers))
-        except KeyError:  # one that existed before the index
+        except KeyError:  # an object that existed before the index
             offsets = track.offsets[UPDATED][start:end]
             lives = list(map(self._life, numbers, offsets))
         self.of_events[UPDATED].extend(lives)
 
     def _life(self, number: int, offset: int) -> int:
-        """That of an object which exists."""
+        """Return the life of an object that exists."""
         life = self._current.get(number)
         return self._add(number, 0, offset) if life is None else life
 
-    def between(
+    def in_range(
         self, track: Track, first: int, last: int, only: frozenset[int] | None, without: array[int]
-    ) -> LongWork[_Between]:
-        """Those that exist or change after the offset `first` and up to `last`. Updates in `without` do not count."""
+    ) -> LongWork[_LivesInRange]:
+        """Find the lives that exist or change after `first` and up to `last`. Updates in `without` do not count."""
         changes: Counter[int] = Counter()
         for change, (lives, offsets) in enumerate(zip(self.of_events, track.offsets, strict=True)):
             start, end = bisect_right(offsets, first), bisect_right(offsets, last)
@@ -157,14 +156,14 @@ class _TrackLives:
                 if change == UPDATED and without:
                     counted = compress(counted, kept(offsets[part], without))
                 yield Piece(partial(changes.update, counted))
-        found = _Between(track, self, array("I"), array("I"))
+        found = _LivesInRange(track, self, array("I"), array("I"))
         for at in range(0, len(self.created), _COPIED):
-            yield Piece(partial(self._add_between, found, at, first, last, changes, only))
+            yield Piece(partial(self._add_in_range, found, at, first, last, changes, only))
         return found
 
-    def _add_between(
+    def _add_in_range(
         self,
-        found: _Between,
+        found: _LivesInRange,
         at: int,
         first: int,
         last: int,
@@ -182,7 +181,7 @@ class _TrackLives:
         found.changes.extend([changes.get(life, 0) for life in chosen])
 
 
-class _Between(NamedTuple):
+class _LivesInRange(NamedTuple):
     """The lives of a track in a range, and how often each changed there."""
 
     track: Track
@@ -191,7 +190,7 @@ class _Between(NamedTuple):
     changes: array[int]
 
     def busy(self, least: int, last: int) -> list[Life]:
-        """Those with at least so many changes."""
+        """Return the lives with at least this many changes."""
         of, found = self.of, list[Life]()
         for life, changes in zip(self.lives, self.changes, strict=True):
             if changes >= least:
@@ -207,8 +206,8 @@ def _in_slices(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield some
 
 
-def _begins_and_ends(track: Track, window: _Window) -> list[tuple[int, int, int]]:
-    """Offset, change and object of the events that create and delete, in order."""
+def _creations_and_deletions(track: Track, window: _Window) -> list[tuple[int, int, int]]:
+    """Return offset, change and object of the events that create and delete, in order."""
     found: list[tuple[int, int, int]] = []
     for change in (CREATED, DELETED):
         part = slice(*window[change])
@@ -216,11 +215,11 @@ def _begins_and_ends(track: Track, window: _Window) -> list[tuple[int, int, int]
     return sorted(found)
 
 
-_Window = list[tuple[int, int]]  # of each change, from where to where in its arrays
+_Window = list[tuple[int, int]]  # by change: start and end in its arrays
 
 
 def _windows(track: Track, starts: list[int]) -> Iterator[_Window]:
-    """The events of a track from these positions on, in order, some thousand at a time."""
+    """Yield the events of a track after these positions, in order, some thousand at a time."""
     ends = [len(offsets) for offsets in track.offsets]
     while starts != ends:
         edge = min(
@@ -237,7 +236,7 @@ def _windows(track: Track, starts: list[int]) -> Iterator[_Window]:
 
 
 def _has_any(track: Track, first: int, last: int) -> bool:
-    """Whether objects of it exist or change in the range: many tracks are of namespaces that are gone."""
+    """Whether any object exists or changes in the range: many tracks are of deleted namespaces."""
     return count_objects((track,), first, last) > 0 or total((track,), first, last) > 0
 
 
@@ -249,13 +248,13 @@ def _chosen(
     *,
     knows_existing: bool,
 ) -> list[tuple[Track, frozenset[int] | None]]:
-    """Those in which a filter may find objects, and which ones it allows."""
+    """Return the tracks in which a filter may find objects, each with the objects that it allows."""
     some = [track for track in tracks if not knows_existing or _has_any(track, first, last)]
     return [(track, only) for track in some if (only := chosen(track)) is None or only]
 
 
 def numbers_of(track: Track, names: Sequence[str]) -> frozenset[int]:
-    """Objects with these names, which need no reading."""
+    """Return the numbers of objects with these names, without reading the journal."""
     found = (keys.find_object(track.type_id, track.namespace, name) for name in names)
     return frozenset(object_number(key) for key in found if key is not None)
 
@@ -277,8 +276,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class _Memory(Generic[K, V]):
-    """The newest entries; the older half goes when there are too many."""
+class _Cache(Generic[K, V]):
+    """A cache of the newest entries; it drops the older half when there are too many."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -307,7 +306,7 @@ class Lives(NamedTuple):
 
 @dataclass(slots=True)
 class Placed:
-    """A life in the order in which it is shown."""
+    """A life at its place in the page."""
 
     life: Life
     identity: Identity
@@ -317,12 +316,12 @@ class Placed:
 @dataclass(slots=True)
 class Forest:
     placed: list[Placed]
-    left_out: int = 0  # lives with fewer changes that were not looked at
+    left_out: int = 0  # number of lives with fewer changes that were not read
 
 
 @dataclass(slots=True)
 class Details:
-    created: int = 0  # times
+    created: int = 0  # times in microseconds
     deleted: int = 0
     phases: list[tuple[int, Phase]] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
@@ -332,8 +331,8 @@ class Lifelines:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._tracks: dict[tuple[int, str], _TrackLives] = {}
-        self._identities: _Memory[int, Identity] = _Memory(_REMEMBERED_LIVES)  # by offset, as the moments
-        self._moments: _Memory[int, Moment] = _Memory(_REMEMBERED_EVENTS)
+        self._identities: _Cache[int, Identity] = _Cache(_CACHED_LIVES)  # both by offset
+        self._moments: _Cache[int, Moment] = _Cache(_CACHED_EVENTS)
 
     def statistics(self) -> dict[str, int]:
         return {
@@ -354,13 +353,14 @@ class Lifelines:
         *,
         knows_existing: bool = False,
     ) -> LongWork[Lives]:
-        """The objects that exist or change after an offset and up to another one. `chosen`: which; None for all.
+        """Find the objects that exist or change in a range of offsets. `chosen`: which ones, by track; None for all.
 
-        `knows_existing`: of the index. Then counts say in which tracks there are none.
+        `knows_existing`: the index knows every object that existed where it begins, so that counts reveal empty
+        tracks.
         """
         if len(self._tracks) > _MAX_TRACKS:
-            self._tracks.clear()  # most of them are of namespaces that are gone
-        found: list[_Between] = []
+            self._tracks.clear()  # most tracks are of deleted namespaces
+        found: list[_LivesInRange] = []
         for at in range(0, len(tracks), _CHOSEN):
             some = yield Piece(
                 partial(
@@ -370,7 +370,7 @@ class Lifelines:
             for track, only in some:
                 lives = yield from self._lives_of(track)
                 without = NOTHING if left_out is None else left_out(track.scope)
-                found.append((yield from lives.between(track, first, last, only, without)))
+                found.append((yield from lives.in_range(track, first, last, only, without)))
         total = sum(len(one.lives) for one in found)
         least = 0
         if total > MAX_LIVES:
@@ -379,8 +379,8 @@ class Lifelines:
         busy: list[Life] = []
         for one in found:
             busy += yield Piece(partial(one.busy, least, last), len(one.lives) * _BYTES_OF_LIFE)
-        if len(busy) > MAX_LIVES:  # several have the least number of changes
-            busy = yield Piece(partial(_without_some, busy, least), len(busy) * _BYTES_OF_LIFE)
+        if len(busy) > MAX_LIVES:  # several lives have this number of changes
+            busy = yield Piece(partial(_busiest, busy, least), len(busy) * _BYTES_OF_LIFE)
         return Lives(busy, total)
 
     def _lives_of(self, track: Track) -> LongWork[_TrackLives]:
@@ -391,12 +391,12 @@ class Lifelines:
         try:
             yield from lives.extend(track)
         except BaseException:
-            del self._tracks[key]  # a part of it may be missing
+            del self._tracks[key]  # the index may not have read all of it
             raise
         return lives
 
     def forest(self, found: Lives, names: Patterns, *, roots: bool) -> LongWork[Forest]:
-        """The lives with these names, busiest first; with `roots`, dependents come below their owners."""
+        """Return the lives with these names, busiest first; with `roots`, dependents come below their owners."""
         placed: list[Placed] = []
         at = size = 0
         while at < len(found.busiest) and size <= MAX_BYTES_OF_NAMES:
@@ -404,12 +404,12 @@ class Lifelines:
             size += yield from self._identify([life.known for life in some])
             placed += yield Piece(partial(self._placed, some, names))
             at += len(some)
-        order = _trees if roots else _flat
+        order = _trees if roots else _busiest_first
         placed = yield Piece(partial(order, placed), len(placed) * _BYTES_OF_LIFE)
         return Forest(placed, found.total - min(at, len(found.busiest)))
 
     def _identify(self, offsets: list[int]) -> LongWork[int]:
-        """Read names and owners, of large objects one after the other; how many bytes it read."""
+        """Read names and owners; return how many bytes that took. Large objects are read one by one."""
         missing = sorted(offset for offset in offsets if self._identities.get(offset) is None)
         total = 0
         while missing:
@@ -418,7 +418,7 @@ class Lifelines:
         return total
 
     def _identify_some(self, offsets: list[int]) -> tuple[int, list[int]]:
-        """Their bytes, and the offsets that are left."""
+        """Read some; return their bytes, and the offsets that are left."""
         events = self._events(offsets)
         for event in events:
             self._identities.put(event.offset, _identity(event))
@@ -430,11 +430,11 @@ class Lifelines:
         return [
             Placed(life, identity)
             for life in lives
-            # None: retention has removed it meanwhile.
+            # None: retention has just removed it.
             if (identity := self._identities.get(life.known)) is not None and names.matches(identity.name)
         ]
 
-    # What is shown of them.
+    # Details of the lives on a page.
 
     def details(
         self,
@@ -443,7 +443,7 @@ class Lifelines:
         type_name: Callable[[Track], str],
         left_out: LeftOut | None = None,
     ) -> LongWork[list[Details]]:
-        """Of the lives of one page; of fewer, if they are large. `type_name` is empty for a type without phases."""
+        """Return the details of the lives of one page, or of fewer if they are large. `type_name`: "" for no phases."""
         offsets = yield from _events_of(placed, span)
         budget = _Budget()
         found: list[Details] = []
@@ -465,13 +465,13 @@ class Lifelines:
         without: array[int],
     ) -> LongWork[Details]:
         life, details = placed.life, Details()
-        if type_name:  # first: it reads times too
+        if type_name:  # first, because it reads times too
             details.phases = yield from self._phases(placed, offsets, span, type_name, budget)
         needed = [offset for offset in (life.created, life.deleted) if offset]
         ends = yield from self._read(needed, "", budget, always=True)
         details.created = ends[life.created].time if life.created in ends else 0
         details.deleted = ends[life.deleted].time if life.deleted in ends else 0
-        if without:  # after the phases, which these changes tell
+        if without:  # last, because the phases already contain these changes
             offsets = yield Piece(partial(_kept, offsets, without), len(offsets) * 8)
         if len(offsets) <= MAX_MARKS and budget.allows(len(offsets)):
             read = yield from self._read(offsets, "", budget)
@@ -485,7 +485,7 @@ class Lifelines:
     ) -> LongWork[list[tuple[int, Phase]]]:
         life = placed.life
         if offsets and offsets[-1] == life.deleted:
-            offsets = offsets[:-1]  # it has the last content again
+            offsets = offsets[:-1]  # a deletion repeats the last content
         before = 0
         if not life.created or life.created <= span.first:
             before = yield Piece(partial(self._newest_before, placed, span.first))
@@ -524,7 +524,7 @@ class Lifelines:
                     high = middle
 
     def _newest_before(self, placed: Placed, first: int) -> int:
-        """The event of an object that was its newest one at an offset; 0 if the journal does not have it."""
+        """Return the newest event of an object at an offset, or 0 if the journal does not have it."""
         track = placed.life.track
         key = keys.find_object(track.type_id, track.namespace, placed.identity.name)
         if key is None:
@@ -535,7 +535,7 @@ class Lifelines:
     def _read(
         self, offsets: Sequence[int], type_name: str, budget: _Budget, *, always: bool = False
     ) -> LongWork[dict[int, Moment]]:
-        """Times, and phases if there is a type; without those that are gone, or more than the budget allows."""
+        """Read times, and phases if there is a type; skip events that are gone or exceed the budget."""
         found: dict[int, Moment] = {}
         missing: list[int] = []
         for offset in offsets:
@@ -548,18 +548,18 @@ class Lifelines:
             events = yield Piece(partial(self._events, missing[:_READ_TOGETHER]))
             size = sum(len(event.body) for event in events)
             budget.spend(len(events), size)
-            found |= yield Piece(partial(self._remember, events, type_name), size if type_name else 0)
-            # The others of these are gone, unless the last one was large.
+            found |= yield Piece(partial(self._cache, events, type_name), size if type_name else 0)
+            # The others are gone, unless the last one was large.
             read = events[-1].offset if events else missing[:_READ_TOGETHER][-1]
             missing = missing[bisect_right(missing, read) :]
         return found
 
     def _events(self, offsets: list[int]) -> list[Event]:
-        """Some of these events, from the first one on, until they are large."""
+        """Return these events from the first one on, until they exceed a size."""
         with self._journal.read() as view:
             return view.events_at(offsets, _BYTES_TOGETHER)
 
-    def _remember(self, events: list[Event], type_name: str) -> dict[int, Moment]:
+    def _cache(self, events: list[Event], type_name: str) -> dict[int, Moment]:
         found: dict[int, Moment] = {}
         for event in events:
             phase = phase_of(type_name, orjson.loads(event.body)) if type_name else _UNREAD
@@ -568,7 +568,7 @@ class Lifelines:
         return found
 
 
-_UNREAD: Final = Phase("", "")  # of an event of which only the time was read
+_UNREAD: Final = Phase("", "")  # of an event whose time alone was read
 _BYTES_TOGETHER: Final = 256 << 10
 
 
@@ -587,16 +587,16 @@ class _Budget:
 
 @dataclass(frozen=True, slots=True)
 class TimedRange:
-    """A range of the log, and buckets of its time: `edges[n]` is the newest offset before `times[n]`."""
+    """A range of the log, divided into buckets of time: `edges[n]` is the newest offset before `times[n]`."""
 
-    start: int  # a time
+    start: int  # a time in microseconds
     first: int  # events after this offset
     last: int
     times: Sequence[int]
     edges: Sequence[int]
 
     def merged_marks(self, offsets: Sequence[int]) -> list[int]:
-        """The buckets in which there are events, so wide that there are few: where each begins."""
+        """Return the start times of the buckets that have events, wide enough that there are at most `MAX_MARKS`."""
         if not self.edges:
             return []
         buckets: list[int] = []
@@ -613,7 +613,7 @@ class TimedRange:
         return [max(self.times[bucket], self.start) for bucket in buckets]
 
 
-def _without_some(lives: list[Life], least: int) -> list[Life]:
+def _busiest(lives: list[Life], least: int) -> list[Life]:
     above = [life for life in lives if life.changes > least]
     return above + list(islice((life for life in lives if life.changes == least), MAX_LIVES - len(above)))
 
@@ -632,13 +632,15 @@ def _controller(body: bytes, owners: Sequence[str]) -> str:
     return owners[0]
 
 
-def _flat(placed: list[Placed]) -> list[Placed]:
+def _busiest_first(placed: list[Placed]) -> list[Placed]:
     return sorted(placed, key=lambda one: (-one.life.changes, one.life.created, one.identity.name))
 
 
 def _trees(placed: list[Placed]) -> list[Placed]:
-    """Dependents after their owners, by creation; trees by how much changed in them. Without recursion, and whatever
-    owners objects claim to have: in circles, or none that exists."""
+    """Order trees by how much changed in them; dependents, by creation, follow their owners.
+
+    It uses no recursion, and accepts whatever owners objects claim: circles, or owners that do not exist.
+    """
     by_uid: dict[str, int] = {}
     for number, one in enumerate(placed):
         if one.identity.uid:
@@ -651,7 +653,7 @@ def _trees(placed: list[Placed]) -> list[Placed]:
     roots = [number for number, owner in enumerate(owner_of) if owner < 0 or owner == number]
     reached: set[int] = set()
     trees: list[list[Placed]] = []
-    # Those in circles are reached from none of the roots: the first of each circle becomes one.
+    # No root leads to objects in a circle: the first of each circle becomes a root.
     for root in chain(roots, range(len(placed))):
         if root not in reached:
             if root in dependents:
@@ -685,7 +687,7 @@ def _tree(
 
 
 def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[array[int]]]:
-    """The offsets of each life in the range, ascending."""
+    """Return the offsets of each life in the range, ascending."""
     by_track: dict[tuple[int, str], list[int]] = {}
     for at, one in enumerate(placed):
         by_track.setdefault((one.life.track.type_id, one.life.track.namespace), []).append(at)
@@ -693,8 +695,8 @@ def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[arra
     for some in by_track.values():
         track = placed[some[0]].life.track
         of_object: dict[int, array[int]] = {placed[at].life.number: array("Q") for at in some}
-        # The index replaces the arrays of a track when it drops events, or reads older ones: positions are right
-        # in those that they were found in.
+        # The index replaces the arrays of a track when it drops events or reads older ones: positions are valid only
+        # in the arrays that they were found in.
         for offsets, objects in list(zip(track.offsets, track.objects, strict=True)):
             start, end = bisect_right(offsets, span.first), bisect_right(offsets, span.last)
             for begin in range(start, end, _COPIED):
@@ -703,7 +705,7 @@ def _events_of(placed: Sequence[Placed], span: TimedRange) -> LongWork[list[arra
         for at in some:
             life = placed[at].life
             own = of_object[life.number]
-            found[at] = yield Piece(partial(_of_life, life, own), len(own) * 8)
+            found[at] = yield Piece(partial(_events_of_life, life, own), len(own) * 8)
     return found
 
 
@@ -716,8 +718,8 @@ def _kept(offsets: array[int], without: array[int]) -> array[int]:
     return array("Q", compress(offsets, kept(offsets, without)))
 
 
-def _of_life(life: Life, offsets: array[int]) -> array[int]:
-    """Those of one life, of all that the object with its name had."""
+def _events_of_life(life: Life, offsets: array[int]) -> array[int]:
+    """Return the offsets of one life, from all events of the objects with its name."""
     ordered = sorted(offsets)
     first = bisect_left(ordered, life.created)
     last = bisect_right(ordered, life.deleted) if life.deleted else len(ordered)
@@ -725,7 +727,7 @@ def _of_life(life: Life, offsets: array[int]) -> array[int]:
 
 
 def _transitions(read: dict[int, Moment], before: int, start: int) -> list[tuple[int, Phase]]:
-    """Where the phase changes; the first one at the start of the life or of the range."""
+    """Return where the phase changes; the first one is at the start of the life or of the range."""
     found: list[tuple[int, Phase]] = []
     for offset in sorted(read):
         time, phase = read[offset]

@@ -3,8 +3,8 @@
     1042                     the state right after the event with this version
     2024-05-01T12:03:00Z     the state after every event up to this time
 
-A moment resolves to one version of the journal, from the retention floor to the newest one. Before the first event, in
-a journal that has lost nothing, is version 0: nothing existed. A moment in the future is an error of the client; one
+A moment resolves to one version of the journal, from the retention floor to the newest one. Before the first event,
+in a journal that has lost nothing, it is version 0: nothing existed. A moment in the future is a client error; one
 that retention has removed is gone.
 """
 
@@ -23,11 +23,11 @@ from rewound.journal.view import View
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MAX_DIGITS: Final = 20
-# A plus sign that was not escaped in a query arrives as a space.
+# An unescaped plus sign in a query arrives as a space.
 _RFC3339: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+ -]\d{2}:\d{2})", re.ASCII
 )
-_QUOTED: Final = 64  # characters of a bad value in an error
+_QUOTED: Final = 64  # characters of a bad value that an error shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Moment:
 
 
 def parse_moment(text: str, name: str = "at") -> Moment:
-    """`name` is the parameter that an error names. BadRequest."""
+    """Parse a moment. Raises BadRequest, which names the query parameter `name`, if it is neither."""
     if text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS:
         return Moment(version=int(text))
     if _RFC3339.fullmatch(text):
@@ -56,7 +56,7 @@ def parse_moment(text: str, name: str = "at") -> Moment:
 
 
 def resolve(view: View, moment: Moment, now: int, name: str = "at") -> int:
-    """The version of a moment. BadRequest in the future; Expired when retention has removed it."""
+    """Return the version of a moment. Raises BadRequest if it is in the future, Expired if retention has removed it."""
     head, floor = view.head, view.floor
     if moment.time is None:
         assert moment.version is not None
@@ -82,5 +82,5 @@ def _oldest(view: View, floor: int) -> str:
 
 
 def rfc3339(micros: int) -> str:
-    """Microseconds since 1970 as text, exactly."""
+    """Format microseconds since 1970, exactly."""
     return (_EPOCH + timedelta(microseconds=micros)).isoformat("T", "microseconds").replace("+00:00", "Z")

@@ -1,12 +1,12 @@
-"""The phase of an object, in the words that kubectl shows, and whether that is good: what colours a lifeline.
+"""The phase of an object, in the words that kubectl shows, and whether that is good: the colour of a lifeline.
 
     Pod         Running and ready: good; Pending, or Running and not ready: working; CrashLoopBackOff: bad
     Deployment  Available: good; Progressing: working; ProgressDeadlineExceeded: bad; Scaled to 0: done
     Node        Ready, NotReady, Ready,SchedulingDisabled
-    others      their telling condition (Ready, Available, Failed, ...), or status.phase
+    others      their main condition (Ready, Available, Failed, ...), or status.phase
 
-It reads whatever was stored: custom objects may have anything in their status, and what has another type than it
-should is taken as absent.
+It reads whatever is stored: the status of custom objects may contain anything, and a value of the wrong type counts
+as absent.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple, TypeGuard
 Document = dict[str, Any]
 
 GOOD, WORKING, BAD, DONE, UNKNOWN = "good", "working", "bad", "done", "unknown"
-MAX_ITEMS: Final = 100  # conditions or containers that are looked at
-_WIDTH: Final = 40  # characters of the words
+MAX_ITEMS: Final = 100  # conditions or containers that are read
+_WIDTH: Final = 40  # characters of the text
 
 
 class Phase(NamedTuple):
@@ -27,19 +27,19 @@ class Phase(NamedTuple):
 
 
 def phase_of(type_name: str, content: Any) -> Phase | None:
-    """None for an object that says nothing of the kind. `type_name` is that of the journal: deployments.apps."""
+    """Return the phase, or None for an object without one. `type_name` is that of the journal: deployments.apps."""
     if not isinstance(content, dict):
         return None
     if _map(content, "metadata").get("deletionTimestamp"):
         return Phase("Terminating", WORKING)
-    found = _RULES.get(_short(type_name), _of_any)(content)
+    found = _RULES.get(_short(type_name), _by_condition)(content)
     if found is None or len(found.words) <= _WIDTH:
         return found
     return Phase(found.words[: _WIDTH - 1] + "…", found.tone)
 
 
 def _short(type_name: str) -> str:
-    """Without the domain of a group, which differs between dialects: customresourcedefinitions.apiextensions."""
+    """Return a type name without the domain of its group, which differs between dialects: ingresses.networking."""
     return ".".join(type_name.split(".", 2)[:2])
 
 
@@ -58,12 +58,12 @@ def _pod(content: Document) -> Phase | None:
     return Phase(phase, UNKNOWN)
 
 
-# Why a container waits when nothing is wrong.
+# Reasons for waiting that are not errors.
 _STARTING: Final = frozenset(("", "ContainerCreating", "PodInitializing"))
 
 
 def _container_troubles(status: Document) -> Iterator[str]:
-    """Why containers do not run: CrashLoopBackOff, ImagePullBackOff, Error, ..."""
+    """Yield why containers do not run: CrashLoopBackOff, ImagePullBackOff, Error, ..."""
     for name in ("initContainerStatuses", "containerStatuses"):
         for container in _maps(status, name):
             waiting = _text(_map(container, "state", "waiting"), "reason")
@@ -112,7 +112,7 @@ def _replica_set(content: Document) -> Phase | None:
 
 
 def _replicated(content: Document, updated: int | None, ready: str) -> Phase:
-    """By how many replicas are wanted, exist and serve."""
+    """Return the phase by how many replicas are wanted, exist and are ready."""
     status = _map(content, "status")
     wanted = _map(content, "spec").get("replicas")
     wanted = wanted if _is_number(wanted) else 1
@@ -173,8 +173,8 @@ _NEGATIVE: Final = ("Failed", "Failure", "Stalled", "Degraded", "Denied", "Error
 _PROGRESS: Final = ("Progressing", "Reconciling", "Running", "Synced", "Initialized", "Suspended")
 
 
-def _of_any(content: Document) -> Phase | None:
-    """The telling condition, or else status.phase."""
+def _by_condition(content: Document) -> Phase | None:
+    """Return the phase of the main condition, or else status.phase."""
     status = _map(content, "status")
     conditions = _conditions(status)
     for name in _NEGATIVE:

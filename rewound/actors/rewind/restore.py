@@ -1,9 +1,9 @@
-"""What a rollback or an undelete writes: the content of an old version with the identity of the present object.
+"""What a rollback or an undelete writes: the content of an old version with the identity of the current object.
 
-Pure: the write itself is an ordinary update or create, with admission and validation. A rollback may take single
+Pure: the write itself is an ordinary update or create, with admission and validation. A rollback may restore single
 fields of the old version, named by their paths:
 
-    spec.replicas                          as a difference or blame shows them
+    spec.replicas                          in the notation of a difference or blame
     metadata.labels["app.example/name"]
     spec.containers[name=web].image        an item of a list by its merge key
     spec.rules[2]                          by position
@@ -24,7 +24,7 @@ from rewound.actors.golang.quoting import quoted, quoted_start
 
 Object = dict[str, Any]
 
-# What the server maintains: it stays as it is, and a new object gets its own.
+# The server maintains these fields: they stay as they are, and a new object gets its own.
 _SYSTEM = (
     "name",
     "namespace",
@@ -41,9 +41,10 @@ _NOT_CREATED = tuple(name for name in _SYSTEM if name not in ("name", "namespace
 
 
 def rolled_back(present: Object, past: Object, fields: Sequence[str] = ()) -> Object:
-    """The present object with the content, or only some fields, of an old version. BadRequest for a wrong field.
+    """Return the current object with the content of an old version, or only with some of its fields.
 
-    It keeps the resourceVersion of the present object, so that the update fails after a write in between.
+    It keeps the resourceVersion of the current object, so that the update fails after a write in between. Raises
+    BadRequest for an invalid field.
     """
     if not fields:
         kept = {name: value for name, value in present["metadata"].items() if name in _SYSTEM}
@@ -59,7 +60,7 @@ def rolled_back(present: Object, past: Object, fields: Sequence[str] = ()) -> Ob
 
 
 def absent_fields(present: Object, past: Object, fields: Sequence[str]) -> list[str]:
-    """A warning for each field that neither version has: perhaps its name is wrong. BadRequest."""
+    """Warn about each field that neither version has: its name may be wrong. Raises BadRequest for an invalid field."""
     return [
         f"fields: {text}: neither the object nor its old version has this field"
         for text in fields
@@ -68,7 +69,7 @@ def absent_fields(present: Object, past: Object, fields: Sequence[str]) -> list[
 
 
 def undeleted(last: Object) -> Object:
-    """The object to create again, from its last content."""
+    """Return the object to create again, from its last content."""
     metadata = {name: value for name, value in last["metadata"].items() if name not in _NOT_CREATED}
     return {**last, "metadata": metadata}
 
@@ -87,7 +88,7 @@ Step = str | int | tuple[str, str]  # a key, a position, or the merge key of an 
 
 
 def parse_field(text: str) -> list[Step]:
-    """The steps of a path. BadRequest."""
+    """Return the steps of a path. Raises BadRequest if it is no path."""
     steps = _pointer_steps(text) if text.startswith("/") else _path_steps(text)
     if not steps or len(text) > MAX_LENGTH:
         raise BadRequest(
@@ -121,7 +122,7 @@ def _path_steps(text: str) -> list[Step]:
 
 
 def take_field(steps: list[Step], past: Any, present: Any) -> None:
-    """Set a field of the present object to what it was; remove it if it was not there. Changes `present`."""
+    """Set a field of `present` to its old value, or remove it if the old version did not have it."""
     value = past
     for step in steps:
         value = _get(value, step)
@@ -145,7 +146,7 @@ def has_field(steps: list[Step], document: Any) -> bool:
 
 
 def field_of(steps: list[Step], document: Any, absent: Any = _MISSING) -> Any:
-    """The value of a field, or `absent`."""
+    """Return the value of a field, or `absent`."""
     for step in steps:
         document = _get(document, step)
     return absent if document is _MISSING else document

@@ -1,10 +1,10 @@
-"""Text over the whole journal: which events have these words in their names, changed fields, values or authors.
+"""Full-text search of the journal: finds events by words in names, changed fields, values or authors.
 
-`TextIndex` reads events into the index file, the newest first, and finds them again. `parse_text` makes an expression
-of what a person types, `restricted` one that matches only what a caller may see. An event has three columns of words:
+`TextIndex` reads events into the index file, newest first, and finds them. `parse_text` turns a person's query into
+an FTS5 expression, `restricted` adds what a caller may see. An event has three columns of words:
 
     text    Deployment deployments.apps default web spec.replicas 2 5     what changed; of Secrets without values
-    who     alice kubectl                                                 found by those who see authors
+    who     alice kubectl                                                 searched only for callers who see authors
     scope   t12 n64656661756c74 vpatch                                    type, namespace (in hexadecimal) and verb
 
 `docs/decisions/0064-text-index.md` has figures, and what was rejected.
@@ -53,33 +53,33 @@ from rewound.journal.recording import Recording
 from rewound.journal.records import Event
 from rewound.journal.view import View
 
-MAX_TEXT: Final = 2000  # characters of one event; a value has at most the tenth part
+MAX_TEXT: Final = 2000  # characters of one event; a value has at most a tenth of that
 _MAX_VALUE: Final = MAX_TEXT // 10
-MAX_WORDS: Final = 20  # of one search
-_EVENTS, _BYTES = 24, 24 << 10  # read in one step
-# Of objects and the versions before them, compared in one step: less than what the event loop gives to a thread,
-# as long as no object is large.
+MAX_WORDS: Final = 20  # words of one search
+_EVENTS, _BYTES = 24, 24 << 10  # events read per step
+# Bytes of objects and their previous versions compared per step: less than what the event loop gives to a thread,
+# unless an object is large.
 _COMPARED: Final = 2 * _BYTES
-_REMEMBERED: Final = 1 << 20  # bytes of objects, parsed
+_REMEMBERED: Final = 1 << 20  # bytes of parsed objects
 
 
-# What a person types.
+# Queries.
 
 
 def parse_text(text: str) -> str:
-    """All these words, each from its beginning, and phrases in quotes as they are. ValueError.
+    """Return an expression for all these words, each as a prefix, and for quoted phrases. Raises ValueError for none.
 
-    repl web       "repl" * AND "web" *
-    "web server"   "web server"
+        repl web       "repl" * AND "web" *
+        "web server"   "web server"
 
-    Nothing of it is syntax of FTS5: every word is a quoted string without quotes in it.
+    A query cannot contain syntax of FTS5: every word becomes a quoted string without quotes in it.
     """
     terms: list[str] = []
     for phrase, word in _TERM.findall(text.encode(errors="replace").decode().replace("\0", " ")):
-        if any(_is_of_word(letter) for letter in phrase or word):
+        if any(_is_word_character(letter) for letter in phrase or word):
             terms.append(f'"{phrase}"' if phrase else f'"{word}" *')
     if not terms:
-        raise ValueError("needs a letter or a digit to look for")
+        raise ValueError("needs at least one letter or digit")
     if len(terms) > MAX_WORDS:
         raise ValueError(f"must not have more than {MAX_WORDS} words")
     return " AND ".join(terms)
@@ -88,28 +88,28 @@ def parse_text(text: str) -> str:
 _TERM: Final = re.compile(r'"([^"]*)"|([^\s"]+)')
 
 
-def _is_of_word(letter: str) -> bool:
-    """Whether FTS5 keeps a character; those between words are as good as a space."""
+def _is_word_character(letter: str) -> bool:
+    """Whether FTS5 treats a character as part of a word; all others separate words."""
     category = unicodedata.category(letter)
     return category[0] in "LN" or category == "Co"
 
 
 def has_terms(terms: str, text: str) -> bool:
-    """Whether a text that is in no index has all these terms of `parse_text`."""
+    """Whether a text that is not indexed contains all these terms of `parse_text`."""
     words = _words(text)
-    return all(_has(words, _words(phrase), bool(star)) for phrase, star in _PARSED.findall(terms))
+    return all(_has_term(words, _words(phrase), bool(star)) for phrase, star in _PARSED.findall(terms))
 
 
 _PARSED: Final = re.compile(r'"([^"]*)"( \*)?')
 
 
 def _words(text: str) -> list[str]:
-    """As FTS5 has them: without upper case and diacritics."""
+    """Split a text into words as FTS5 does: without upper case and diacritics."""
     plain = (one for one in unicodedata.normalize("NFD", text.lower()) if not unicodedata.combining(one))
-    return "".join(one if _is_of_word(one) else " " for one in plain).split()
+    return "".join(one if _is_word_character(one) else " " for one in plain).split()
 
 
-def _has(words: list[str], phrase: list[str], from_beginning: bool) -> bool:
+def _has_term(words: list[str], phrase: list[str], from_beginning: bool) -> bool:
     *first, last = phrase
     for position in range(len(words) - len(first)):
         found = words[position + len(first)]
@@ -120,7 +120,9 @@ def _has(words: list[str], phrase: list[str], from_beginning: bool) -> bool:
 
 
 def narrowed(sought: Filter) -> str:
-    """The terms of a filter, with the words of names and users that it wants: few events are read in vain then."""
+    """Return the terms of a filter, with the words of the names and users that it wants, so that fewer events are
+    read.
+    """
     parts = [f"({sought.terms})"]
     for column, wanted in (
         ("text", sought.name.wanted),
@@ -134,29 +136,28 @@ def narrowed(sought: Filter) -> str:
 
 
 def _pattern_word(pattern: str) -> str:
-    """An expression that matches all that a pattern does, and perhaps more; empty if there is none."""
+    """Return an expression that matches everything that a pattern does, and perhaps more; empty if there is none."""
     text = pattern.removesuffix("*").replace('"', " ").replace("\0", " ").encode(errors="replace").decode()
-    if not any(map(_is_of_word, text)):
+    if not any(map(_is_word_character, text)):
         return ""
     return f'"{text}" *' if pattern.endswith("*") else f'"{text}"'
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Some types that a caller sees in the same namespaces; None: in all."""
+    """Types that a caller sees in the same namespaces; None: in all."""
 
     types: frozenset[int]
     namespaces: frozenset[str] | None
-    users: bool  # whether authors too
+    users: bool  # whether the caller sees authors
 
 
 def restricted(terms: str, seen: Iterable[Seen], written: Collection[int], verbs: Iterable[str] = ()) -> str:
-    """An expression that matches these terms in events that a caller sees; empty if that is none.
+    """Return an expression that matches these terms in events that a caller may see, or "" if there are none.
 
-    With `verbs`, those with one of these; each may end with `*`.
-
-    An author that the caller must not see is not found: else it could be found by trying. `written` are all types
-    that have events: a condition that names the fewer, those to find or those to leave out, is the quicker one.
+    With `verbs`, events must have one of these; each may end with `*`. Authors that the caller may not see are not
+    searched: otherwise they could be guessed. `written` are all types that have events: naming the fewer types, those
+    to find or those to exclude, makes the faster condition.
     """
     parts = [part for one in seen if (part := _restricted(terms, one, frozenset(written)))]
     expression = " OR ".join(parts)
@@ -195,7 +196,7 @@ def _namespace_word(namespace: str) -> str:
     return "n" + namespace.encode(errors="replace").hex()
 
 
-# What of an event is found.
+# Words of events.
 
 _STATUS_NOISE: Final = frozenset(("resourceVersion", "managedFields", "generation"))
 _METADATA_NOISE: Final = _STATUS_NOISE | {"creationTimestamp"}
@@ -204,7 +205,7 @@ _MAX_PARTS: Final = 500  # paths and values of one event
 
 
 def is_status_only(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether an update changed status, and else only what every write changes."""
+    """Whether an update changed only status, apart from what every write changes."""
     if before.get("status") == after.get("status"):
         return False
     for name in before.keys() | after.keys():
@@ -221,8 +222,9 @@ def is_status_only(before: dict[str, Any], after: dict[str, Any]) -> bool:
 def text_of(
     head: str, event: Event, before: dict[str, Any] | None, after: dict[str, Any], *, values: bool
 ) -> str:
-    """The words of an event: `head`, names, and what changed. All of an object that is created, nothing of one
-    that is deleted.
+    """Return the words of an event: `head`, names, and what changed.
+
+    A created object adds all its content, a deleted one nothing.
     """
     parts = [head, event.namespace, event.name]
     if not event.removed:
@@ -242,7 +244,7 @@ def _add_object(parts: list[str], content: dict[str, Any], *, values: bool) -> N
 
 
 def _add_value(parts: list[str], value: Any, *, values: bool) -> None:
-    """A value with all that is below it: the names of fields and what they hold."""
+    """Add a value with everything below it: the names of fields and their values."""
     left: list[tuple[str, Any]] = [("", value)]
     while left and len(parts) < _MAX_PARTS:
         name, one = left.pop()
@@ -267,14 +269,14 @@ def _add_leaf(parts: list[str], value: Any) -> None:
 
 
 def _add_changes(parts: list[str], before: dict[str, Any], after: dict[str, Any], *, values: bool) -> None:
-    """The paths of fields that differ, with their old and new values."""
+    """Add the paths of fields that differ, with their old and new values."""
     left = [("", 0, before, after)]
     while left and len(parts) < _MAX_PARTS:
         path, depth, one, other = left.pop()
         for key, old in one.items():
             new = other.get(key, ABSENT)
             both = isinstance(old, dict) and isinstance(new, dict)
-            # Each of these comparisons looks at all that is below.
+            # Each of these comparisons looks at everything below.
             if not (both and depth >= COMPARED_DEPTH) and not _differ(old, new):
                 continue
             below = _below(path, key)
@@ -294,14 +296,14 @@ def _add_changes(parts: list[str], before: dict[str, Any], after: dict[str, Any]
 
 
 def _below(path: str, key: str) -> str:
-    """The end of a path, which is all of it in most objects."""
+    """Return the end of a path, which is all of it in most objects."""
     return f"{path[-_MAX_VALUE:]}.{key[:_MAX_VALUE]}" if path else key[:_MAX_VALUE]
 
 
 def _differ(old: Any, new: Any) -> bool:
     try:
         return bool(old != new)
-    except RecursionError:  # nested deeper than Python compares
+    except RecursionError:  # nests deeper than Python can compare
         return True
 
 
@@ -326,7 +328,7 @@ def _add_pair(parts: list[str], old: Any, new: Any, *, values: bool) -> None:
 
 
 def _common_prefix(one: str, other: str) -> int:
-    """The length of the common beginning of two texts, up to the start of the word in which they differ."""
+    """Return the length of the common prefix of two texts, up to the start of the word in which they differ."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -340,33 +342,33 @@ def _common_prefix(one: str, other: str) -> int:
 
 
 def _is_time(value: str) -> bool:
-    """2026-11-17T14:00:00Z: found by the range of time, and not by words, of which it would be five."""
+    """Whether a text is a time like 2026-11-17T14:00:00Z: searched by range, because it would be five words."""
     return 20 <= len(value) <= 30 and value[4] == "-" and value[10] == "T" and value[-1] == "Z"
 
 
 # The index.
 
 
-class _Read(NamedTuple):
-    """An event with the object before it: as bytes or parsed, if that is remembered."""
+class _ReadEvent(NamedTuple):
+    """An event with the previous version of its object: as bytes, or parsed if that is cached."""
 
     event: Event
     before: bytes | dict[str, Any] | None
-    size: int  # bytes of both objects
+    size: int  # bytes of both versions
 
 
 _Name = tuple[int, str, str]  # of an object: type, namespace and name
 
 
 @dataclass(slots=True)
-class _Remembered:
-    """The newest version of some objects that were indexed, parsed."""
+class _ParsedObjects:
+    """A cache of the newest indexed version of some objects, parsed."""
 
     size: int = 0
     objects: OrderedDict[_Name, tuple[int, int, dict[str, Any]]] = field(default_factory=OrderedDict)
 
     def get(self, key: _Name, offset: int) -> tuple[int, dict[str, Any]] | None:
-        """Its size, and what was parsed."""
+        """Return its size and the parsed object."""
         found = self.objects.get(key)
         return found[1:] if found is not None and found[0] == offset else None
 
@@ -383,24 +385,27 @@ class _Remembered:
 
 
 class TextIndex:
-    """The words of events in the file, and how far they go. `describe` names a type: `Deployment deployments.apps`."""
+    """The words of events in the file, and which events it covers. `describe` names a type: `Deployment
+    deployments.apps`.
+    """
 
     def __init__(self, journal: Journal, file: IndexFile, describe: Callable[[int], str]) -> None:
         self._journal = journal
         self._file = file
         self._describe = describe
-        self._remembered = _Remembered()
+        self._parsed = _ParsedObjects()
         self.covered: Covered | None = None
         self.statuses = StatusOnly(file)
 
     def refresh(self) -> LongWork[None]:
-        """Look how far the index goes: other processes write it too. Unavailable."""
+        """Read which events the index covers: other processes write it too. Raises Unavailable if there is no index."""
         self.covered = yield Piece(self._file.covered, waits=True)
 
     def index_next(self, start: int, head: int) -> LongWork[bool]:
-        """Index some events after `start` up to `head`; False if there are none, or another process has. Unavailable.
+        """Index some events after `start` up to `head`. Returns False if there are none, or another process indexes
+        them.
 
-        What was committed since is first, then what is older, step by step.
+        Events committed since come first, then older ones, step by step. Raises Unavailable if there is no index.
         """
         yield from self.refresh()
         wanted = _next_range(self.covered, start, head)
@@ -418,9 +423,9 @@ class TextIndex:
             self.covered = batch.covered
         return stored
 
-    def _read(self, after: int, upto: int) -> tuple[list[_Read], int]:
-        """Some events, and the offset up to which these are all."""
-        some: list[_Read] = []
+    def _read(self, after: int, upto: int) -> tuple[list[_ReadEvent], int]:
+        """Return some events, and the offset up to which they are complete."""
+        some: list[_ReadEvent] = []
         with _whole(self._journal) as view:
             found = view.newer_events(max(after, view.floor), _EVENTS, _BYTES)
             left = _COMPARED
@@ -433,26 +438,26 @@ class TextIndex:
                     return some, event.offset
         return some, some[-1].event.offset if some and len(some) == len(found) else upto
 
-    def _with_before(self, view: View, event: Event) -> _Read:
+    def _with_before(self, view: View, event: Event) -> _ReadEvent:
         size = len(event.body)
         if event.removed or not event.previous:
-            return _Read(event, None, size)
-        known = self._remembered.get(_key(event), event.previous)
+            return _ReadEvent(event, None, size)
+        known = self._parsed.get(_key(event), event.previous)
         if known is not None:
-            return _Read(event, known[1], size + known[0])
+            return _ReadEvent(event, known[1], size + known[0])
         previous = view.event(event.previous)
         return (
-            _Read(event, None, size)
+            _ReadEvent(event, None, size)
             if previous is None
-            else _Read(event, previous.body, size + len(previous.body))
+            else _ReadEvent(event, previous.body, size + len(previous.body))
         )
 
-    def _add_words(self, some: list[_Read], words: list[Words], statuses: Statuses) -> None:
+    def _add_words(self, some: list[_ReadEvent], words: list[Words], statuses: Statuses) -> None:
         secrets = self._journal.type_id(SECRETS)
         for event, stored, _ in some:
             before: dict[str, Any] | None = orjson.loads(stored) if isinstance(stored, bytes) else stored
             after: dict[str, Any] = orjson.loads(event.body)
-            self._remember(event, after)
+            self._cache(event, after)
             head = self._describe(event.type_id)
             text = text_of(head, event, before, after, values=event.type_id != secrets)
             scope = _scope_words(event.type_id, event.namespace, event.verb)
@@ -461,11 +466,11 @@ class TextIndex:
             if before is not None and _changes_status_only(before, after):
                 statuses.setdefault(scope_of(event), array("Q")).append(event.offset)
 
-    def _remember(self, event: Event, parsed: dict[str, Any]) -> None:
+    def _cache(self, event: Event, parsed: dict[str, Any]) -> None:
         if event.removed:
-            self._remembered.remove(_key(event))
+            self._parsed.remove(_key(event))
         else:
-            self._remembered.put(_key(event), event.offset, len(event.body), parsed)
+            self._parsed.put(_key(event), event.offset, len(event.body), parsed)
 
     def _batch(self, wanted: Covered, words: list[Words], statuses: Statuses) -> Batch:
         before, last, mark = self.covered, 0, b""
@@ -481,26 +486,26 @@ class TextIndex:
     def find(
         self, expression: str, after: int, upto: int, limit: int, *, descending: bool
     ) -> LongWork[tuple[list[int], int]]:
-        """As `IndexFile.find`. Unavailable."""
+        """See `IndexFile.find`. Raises Unavailable if there is no index."""
         work = partial(self._file.find, expression, after, upto, limit, _SECONDS, descending=descending)
         found: tuple[list[int], int] = yield Piece(work, waits=True)
         return found
 
     def partitions(self, after: int, upto: int) -> LongWork[list[int]]:
-        """As `IndexFile.partitions`. Unavailable."""
+        """See `IndexFile.partitions`. Raises Unavailable if there is no index."""
         found: list[int] = yield Piece(partial(self._file.partitions, after, upto), waits=True)
         return found
 
     def find_all(self, expression: str, after: int, upto: int, partition: int) -> LongWork[list[int]]:
-        """As `IndexFile.find_all`. Unavailable."""
+        """See `IndexFile.find_all`. Raises Unavailable if there is no index."""
         work = partial(self._file.find_all, expression, after, upto, partition)
         found: list[int] = yield Piece(work, waits=True)
         return found
 
 
-_SECONDS: Final = 1.0  # of one search, between two partitions
-_CANDIDATES: Final = 500  # found at once, if a filter does not match all
-_SLICE: Final = 20  # read in one step
+_SECONDS: Final = 1.0  # seconds of one search, checked between two partitions
+_CANDIDATES: Final = 500  # found at once, if a filter does not accept all of them
+_SLICE: Final = 20  # events read per step
 
 
 def find_events(
@@ -513,7 +518,7 @@ def find_events(
     limit: int,
     max_bytes: int,
 ) -> LongWork[Found]:
-    """Events with these words that pass a check, in order; as with `scan`, at most so many and so much work."""
+    """Find events with these words that pass a check, in order. Bounds their number and the work, as `scan` does."""
     hits: list[Hit] = []
     size = cost = 0
     after, upto = wanted.after, wanted.upto
@@ -538,7 +543,7 @@ def find_events(
 
 
 def _events_at(journal: Journal, offsets: list[int]) -> tuple[list[Event], int]:
-    """The first of these events, without those that retention has removed, and how many offsets these took."""
+    """Return the first of these events, without removed ones, and how many offsets they took."""
     events: list[Event] = []
     left = _BYTES
     with journal.read() as view:
@@ -557,8 +562,8 @@ _COUNT_SECONDS: Final = 3.0
 
 
 class Counted(NamedTuple):
-    merged: int  # so many buckets have become one
-    searched_from: int  # 0: it has counted all
+    merged: int  # how many buckets were merged into one
+    searched_from: int  # events before this offset are not counted; 0: all are
 
 
 def count_found(
@@ -569,7 +574,7 @@ def count_found(
     most: int,
     left_out: LeftOut | None,
 ) -> LongWork[Counted]:
-    """Count the events of every row that have these words, the newest first, in at most `most` cells altogether."""
+    """Count the events of every row that have these words, newest first, in at most `most` cells in total."""
     merged, first, last = 1, edges[0], edges[-1]
     if not expression:
         return Counted(merged, 0)
@@ -602,7 +607,7 @@ _Part: TypeAlias = "tuple[Cells, bytes, int, array[int]]"  # row, scope, change 
 
 
 def _parts(some: Iterable[tuple[Cells, Track]], first: int, last: int) -> list[_Part]:
-    """The offsets from the first to the last one, where tracks have any."""
+    """Return the offsets in the range, by track and change."""
     return [
         (cells, track.scope, change, offsets[start:end])
         for cells, track in some
@@ -631,7 +636,7 @@ def _count_hits(
 
 
 def _next_range(covered: Covered | None, start: int, head: int) -> Covered | None:
-    """The offsets to index next: those of one batch."""
+    """Return the offsets of the batch to index next."""
     if covered is None:
         low, high = start, head
     elif covered.high < head:
@@ -644,8 +649,10 @@ def _next_range(covered: Covered | None, start: int, head: int) -> Covered | Non
 
 
 def _whole(journal: Journal) -> View:
-    """All events, also those after the position of a replay: it may step back while a batch is read, which is
-    stored as one without gaps."""
+    """Return a view of all events, also those after the position of a replay.
+
+    The replay may step back while a batch is read, which must have no gaps.
+    """
     return journal.read_all() if isinstance(journal, Recording) else journal.read()
 
 
@@ -665,7 +672,7 @@ def _changes_status_only(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 
 class StatusOnly:
-    """The updates that changed status only, by type and namespace, as far as events are indexed."""
+    """The updates that changed only status, by type and namespace, as far as events are indexed."""
 
     def __init__(self, file: IndexFile) -> None:
         self._file = file
@@ -673,7 +680,7 @@ class StatusOnly:
         self._offsets: Statuses = {}
 
     def refresh(self, start: int) -> LongWork[None]:
-        """Read what was found since, and forget events up to `start`. Unavailable."""
+        """Read what was added since, and drop events up to `start`. Raises Unavailable if there is no index."""
         change, found = yield Piece(partial(self._file.statuses, self._change), waits=True)
         together: dict[bytes, list[array[int]]] = {}
         for statuses in found:
@@ -684,7 +691,7 @@ class StatusOnly:
         self._change = change
 
     def _merge(self, scope: bytes, some: list[array[int]], start: int) -> None:
-        """Arrays are replaced, not changed: somebody may be counting."""
+        """Replace arrays instead of changing them: another task may be counting."""
         merged = self._offsets.get(scope, array("Q"))
         fresh = array("Q")
         for offsets in some:

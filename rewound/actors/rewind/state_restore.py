@@ -1,4 +1,4 @@
-"""Brings every object back to what it was at an offset: content and uid, with a new resourceVersion.
+"""Restores every object as it was at an offset: content and uid, with a new resourceVersion.
 
 No admission, finalizer or controller decides about these events, because together they are a state that was valid
 before. The journal grows by one event for each object that differs; watches, caches and controllers see ordinary
@@ -35,17 +35,17 @@ class StateRestore:
         self._journal = journal
         self._offset = offset
         self._read_to = offset
-        self._wanted: dict[Key, Row | None] = {}  # by the order of the first change; None: it did not exist
+        self._wanted: dict[Key, Row | None] = {}  # in the order of the first change; None: it did not exist
         self._versions = _versions_by_type(journal, catalog)
         self._definitions = _type_of_definitions(journal, catalog)
 
     def read(self) -> LongWork[None]:
-        """Find the objects that were written since, and what they were. Compacted if the journal does not know."""
+        """Find the objects that were written since, and their old content. Raises Compacted if the journal lacks it."""
         while self._read_some():
             yield Piece(lambda: None)
 
     def _read_some(self) -> bool:
-        """Whether there are further events."""
+        """Read some events; return whether there are more."""
         with self._journal.read() as view:
             past = view.at(self._offset)
             for count, event in enumerate(view.events(self._read_to)):
@@ -62,7 +62,7 @@ class StateRestore:
         return len(self._wanted)
 
     def proposals(self, context: WriteContext) -> list[Proposal]:
-        """First what is to be removed, the newest first, then what comes back, the oldest first."""
+        """Yield removals, newest first, and then the restored objects, oldest first."""
         run(self.read())
         with self._journal.read() as view:
             removals = list(self._removals(view, context))
@@ -86,7 +86,7 @@ class StateRestore:
                 yield _proposal(key, "update", row.offset, context, wanted.facts, body)
 
     def _unversioned(self, key: Key, wanted: Row) -> bytes:
-        """The content to write. A custom object older than its schema gets the form in which clients saw it."""
+        """Return the content to write. A custom object older than its schema gets the form in which clients saw it."""
         versions = self._versions.get(key[0])
         if versions is not None and (self._definitions, "", versions.name) not in self._wanted:
             api_version = api_version_of(wanted.body) or versions.storage
@@ -125,7 +125,7 @@ def _proposal(
 
 
 def _versions_by_type(journal: Journal, catalog: Catalog) -> dict[int, Versions]:
-    """Of the custom kinds."""
+    """Return the versions of custom kinds by type."""
     found: dict[int, Versions] = {}
     for definition in catalog.definitions:
         if definition.is_stored and definition.storage.versions is not None:

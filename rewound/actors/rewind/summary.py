@@ -1,10 +1,10 @@
-"""What a write changed, in one line: the most telling fields with their old and new values.
+"""What a write changed, in one line: the most relevant fields with their old and new values.
 
     {"changes": [{"field": "spec.replicas", "old": 2, "new": 5}], "more": 1, "statusOnly": false}
 
-A created object has no changes but a text, like `replicas 2, image web:1`. Fields that change with every write
-(resourceVersion, generation, managedFields) are left out. Objects may have any content: what is not of the expected
-type is not described.
+A created object has a text instead of changes, like `replicas 2, image web:1`. Fields that change with every write
+(resourceVersion, generation, managedFields) are left out. Objects may have any content: values of unexpected types
+are not described.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from rewound.actors.rewind.difference import (
 
 Document = dict[str, Any]
 
-SHOWN: Final = 3  # changes
-MAX_CHANGES: Final = 5000  # looked at: with the longest paths, these take 10 MB
+SHOWN: Final = 3  # changes in a summary
+MAX_CHANGES: Final = 5000  # changes compared: with the longest paths, these take 10 MB
 WIDTH: Final = 80  # characters of a value, and of the text about a created object
-FIELD_WIDTH: Final = 300  # of a path
-CONDITIONS: Final = 20  # of one list that are listed one by one
+FIELD_WIDTH: Final = 300  # characters of a path
+CONDITIONS: Final = 20  # items of one list that are listed individually
 MASK: Final = "***"
 _LEFT_OUT: Final = RESOURCE_VERSION | {MANAGED_FIELDS, "metadata.generation"}
-# The last part of a path: of a telling field, and of one that changes along with another.
-_TELLING: Final = frozenset(
+# The last part of a path: of a relevant field, and of one that changes along with another.
+_RELEVANT: Final = frozenset(
     (
         "replicas",
         "image",
@@ -69,21 +69,19 @@ _EXPLAINING: Final = frozenset(("reason", "message"))
 
 
 def summarize(before: bytes | None, after: bytes, *, secret: bool) -> Document:
-    """Of two contents of an object; `before` is None if it was created. `secret`: values are not shown."""
+    """Summarize the change between two contents; `before` is None if the object was created. `secret`: hide values."""
     if before is None:
         return {"changes": [], "more": 0, "statusOnly": False, "text": _description(orjson.loads(after))}
     old, new = orjson.loads(before), orjson.loads(after)
     found = summary_of(difference(old, new, _LEFT_OUT, most=MAX_CHANGES), secret=secret)
-    if (
-        found["statusOnly"] and found["more"] >= MAX_CHANGES - SHOWN
-    ):  # what it has not looked at may be elsewhere
+    if found["statusOnly"] and found["more"] >= MAX_CHANGES - SHOWN:  # unread changes may be elsewhere
         found["statusOnly"] = not difference(old, new, _LEFT_OUT | {"status"}, most=1)
     return found
 
 
 def summary_of(changes: list[Change], *, secret: bool) -> Document:
-    """Of the first `MAX_CHANGES` changes."""
-    changes = list(islice((one for change in changes for one in _of_conditions(change)), MAX_CHANGES))
+    """Summarize the first `MAX_CHANGES` changes."""
+    changes = list(islice((one for change in changes for one in _condition_changes(change)), MAX_CHANGES))
     shown = heapq.nsmallest(SHOWN, enumerate(changes), key=lambda one: (_rank(one[1].path), one[0]))
     return {
         "changes": [_document(change, masked=secret and _has_secret(change.path)) for _, change in shown],
@@ -93,12 +91,12 @@ def summary_of(changes: list[Change], *, secret: bool) -> Document:
 
 
 def compacted() -> Document:
-    """Where the content before is no longer in the journal."""
+    """Return the summary for when the journal no longer has the content before."""
     return {"changes": [], "more": 0, "statusOnly": False, "compacted": True}
 
 
 def line_of(found: Document) -> str:
-    """A summary for a person: `spec.replicas 2 → 5, and 1 more`."""
+    """Format a summary for a person: `spec.replicas 2 → 5, and 1 more`."""
     parts = [_change_text(change) for change in found["changes"]]
     if found["more"]:
         parts.append(f"and {found['more']} more")
@@ -125,8 +123,8 @@ def _leaf(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def _of_conditions(change: Change) -> Iterable[Change]:
-    """Conditions that were added or removed by their status, which is what they are about."""
+def _condition_changes(change: Change) -> Iterable[Change]:
+    """Describe added and removed conditions by their status."""
     value = change.after if change.before is ABSENT else change.before
     if change.before is not ABSENT and change.after is not ABSENT:
         return (change,)
@@ -155,20 +153,20 @@ def _condition(change: Change, path: str, condition: Document) -> Change:
 
 
 def _rank(path: str) -> tuple[int, int]:
-    """What somebody asked for comes before labels and the like, these before what was reported."""
+    """Return a sort key: spec first, then metadata, then status; fields that change along with others are last."""
     top, leaf = _top(path), _leaf(path)
     if leaf == "deletionTimestamp":
         return 0, 0
     part = {"metadata": 1, "status": 2}.get(top, 0)
     if leaf in _ACCOMPANYING:
         return 3 + part, 0
-    if leaf in _TELLING or path.endswith(_MAIN_CONDITIONS):
+    if leaf in _RELEVANT or path.endswith(_MAIN_CONDITIONS):
         return part, 0
     return part, 2 if leaf in _EXPLAINING else 1
 
 
 def _has_secret(path: str) -> bool:
-    """Annotations too: `kubectl apply` keeps the manifest in one."""
+    """Whether the object may contain secrets, also in annotations: `kubectl apply` stores the manifest in one."""
     whole = path in ("", "metadata")
     return whole or _top(path) in ("data", "stringData") or path.startswith("metadata.annotations")
 
@@ -183,7 +181,7 @@ def _document(change: Change, *, masked: bool) -> Document:
 
 
 def _value(value: Any) -> Any:
-    """Small values as they are; larger ones as text that is cut."""
+    """Return small values as they are, larger ones as text that is cut."""
     if isinstance(value, (dict, list)):
         text = unescaped(value).decode()
         return value if len(text) <= WIDTH else _cut(text)
@@ -199,7 +197,7 @@ def _description(created: Any) -> str:
 
 
 def _described(created: Any) -> Iterator[str]:
-    """The fields of a new object by which people know it, of whatever kind."""
+    """Yield the fields of a new object by which people recognize it, of whatever kind."""
     spec = _map(created, "spec")
     if _is_number(spec.get("replicas")):
         yield f"replicas {spec['replicas']}"
@@ -217,11 +215,11 @@ def _described(created: Any) -> Iterator[str]:
     for name in ("data", "stringData", "binaryData"):
         if keys := len(_map(created, name)):
             yield f"{keys} key{'s' if keys > 1 else ''}"
-    yield from _of_event(created)
+    yield from _event_text(created)
 
 
-def _of_event(created: Any) -> Iterator[str]:
-    """An Event says what happened to another object."""
+def _event_text(created: Any) -> Iterator[str]:
+    """Describe an Event by what happened to the other object."""
     if isinstance(created, dict) and isinstance(reason := created.get("reason"), str):
         text = created.get("message") or created.get("note")
         yield f"{reason}: {text}" if isinstance(text, str) else reason
@@ -239,7 +237,7 @@ def _images(spec: Document) -> Iterator[str]:
 
 
 def _map(document: Any, *path: str) -> Document:
-    """The map at a path; an empty one if there is none."""
+    """Return the map at a path, or an empty one."""
     for name in path:
         document = document.get(name) if isinstance(document, dict) else None
     return document if isinstance(document, dict) else {}

@@ -27,22 +27,22 @@ from rewound.journal.records import Event, Link
 from rewound.journal.view import View
 
 MAX_EVENTS: Final = 4_000_000  # 64 MB
-_LINKS: Final = 300  # read per transaction, in about a millisecond
+_LINKS: Final = 300  # index entries read per transaction, in about a millisecond
 _TRIMMED: Final = 500  # tracks per step
 _JOINED: Final = 50  # tracks per step
-BLOCK: Final = 1 << 14  # offsets
-_LOADED: Final = 32  # blocks at once, of 256 kB
-_GAP: Final = 16 * BLOCK  # offsets, which are read in a second
+BLOCK: Final = 1 << 14  # offsets in a block
+_LOADED: Final = 32  # blocks loaded at once, of 256 kB
+_GAP: Final = 16 * BLOCK  # offsets, which take a second to read
 
 CREATED, UPDATED, DELETED = range(3)
 CHANGES: Final = ("created", "updated", "deleted")
 
 
 class Track:
-    """The events of one type in one namespace: ascending offsets, by change, and which object each is about.
+    """The events of one type in one namespace: ascending offsets by change, and the object of each.
 
-    An object is a number, the hash of its key, which is the same whatever is read first, and is stored as it is. Names
-    are not in memory: the journal has them at any of the offsets.
+    An object is a number, the hash of its key, so that it is the same in whatever order events are read, and can be
+    stored. Names are not in memory: the journal has them at any of the offsets.
     """
 
     __slots__ = ("existing", "namespace", "objects", "offsets", "scope", "type_id")
@@ -53,9 +53,9 @@ class Track:
         self.type_id = int.from_bytes(scope[:2], "big")
         self.namespace = scope[2:].decode()
         self.offsets = (array("Q"), array("Q"), array("Q"))
-        self.objects = (array("Q"), array("Q"), array("Q"))  # that of each offset
-        # Objects that existed where the index begins, with their newest event up to there. One whose first event
-        # in the index does not create it existed there too.
+        self.objects = (array("Q"), array("Q"), array("Q"))  # the object of each offset
+        # Objects that existed where the index begins, with their newest event up to there. An object whose first
+        # event in the index is no creation existed there too.
         self.existing: dict[int, int] = {}
 
     def add(self, offset: int, change: int, number: int) -> None:
@@ -63,7 +63,7 @@ class Track:
         self.objects[change].append(number)
 
     def trim(self, start: int) -> None:
-        """Forget the events up to `start`; what existed there stays known."""
+        """Drop the events up to `start`, but remember what existed there."""
         existing = self.existing
         counts = [bisect_right(offsets, start) for offsets in self.offsets]
         for change in (CREATED, UPDATED):
@@ -78,13 +78,13 @@ class Track:
         """Drop the events up to `start`."""
         counts = [bisect_right(offsets, start) for offsets in self.offsets]
         if any(counts):
-            self.offsets = _each(_without_first, self.offsets, counts)
-            self.objects = _each(_without_first, self.objects, counts)
+            self.offsets = _map_arrays(_without_first, self.offsets, counts)
+            self.objects = _map_arrays(_without_first, self.objects, counts)
 
     def prepend(self, older: Track) -> None:
-        """Add the events before the first. Arrays are replaced, because somebody may be reading them in turns."""
-        self.offsets = _each(add, older.offsets, self.offsets)
-        self.objects = _each(add, older.objects, self.objects)
+        """Add older events. Arrays are replaced, because a task that takes turns may still read the old ones."""
+        self.offsets = _map_arrays(add, older.offsets, self.offsets)
+        self.objects = _map_arrays(add, older.objects, self.objects)
 
     def append(self, newer: Track) -> None:
         for known, more in zip((*self.offsets, *self.objects), (*newer.offsets, *newer.objects), strict=True):
@@ -107,7 +107,7 @@ class Track:
 _Arrays: TypeAlias = "tuple[array[int], array[int], array[int]]"
 
 
-def _each(work: Callable[..., Any], first: _Arrays, second: Sequence[Any]) -> _Arrays:
+def _map_arrays(work: Callable[..., Any], first: _Arrays, second: Sequence[Any]) -> _Arrays:
     created, updated, deleted = (work(one, other) for one, other in zip(first, second, strict=True))
     return created, updated, deleted
 
@@ -117,11 +117,11 @@ def _without_first(numbers: array[int], count: int) -> array[int]:
 
 
 _numbers: dict[bytes, int] = {}
-_MAX_NUMBERS: Final = 50_000  # remembered: most events are about few objects
+_MAX_NUMBERS: Final = 50_000  # cached: most events are about few objects
 
 
 def object_number(key: bytes) -> int:
-    """The number of an object in a track, from its state key. 64 bits, so that no two objects share one."""
+    """Return the number of an object in a track, from its state key. 64 bits, so that no two objects share one."""
     number = _numbers.get(key)
     if number is None:
         if len(_numbers) >= _MAX_NUMBERS:
@@ -135,7 +135,7 @@ def number_of(event: Event) -> int:
 
 
 def object_at(track: Track, change: int, offset: int) -> int:
-    """The number of the object that an event of a track is about; 0 if retention has removed it meanwhile."""
+    """Return the number of the object of an event, or 0 if retention has just removed the event."""
     offsets = track.offsets[change]
     position = bisect_left(offsets, offset)
     known = position < len(offsets) and offsets[position] == offset
@@ -154,13 +154,15 @@ _MARK: Final = 5  # bytes at the start of a stored event: its layout and checksu
 
 
 def event_mark(view: View, offset: int) -> bytes:
-    """What distinguishes an event from another one at its offset, as a restored journal has; empty without one."""
+    """Return bytes that tell an event from another one at its offset, as in a restored journal; empty without an
+    event.
+    """
     value = view.txn.get(keys.pack_offset(offset), db=view.databases.events) if offset else None
     return b"" if value is None else bytes(value[:_MARK])
 
 
 class Blocks(Protocol):
-    """Where parts of the index are stored; `IndexFile`."""
+    """Where parts of the index are stored: an `IndexFile`."""
 
     def load_blocks(self, first: int, last: int) -> dict[int, Block]: ...
 
@@ -175,19 +177,19 @@ def _never() -> bool:
 
 
 class TimelineIndex:
-    """Which events the journal has, by type, namespace and change. `update` before reading it; one caller at a
+    """Which events the journal has, by type, namespace and change. Call `update` before reading; one caller at a
     time.
 
     A timeline counts the events of many types in many buckets of time. The journal has an index by type, but no
-    counts: a million events would be a million reads per request. This index has the offset of every event in
-    an array per type, namespace and change, so that a count is two binary searches, and beside it the number of its
+    counts: a million events would be a million reads per request. This index has the offset of every event in an
+    array per type, namespace and change, so that a count is two binary searches, and beside it the number of its
     object, so that the lives of objects are found without a read: sixteen bytes an event.
 
-    It is read from the journal's index by type, the newest block of offsets first, so that the first
-    timeline need not wait for all, and continued with each later request; nothing follows the feed for it. Whole blocks
-    are stored, so that the next server reads few of them.
+    It is read from the journal's index by type, the newest block of offsets first, so that the first timeline need
+    not wait for all of it; each later request continues. It does not follow the feed. Whole blocks are stored, so
+    that the next server reads few of them.
 
-    It covers the newest `MAX_EVENTS` events above the retention floor. Times are not in it: `Times` finds their
+    It covers the newest `MAX_EVENTS` events above the retention floor. It does not contain times: `Times` finds their
     offsets.
     """
 
@@ -195,20 +197,22 @@ class TimelineIndex:
         self._journal = journal
         self.blocks = blocks
         self._tracks: _Tracks = {}
-        self._read_upto: dict[int, int] = {}  # by type; else from where it began
+        self._read_upto: dict[int, int] = {}  # by type; those not listed: up to `_began`
         self._began = 0
-        self._existing_upto: dict[int, int] = {}  # by type: what there was at the floor
+        self._existing_upto: dict[
+            int, int
+        ] = {}  # by type: up to where objects that existed at the floor were read
         self._existing_floor, self._has_read_existing = 0, False
-        # Whether tracks have all that existed where the index begins. Never for a journal with more events above its
-        # floor than the index has, until the index begins anew.
+        # Whether tracks have everything that existed where the index begins. Never for a journal with more events
+        # above its floor than the index can hold, until the index starts over.
         self.knows_existing = False
-        self._older: list[_Tracks] = []  # blocks that were read, descending, and not added yet
-        self._joining: _Tracks = {}  # the same as one, while it is added
-        self._older_low = 0  # these begin after this offset
-        self._looked, self._stored = range(0), dict[int, Block]()  # blocks that were loaded, and not used yet
+        self._older: list[_Tracks] = []  # blocks that were read, newest first, but not added yet
+        self._joining: _Tracks = {}  # the same blocks joined, while they are added
+        self._older_low = 0  # these blocks begin after this offset
+        self._looked, self._stored = range(0), dict[int, Block]()  # blocks that were loaded, but not used yet
         self.times = Times(journal)
         self.start = 0  # the journal has events after this offset
-        self.low = 0  # the index has those after this one
+        self.low = 0  # the index has events after this offset
         self.upto = 0  # and up to this one
 
     @property
@@ -216,9 +220,9 @@ class TimelineIndex:
         return self.low <= self.start
 
     def update(self, enough: Callable[[], bool] = _never, *, shows: bool = True) -> LongWork[None]:
-        """Read what was committed since, drop what retention removed, and read older blocks, until it is `enough`.
+        """Read new events, drop those that retention removed, and read older blocks until `enough` returns true.
 
-        At least as many offsets as a block has are read. Without `shows`, it is added together with others, later.
+        Reads at least one block of offsets. Without `shows`, blocks may be added later, together with others.
         """
         with self._journal.read() as view:
             head, floor = view.head, view.floor
@@ -228,9 +232,9 @@ class TimelineIndex:
             yield from self._trim(start)
             self.start = start
         if not self.upto or head - max((self._began, *self._read_upto.values())) > _GAP:
-            self._begin(head)
+            self._start_over(head)
         if head != self.upto:
-            # A replay may have gone back: what was read stays, and is not shown.
+            # A replay may have stepped back: events that were read stay, but are not shown.
             for type_id in types:
                 while (after := max(self._read_upto.get(type_id, self._began), start)) < head:
                     yield Piece(partial(self._read, type_id, after, head))
@@ -242,8 +246,8 @@ class TimelineIndex:
         if self.complete and not self._has_read_existing:
             yield from self._read_all_existing(types, floor)
 
-    def _begin(self, head: int) -> None:
-        """Begin with nothing, at the head: also where more was written since than a request should wait for."""
+    def _start_over(self, head: int) -> None:
+        """Start over at the head, also when more was written than a request should wait for."""
         self._tracks, self._older, self._joining = {}, [], {}
         self._read_upto.clear()
         self._existing_upto.clear()
@@ -256,12 +260,12 @@ class TimelineIndex:
         _add_links(self._tracks, links)
 
     def _links(self, type_id: int, after: int, upto: int) -> tuple[list[Link], int]:
-        """Some events of a type, and the offset up to which these are all."""
+        """Return some events of a type, and the offset up to which they are complete."""
         with self._journal.read() as view:
             links = list(islice(history.links(view, type_id, after, upto), _LINKS))
         return links, links[-1].offset if len(links) == _LINKS else upto
 
-    # Older blocks. What was read is added when it is a third of all, so that arrays are copied a few times only.
+    # Older blocks. They are added when they are a third of the whole, so that arrays are copied only a few times.
 
     def _read_older(self, types: list[int], enough: Callable[[], bool], *, shows: bool) -> LongWork[None]:
         yield from self._join()
@@ -300,7 +304,7 @@ class TimelineIndex:
                 track.prepend(older)
 
     def _block(self, types: list[int], number: int, first: int, last: int) -> LongWork[_Tracks]:
-        """The events after `first` up to `last`: as they were stored, or from the journal."""
+        """Return the events after `first` up to `last`: from a stored block, or from the journal."""
         ends = last == (number + 1) * BLOCK
         if self.blocks is not None and ends:
             if number not in self._looked:
@@ -332,7 +336,7 @@ class TimelineIndex:
         return {scope: Track.unpacked(scope, *numbers) for scope, *numbers in msgpack.unpackb(stored.data)}
 
     def _packed(self, tracks: _Tracks, first: int) -> Block | None:
-        """None if retention has removed events meanwhile."""
+        """Pack a block, or return None if retention has just removed some of its events."""
         last = max(offsets[-1] for track in tracks.values() for offsets in track.offsets if offsets)
         with self._journal.read() as view:
             mark = event_mark(view, last)
@@ -353,7 +357,7 @@ class TimelineIndex:
         self.knows_existing = floor >= self.start
 
     def _read_existing(self, type_id: int, after: int, floor: int) -> None:
-        """What retention has left up to the floor is the state there."""
+        """Read the events that retention has left up to the floor: they are the state there."""
         links, self._existing_upto[type_id] = self._links(type_id, after, floor)
         for offset, key, _, removed in links:
             if not removed:
@@ -391,7 +395,7 @@ def _add_links(tracks: _Tracks, links: list[Link]) -> None:
 
 
 def _track(tracks: _Tracks, key: bytes) -> Track:
-    """That of an object, by its state key."""
+    """Return the track of an object, by its state key."""
     scope = key[: key.index(b"\0", 2)]
     track = tracks.get(scope)
     if track is None:
@@ -404,7 +408,7 @@ def _size(tracks: _Tracks) -> int:
 
 
 def _joined(blocks: list[_Tracks]) -> LongWork[_Tracks]:
-    """Blocks, descending, as one. They stay as they are: if this is broken off, they are joined again."""
+    """Join blocks, newest first. They stay unchanged: if this is interrupted, they are joined again."""
     joined: _Tracks = {}
     for block in reversed(blocks):
         yield Piece(partial(_append, joined, block))
@@ -428,17 +432,17 @@ class Times:
     """Finds the offsets of many times: times never decrease along the log, so each is a binary search.
 
     A search of the whole log reads twenty events. The times of some events are cached in memory, one every `STEP`
-    offsets, so that a search reads at most the events between two of them. What was found for a time before the
-    newest event cannot change any more, and is remembered: a timeline that moves asks for the same times again.
+    offsets, so that a search reads only events between two of them. Results for times before the newest event cannot
+    change any more and are cached: a timeline that moves asks for the same times again.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._offsets, self._times = array("Q"), array("Q")  # of the marks, ascending
+        self._offsets, self._times = array("Q"), array("Q")  # times of the marks, ascending
         self._found: dict[int, int] = {}
         self.start = 0  # events after this offset are covered
         self.newest = 0  # the time of the newest event that is covered
-        self.oldest = 0  # that of the first event that is still there
+        self.oldest = 0  # time of the first event that is still in the journal
 
     def update(self, start: int, head: int) -> LongWork[None]:
         """Cover the events after `start` up to `head`."""
@@ -467,7 +471,7 @@ class Times:
         self.start = start
 
     def offsets_before(self, times: Sequence[int], start: int, upto: int) -> LongWork[list[int]]:
-        """The newest offset before each of these times, from `start` to `upto`."""
+        """Return the newest offset before each of these times, between `start` and `upto`."""
         found: list[int] = []
         for at in range(0, len(times), _TIMES_SLICE):
             found += yield Piece(partial(self._find, times[at : at + _TIMES_SLICE], start, upto))
@@ -485,7 +489,7 @@ class Times:
             return 0
         if time > self.newest:
             return keys.MAX_OFFSET
-        # The mark before is earlier than the time, that after it is not.
+        # The time lies between these two marks.
         mark = bisect_left(self._times, time)
         high = self._offsets[mark] if mark < len(self._offsets) else view.head
         found = history.offset_at(view, time - 1, self._offsets[mark - 1], high)
@@ -499,7 +503,7 @@ class Times:
 
 
 def _first_event(view: View, offset: int) -> tuple[int, int]:
-    """Offset and time of the first event at or after an offset; zeros if there is none."""
+    """Return offset and time of the first event at or after an offset; zeros if there is none."""
     cursor = view.txn.cursor(view.databases.events)
     if not cursor.set_range(keys.pack_offset(offset)):
         return 0, 0
@@ -513,7 +517,7 @@ _WALKED: Final = 4  # events per bucket
 
 
 def bucket_width(span: int, buckets: int) -> int:
-    """Microseconds: 1, 2 or 5 times a power of ten, so that a range has at most `buckets` of them.
+    """Return a width in microseconds, 1, 2 or 5 times a power of ten, so that a range has at most `buckets`.
 
     Buckets begin at multiples of it: those of a timeline that moves stay the same.
     """
@@ -543,7 +547,7 @@ class Cells:
         return len(self.counts)
 
     def merge(self, buckets: int) -> None:
-        """Make one bucket of several."""
+        """Merge several buckets into one."""
         merged: dict[int, list[int]] = {}
         for bucket, counts in self.counts.items():
             known = merged.setdefault(bucket // buckets, [0, 0, 0])
@@ -560,11 +564,11 @@ class Cells:
         ]
 
 
-LeftOut: TypeAlias = "Callable[[bytes], array[int]]"  # updates to leave out, by scope: offsets, ascending
+LeftOut: TypeAlias = "Callable[[bytes], array[int]]"  # updates to leave out: ascending offsets by scope
 
 
 def kept(offsets: array[int], left_out: array[int]) -> list[bool]:
-    """Which of some ascending offsets are not left out."""
+    """Say for each of some ascending offsets whether it is not left out."""
     if not offsets:
         return []
     first, last = bisect_left(left_out, offsets[0]), bisect_right(left_out, offsets[-1])
@@ -573,16 +577,19 @@ def kept(offsets: array[int], left_out: array[int]) -> list[bool]:
 
 
 def total(tracks: Iterable[Track], first: int, last: int, left_out: LeftOut | None = None) -> int:
-    """How many events these tracks have after the first offset and up to the last one."""
+    """Return how many events these tracks have after the offset `first` and up to `last`."""
     return sum(_between(offsets, first, last) for track in tracks for offsets in track.offsets) - sum(
         _between(left_out(track.scope), first, last) for track in tracks if left_out is not None
     )
 
 
 def count_objects(tracks: Iterable[Track], first: int, last: int) -> int:
-    """How many objects exist or change after the first offset and up to the last one: those that began until then,
-    without those that had ended. One that was deleted and created again counts twice. It is right only if the index
-    knows what existed where it begins: else it takes away what it has not added."""
+    """Return how many objects exist or change after the offset `first` and up to `last`.
+
+    These are the objects created until `last`, without those deleted until `first`; one that was deleted and created
+    again counts twice. The result is right only if the index knows what existed where it begins: otherwise it
+    subtracts deletions of objects that it has not counted.
+    """
     return sum(
         len(track.existing)
         + bisect_right(track.offsets[CREATED], last)
@@ -595,11 +602,11 @@ def _between(offsets: array[int], first: int, last: int) -> int:
     return bisect_right(offsets, last) - bisect_right(offsets, first)
 
 
-TRACKS: Final = 500  # looked at in one step, in about a millisecond
+TRACKS: Final = 500  # tracks per step, which takes about a millisecond
 
 
 def sum_of(work: Callable[[Sequence[Track]], int], tracks: Sequence[Track]) -> LongWork[int]:
-    """The sum of a number that each part of the tracks has."""
+    """Add up a number over all tracks, some at a time."""
     found = 0
     for at in range(0, len(tracks), TRACKS):
         found += yield Piece(partial(work, tracks[at : at + TRACKS]))
@@ -615,19 +622,21 @@ def count(
     cells     [0, 3, 1, 0,  2, 0, 6, 0]  bucket, created, updated, deleted; and so on, without empty buckets
     """
     for at in range(0, len(tracks), TRACKS):
-        found = yield Piece(partial(_inside, tracks[at : at + TRACKS], edges[0], edges[-1], left_out))
+        found = yield Piece(partial(_parts_inside, tracks[at : at + TRACKS], edges[0], edges[-1], left_out))
         for change, offsets, sign, first, last in found:
             cells.total += sign * (last - first)
             count_them = walk if last - first < _WALKED * len(edges) else _search
             yield Piece(partial(count_them, offsets[first:last], edges, change, cells.counts, sign))
 
 
-_Inside: TypeAlias = "tuple[int, array[int], int, int, int]"  # change, offsets, sign, and from where to where
+_PartInside: TypeAlias = "tuple[int, array[int], int, int, int]"  # change, offsets, sign, start and end
 
 
-def _inside(tracks: Sequence[Track], after: int, upto: int, left_out: LeftOut | None) -> list[_Inside]:
-    """What some tracks have in a range: of many, most have nothing."""
-    found: list[_Inside] = []
+def _parts_inside(
+    tracks: Sequence[Track], after: int, upto: int, left_out: LeftOut | None
+) -> list[_PartInside]:
+    """Return what tracks have in a range: usually most have nothing."""
+    found: list[_PartInside] = []
     for track in tracks:
         without = NOTHING if left_out is None else left_out(track.scope)
         for change, offsets, sign in (*_positive(track), (UPDATED, without, -1)):
@@ -653,8 +662,8 @@ def count_rows(
 ) -> LongWork[int]:
     """Count the events of every row, in buckets so wide that all rows together have at most `most` cells.
 
-    Returns how many buckets became one. Rows that are counted already become narrower as soon as there are too many
-    cells, so that there are never many more, however many rows and buckets are requested.
+    Returns how many buckets were merged into one. As soon as there are too many cells, buckets of the rows counted so
+    far are merged, so that there are never many more, however many rows and buckets are requested.
     """
     merged, counted = 1, list[Cells]()
     for cells, tracks in rows:
@@ -671,7 +680,7 @@ def count_rows(
 def walk(
     offsets: array[int], edges: Sequence[int], change: int, counts: dict[int, list[int]], sign: int = 1
 ) -> None:
-    """Look at each event: cheaper than a search for each bucket, if there are few events in one."""
+    """Count event by event: cheaper than a search for each bucket, if buckets have few events."""
     bucket, edge = -1, edges[0]
     current: list[int] = []
     for offset in offsets:
@@ -711,12 +720,12 @@ class Hit(NamedTuple):
     offset: int
     track: Track
     change: int
-    event: Event | None  # None if nothing of it is needed; without its body, unless that is
+    event: Event | None  # None if the caller needs no event; without its body, unless the caller needs it
 
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """Texts to look for, and texts to leave out; each may end with `*`. Without any, everything matches."""
+    """Texts to look for, and texts to exclude; each may end with `*`. Without any, everything matches."""
 
     wanted: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
@@ -725,19 +734,19 @@ class Patterns:
         return bool(self.wanted or self.excluded)
 
     def matches(self, text: str) -> bool:
-        if any(_fits(pattern, text) for pattern in self.excluded):
+        if any(_fits_pattern(pattern, text) for pattern in self.excluded):
             return False
-        return not self.wanted or any(_fits(pattern, text) for pattern in self.wanted)
+        return not self.wanted or any(_fits_pattern(pattern, text) for pattern in self.wanted)
 
 
 def patterns(*texts: str) -> Patterns:
-    """A text that begins with `!` is one to leave out: `web-*`, `!kube-system`."""
+    """Parse patterns. Those that begin with `!` are excluded: `web-*`, `!kube-system`."""
     wanted = dict.fromkeys(text for text in texts if text and not text.startswith("!"))
     excluded = dict.fromkeys(text[1:] for text in texts if text.startswith("!") and text != "!")
     return Patterns(tuple(wanted), tuple(excluded))
 
 
-def _fits(pattern: str, text: str) -> bool:
+def _fits_pattern(pattern: str, text: str) -> bool:
     return text.startswith(pattern[:-1]) if pattern.endswith("*") else text == pattern
 
 
@@ -752,12 +761,12 @@ class Filter:
     verb: Patterns = _ANY
     user: Patterns = _ANY
     manager: Patterns = _ANY
-    terms: str = ""  # of `search.parse_text`: found by the index of words
-    status: bool = True  # also updates that changed status only
+    terms: str = ""  # terms of `search.parse_text`, for the text index
+    status: bool = True  # include updates that changed only status
 
     @property
     def empty(self) -> bool:
-        """Whether all is known from the index of the timeline, and that of words."""
+        """Whether the indexes of the timeline and of words decide everything."""
         return not (self.name or self.needs_event)
 
     @property
@@ -765,8 +774,9 @@ class Filter:
         return bool(self.verb or self.user or self.manager)
 
     def matches(self, event: Event, *, shows_user: bool) -> bool:
-        """A user that the caller must not see matches nothing, and excludes nothing: else it could be found by
-        trying."""
+        """Whether an event matches. A user whom the caller may not see neither matches nor excludes: otherwise
+        callers could guess names.
+        """
         if not self.verb.matches(event.verb):
             return False
         if not shows_user:
@@ -783,7 +793,7 @@ class Range:
 
 class Found(NamedTuple):
     hits: list[Hit]
-    following: int  # the offset with which to go on; 0 at the end of the range
+    following: int  # the offset to continue at; 0 at the end of the range
     size: int  # bytes of the contents
 
 
@@ -806,13 +816,13 @@ def scan(
     bodies: bool = True,
     left_out: LeftOut | None = None,
 ) -> LongWork[Found]:
-    """Reads the events of some tracks in the order of the log, in either direction, and filters them.
+    """Read the events of some tracks in the order of the log, in either direction, and filter them.
 
-    What the index does not have (name, verb and user) is read from the journal: the name from its index by
-    type, the rest from the event. One scan reads only so much; a caller that needs more continues at `following`.
+    Name, verb and user are not in the index: the name is read from the journal's index by type, the rest from the
+    event. One scan does a bounded amount of work; a caller that needs more continues at `following`.
 
-    At most `limit` events. Without `events`, hits have none; without `bodies`, those that they have are without
-    content, of which there may be a megabyte in each.
+    It returns at most `limit` events. Without `events`, hits have no events; without `bodies`, events have no
+    content, which may be a megabyte each.
     """
     heap: list[_Head] = []
     for at in range(0, len(tracks), TRACKS):
@@ -853,7 +863,7 @@ class _Reader:
         self._bodies = bodies
 
     def read(self, candidates: list[_Candidate], limit: int) -> tuple[list[Hit], int, int, list[_Candidate]]:
-        """Hits, bytes, cost, and the candidates that are left."""
+        """Return hits, bytes, cost, and the candidates that are left."""
         hits: list[Hit] = []
         cost = size = 0
         with self._journal.read() as view:
@@ -879,7 +889,7 @@ class _Reader:
         if not self._reads:
             return Hit(offset, track, change, None), cost
         event = view.event(offset)
-        if event is None:  # retention has removed it meanwhile
+        if event is None:  # retention has just removed it
             return None, cost + EVENT_COST
         cost += EVENT_COST + len(event.body) // BYTES_PER_COST
         if not self._sought.matches(event, shows_user=self._shows_user(track)):
@@ -895,7 +905,7 @@ def has(offsets: array[int], offset: int) -> bool:
 
 
 def _heads(tracks: Sequence[Track], at: int, wanted: Range) -> list[_Head]:
-    """The first offset in the range of each of some tracks."""
+    """Return the first offset in the range of each of some tracks."""
     found: list[_Head] = []
     sign = -1 if wanted.descending else 1
     for number, track in enumerate(tracks[at : at + TRACKS], at):
@@ -910,7 +920,7 @@ def _heads(tracks: Sequence[Track], at: int, wanted: Range) -> list[_Head]:
 
 
 def _merged(heap: list[_Head], tracks: Sequence[Track], wanted: Range) -> Iterator[_Candidate]:
-    """The offsets of all tracks in the range, in order."""
+    """Yield the offsets of all tracks in the range, in order."""
     sign = -1 if wanted.descending else 1
     while heap:
         signed, number, change, position, offsets = heap[0]

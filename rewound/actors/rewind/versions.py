@@ -1,7 +1,7 @@
 """The versions of one object, newest first, across its deletions: a page at a time.
 
-Each version is an event with the content before it, so that a caller can show what changed. Events are read in slices,
-each in a transaction of its own; the log may grow in between, and retention may remove events.
+Each version is an event with the content before it, so that a caller can show what changed. Events are read in
+slices, each in its own transaction; the log may grow in between, and retention may remove events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ LINKS = 200
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One object of a journal, whether it exists or not. `uid` is one of the objects that had this name, if set."""
+    """One object of a journal, whether it exists or not. `uid`, if set, is that of one of the objects with
+    this name.
+    """
 
     type_id: int
     namespace: str
@@ -36,16 +38,14 @@ class Address:
 
     @property
     def key(self) -> bytes | None:
-        """Its key in the state; None for a name that no object can have."""
+        """Its key in the state, or None for a name that no object can have."""
         return keys.find_object(self.type_id, self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
     event: Event
-    before: (
-        bytes | None
-    )  # the content before; None if it did not exist, or if that is no longer in the journal
+    before: bytes | None  # the content before; None if there was none, or the journal no longer has it
 
     @property
     def compacted(self) -> bool:
@@ -71,7 +71,7 @@ def uid_of(event: Event) -> str:
 
 
 def read_slice(journal: Journal, address: Address, start: int, count: int) -> Slice:
-    """At most `count` versions from the offset `start` on, newest first."""
+    """Return at most `count` versions, newest first, starting at the offset `start`."""
     key = address.key
     if key is None:
         return Slice([], 0)
@@ -110,7 +110,7 @@ def _before(view: View, event: Event, older: Event | None) -> bytes | None:
 
 
 def newest(journal: Journal, address: Address, upto: int) -> LongWork[Event | None]:
-    """The newest event of an object up to an offset, of the given uid if the address has one."""
+    """Return the newest event of an object up to an offset, with the uid of the address if it has one."""
     start = upto
     while start:
         found = read_slice(journal, address, start, 1)
@@ -122,7 +122,7 @@ def newest(journal: Journal, address: Address, upto: int) -> LongWork[Event | No
 
 
 def name_of_uid(journal: Journal, type_id: int, namespace: str, uid: str) -> LongWork[str]:
-    """The name that the object with this uid has or had; empty if there is none.
+    """Return the name that the object with this uid has or had, or "" if there is none.
 
     There is no index by uid: it reads the log of the type backwards.
     """
@@ -138,7 +138,7 @@ def name_of_uid(journal: Journal, type_id: int, namespace: str, uid: str) -> Lon
 def _name_of_uid(
     journal: Journal, type_id: int, namespace: str, uid: str, upto: int, seen: set[bytes]
 ) -> tuple[str, int]:
-    """The name, if it is among some events up to an offset; and where to go on."""
+    """Return the name if it is among some events up to an offset, and the offset to continue at."""
     with journal.read() as view:
         scope = keys.scope(type_id, namespace) if namespace else keys.pack_type(type_id)
         if scope is None:
@@ -157,7 +157,7 @@ def _name_of_uid(
 
 
 def link_at(view: View, type_id: int, offset: int) -> Link | None:
-    """An event of a type without its contents; None if retention has removed it."""
+    """Return an event of a type without its contents, or None if retention has removed it."""
     type_key = keys.by_type(type_id, offset)
     value = view.txn.get(type_key, None, view.databases.by_type)
     return None if value is None else records.decode_link(type_key, value)

@@ -33,7 +33,7 @@ from rewound.actors.rewind.documents import (
 from rewound.actors.rewind.long_work import LongWork, Piece
 from rewound.actors.rewind.moments import Moment, parse_moment, resolve
 from rewound.actors.rewind.restore import absent_fields, rolled_back, undeleted
-from rewound.actors.rewind.rights import PastRights
+from rewound.actors.rewind.rights import HistoryRights
 from rewound.actors.rewind.versions import Address, looks_like_uid, name_of_uid, newest
 from rewound.actors.runtime.value_count import is_large
 from rewound.actors.store.addressing import invalid_name
@@ -86,7 +86,7 @@ class RewindHandler:
         self._registry = store.registry
         self._journal = store.journal
         self._now = store.write_contexts.now
-        self._rights = PastRights(store.access.authorizer)
+        self._rights = HistoryRights(store.access.authorizer)
         self.read_at = reads
         self._writes = PastWrites(store, encoders)
         self._memory = store.memory

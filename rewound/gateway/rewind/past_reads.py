@@ -12,7 +12,7 @@ from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import BadRequest, NotFound
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.rewind.moments import Moment, parse_moment, resolve
-from rewound.actors.rewind.rights import PastRights
+from rewound.actors.rewind.rights import HistoryRights
 from rewound.actors.store.reads import ListOptions, parse_token
 from rewound.gateway.handlers.lists import ListHandler
 from rewound.gateway.handlers.selectors import parse_selectors
@@ -32,7 +32,7 @@ class PastReads:
         self._journal = store.journal
         self._reads = store.reads
         self._now = store.write_contexts.now
-        self._rights = PastRights(store.access.authorizer)
+        self._rights = HistoryRights(store.access.authorizer)
         self._encoders = lists.encoders
         self._lists = lists
 

@@ -248,7 +248,7 @@ def test_a_file_that_was_deleted_or_replaced_is_not_used(journal: Journal) -> No
         name.unlink()
     for file in files:
         assert file.broken
-        with pytest.raises(Unavailable, match="it is made again"):
+        with pytest.raises(Unavailable, match="the index is being rebuilt"):
             file.covered()
     assert not path.exists()
     again = IndexFile(journal)

@@ -402,7 +402,7 @@ def _without_sqlite(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("without", "message"),
-    [(_without_fts5, "has no FTS5: install"), (_without_sqlite, "has no module sqlite3: install")],
+    [(_without_fts5, "has no FTS5: install"), (_without_sqlite, "has no sqlite3 module: install")],
 )
 async def test_timelines_go_on_without_an_index(
     without: Callable[[pytest.MonkeyPatch], None], message: str, monkeypatch: pytest.MonkeyPatch
