@@ -1,1 +1,1 @@
-"""Conversion of custom objects by webhooks: what is sent, what the response must be, and who waits for it."""
+"""Conversion of custom objects by webhooks: the calls, the checks of responses, and the readers that need them."""

@@ -1,14 +1,14 @@
 """Calls the conversion webhooks of custom kinds: one ConversionReview for all objects of a batch.
 
-A call is made once and takes 30 seconds at most. Its response may be four times as long as the request and 1 MiB more;
-a long one is parsed and checked in a worker thread. Only the tasks that need the result wait for it.
+A call is made once and takes 30 seconds at most. Its response may be four times as long as the request plus 1 MiB; a
+worker thread parses and checks a long one. Only the tasks that need the result wait for it.
 
 Documents are stored objects as bytes, with their apiVersion as the first member. A webhook may change everything but
-the identity of an object; of its metadata only labels and annotations are taken over. The result has the fields that
-the schema of the wanted version declares.
+the identity of an object; of its metadata only changes of labels and annotations count. The result has the fields
+that the schema of the target version declares.
 
-Metrics of Kubernetes' name have how long calls take, by definition, versions and success. Definitions are made by
-clients: beyond MAX_SERIES they are counted together.
+Metrics, named as in Kubernetes, have the duration of calls by definition, versions and success. Clients create
+definitions: beyond MAX_SERIES they are counted together.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ MAX_CALLS: Final = 4096
 
 class Clients(Protocol):
     async def send(self, webhook: WebhookAddress, body: bytes, largest: int) -> bytes:
-        """The body of the response. WebhookError."""
+        """Return the body of the response. Raises WebhookError if there is none."""
 
 
 class NoClients:
-    """In place of clients, where a server must not call webhooks."""
+    """Takes the place of `Clients` on a server that must not call webhooks."""
 
     async def send(self, webhook: WebhookAddress, body: bytes, largest: int) -> bytes:
         raise WebhookError("this server replays a journal and calls no webhooks of the recorded cluster")
@@ -62,7 +62,7 @@ class NoClients:
 
 class Converts(Protocol):
     async def convert_one(self, versions: Versions, one: Object, source: str, target: str) -> Object:
-        """An object in another version. ConversionFailed."""
+        """Return an object in another version. Raises ConversionFailed if the webhook fails."""
 
 
 class Converter:
@@ -72,11 +72,14 @@ class Converter:
         self._group = names.group("apiextensions")
         self._clients = clients
         self.timings = ConversionTimings()
-        # One: more threads would only take turns with the interpreter lock.
+        # One thread: more would only compete for the interpreter lock.
         self._thread = trio.CapacityLimiter(1)
 
     async def convert_one(self, versions: Versions, one: Object, source: str, target: str) -> Object:
-        """An object of a write in another version. ConversionFailed, or Overloaded if too many writes wait."""
+        """Convert an object of a write to another version.
+
+        Raises ConversionFailed if the webhook fails, and Overloaded if too many writes wait for conversions.
+        """
         if source == target:
             return one
         if self._running >= self._limit:
@@ -93,9 +96,10 @@ class Converter:
     async def convert(
         self, versions: Versions, documents: list[bytes], target: str, *, listed: bool = False
     ) -> list[bytes]:
-        """Objects in another version, in the same order. ConversionFailed.
+        """Convert objects to another version; the result has the same order. Raises ConversionFailed if the webhook
+        fails.
 
-        `documents` are stored objects in other versions than `target`. `listed`: they are a part of a list.
+        `documents` are stored objects in other versions than `target`. `listed`: they are part of a list.
         """
         batch = Batch(versions, documents, target, listed)
         batch.check_versions()
@@ -128,7 +132,7 @@ class Converter:
 
 
 def address_of(config: Object) -> WebhookAddress:
-    """Where a webhook is, from its clientConfig."""
+    """Return the address of a webhook from its clientConfig."""
     try:
         bundle = base64.b64decode(config.get("caBundle") or "").strip()
     except (binascii.Error, ValueError):
@@ -141,25 +145,25 @@ def address_of(config: Object) -> WebhookAddress:
 
 
 SUCCESS: Final = "Success"
-MORE_VALUES: Final = 4  # times as many as were sent
-# As Go encodes a response that is not there yet.
+MORE_VALUES: Final = 4  # times as many values as were sent
+# Go encodes a response that is not set like this.
 _NO_RESPONSE: Final = b'"response":{"uid":"","convertedObjects":null,"result":{"metadata":{}}}}'
 _IDENTITY: Final = (("name", "name"), ("namespace", "namespace"), ("uid", "UID"))
 _TYPE_AND_METADATA: Final = frozenset(("apiVersion", "kind", "metadata"))
-_LONGEST: Final = 256  # of what errors quote of a response
+_LONGEST: Final = 256  # characters of a response that errors quote
 
 
-class _Wrong(Exception):
-    """What is wrong with a response, or with one object of it."""
+class _InvalidResponse(Exception):
+    """What is wrong with a response, or with one of its objects."""
 
 
 class Batch(NamedTuple):
-    """Objects that one call converts."""
+    """The objects of one call."""
 
     versions: Versions
     documents: Sequence[bytes]
     target: str  # apiVersion
-    listed: bool  # they are a part of a list, which is what errors name
+    listed: bool  # they are part of a list, which is what errors name
 
     @property
     def description(self) -> str:
@@ -169,7 +173,7 @@ class Batch(NamedTuple):
         return f"{api_version_of(self.documents[0])}, Kind={self.versions.kind}"
 
     def check_versions(self) -> None:
-        """ConversionFailed for an object in a version that the definition does not have."""
+        """Raise ConversionFailed for an object in a version that the definition does not have."""
         for index, document in enumerate(self.documents):
             version = api_version_of(document)
             if version in self.versions:
@@ -195,12 +199,14 @@ class Batch(NamedTuple):
         )
 
     def results(self, api_version: str, uid: str, raw: bytes) -> list[bytes]:
-        """The converted objects, in the order of the documents. ConversionFailed."""
+        """Return the converted objects in the order of the documents. Raises ConversionFailed for an invalid
+        response.
+        """
         try:
             if len(raw) > LARGE_BYTES:
                 self._check_values(raw)
             converted = _converted_objects(api_version, uid, raw)
-        except _Wrong as wrong:
+        except _InvalidResponse as wrong:
             raise ConversionFailed(f"conversion webhook for {self.description} failed: {wrong}") from None
         if len(converted) != len(self.documents):
             raise ConversionFailed(
@@ -211,23 +217,25 @@ class Batch(NamedTuple):
 
     def _result(self, index: int, converted: Any) -> bytes:
         before: Object = orjson.loads(self.documents[index])["metadata"]
-        single = "object at index 0"  # where errors of a single object are, in the words of v1.25
+        single = "object at index 0"  # the place in errors about a single object, in the words of v1.25
         try:
             self._check_type(converted)
             single = "object"
             _check_identity(before, converted.get("metadata"))
             single = "metadata"
             metadata = _restored(before, converted)
-        except _Wrong as wrong:
+        except _InvalidResponse as wrong:
             raise self._invalid(index, single, wrong) from None
         members = {name: part for name, part in converted.items() if name not in _TYPE_AND_METADATA}
         pruned = self.versions.prune({"metadata": metadata, **members}, self.target)
         result = dumps({"apiVersion": self.target, **pruned})
         if len(result) > MAX_BYTES:
-            raise self._invalid(index, "object at index 0", _Wrong(f"it has more than {MAX_BYTES} bytes"))
+            raise self._invalid(
+                index, "object at index 0", _InvalidResponse(f"it has more than {MAX_BYTES} bytes")
+            )
         return result
 
-    def _invalid(self, index: int, single: str, wrong: _Wrong) -> ConversionFailed:
+    def _invalid(self, index: int, single: str, wrong: _InvalidResponse) -> ConversionFailed:
         where = single
         if self.listed:
             is_metadata = single == "metadata"
@@ -241,56 +249,58 @@ class Batch(NamedTuple):
         )
 
     def _check_values(self, raw: bytes) -> None:
-        """_Wrong for a response with many times more values than were sent: parsing them takes long in one call."""
+        """Raise _InvalidResponse for many times more values than were sent: parsing them is one long call."""
         sent = sum(check_values(document, sys.maxsize) for document in self.documents)
         try:
             check_values(raw, MORE_VALUES * sent + MAX_VALUES)
         except TooLarge:
-            raise _Wrong("the response has too many values") from None
+            raise _InvalidResponse("the response has too many values") from None
 
     def _check_type(self, converted: Any) -> None:
         if not isinstance(converted, dict):
-            raise _Wrong(f"json: cannot unmarshal {_json_type(converted)} into an object")
+            raise _InvalidResponse(f"json: cannot unmarshal {_json_type(converted)} into an object")
         kind, version = converted.get("kind"), converted.get("apiVersion")
         if not kind or not isinstance(kind, str):
-            raise _Wrong(f"Object 'Kind' is missing in '{_quoted(converted)}'")
+            raise _InvalidResponse(f"Object 'Kind' is missing in '{_quoted(converted)}'")
         if version != self.target:
-            raise _Wrong(f"invalid groupVersion (expected {self.target}, received {_text(version)})")
+            raise _InvalidResponse(
+                f"invalid groupVersion (expected {self.target}, received {_text(version)})"
+            )
         if kind != self.versions.kind:
-            raise _Wrong(f"invalid kind (expected {self.versions.kind}, received {_text(kind)})")
+            raise _InvalidResponse(f"invalid kind (expected {self.versions.kind}, received {_text(kind)})")
 
 
 def _converted_objects(api_version: str, uid: str, raw: bytes) -> list[Any]:
     try:
         review = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise _Wrong(f"the response is not JSON: {str(error)[:_LONGEST]}") from None
+        raise _InvalidResponse(f"the response is not JSON: {str(error)[:_LONGEST]}") from None
     if not isinstance(review, dict):
-        raise _Wrong("the response is not a JSON object")
-    exact = api_version.endswith("/v1")  # earlier webhooks may leave out type and uid
+        raise _InvalidResponse("the response is not a JSON object")
+    exact = api_version.endswith("/v1")  # older webhooks may leave out type and uid
     got = review.get("apiVersion"), review.get("kind")
     if exact and got != (api_version, "ConversionReview"):
-        raise _Wrong(
+        raise _InvalidResponse(
             f"expected webhook response of {api_version}, Kind=ConversionReview, "
             f"got {_text(got[0])}, Kind={_text(got[1])}"
         )
     response = review.get("response")
     if response is None:
-        raise _Wrong("no response provided")
+        raise _InvalidResponse("no response provided")
     if not isinstance(response, dict):
-        raise _Wrong("response must be an object")
+        raise _InvalidResponse("response must be an object")
     if exact and response.get("uid") != uid:
-        raise _Wrong(f'expected response.uid="{uid}", got "{_text(response.get("uid"))}"')
+        raise _InvalidResponse(f'expected response.uid="{uid}", got "{_text(response.get("uid"))}"')
     result = response.get("result")
     status = result.get("status") if isinstance(result, dict) else None
     if status != SUCCESS:
         message = result.get("message") if isinstance(result, dict) else None
         if message and isinstance(message, str):
-            raise _Wrong(message[: 16 * _LONGEST])
-        raise _Wrong(f"response.result.status was '{_text(status)}', not '{SUCCESS}'")
+            raise _InvalidResponse(message[: 16 * _LONGEST])
+        raise _InvalidResponse(f"response.result.status was '{_text(status)}', not '{SUCCESS}'")
     converted = response.get("convertedObjects")
     if not isinstance(converted, list | None):
-        raise _Wrong("response.convertedObjects must be a list")
+        raise _InvalidResponse("response.convertedObjects must be a list")
     return converted or []
 
 
@@ -300,16 +310,16 @@ def _check_identity(before: Object, after: Any) -> None:
     for name, shown in _IDENTITY:
         was, became = before.get(name, ""), after.get(name, "")
         if was != became:
-            raise _Wrong(f"must have the same {shown}: {was} != {_text(became)}")
+            raise _InvalidResponse(f"must have the same {shown}: {was} != {_text(became)}")
 
 
 def _restored(before: Object, converted: Object) -> Object:
-    """The metadata from before the conversion, with the labels and annotations from after it."""
+    """Return the metadata from before the conversion, with the labels and annotations from after it."""
     if "metadata" not in converted:
-        raise _Wrong("missing metadata in converted object")
+        raise _InvalidResponse("missing metadata in converted object")
     after = converted["metadata"]
     if not isinstance(after, dict):
-        raise _Wrong(f"invalid metadata of type {_go_type(after)} in converted object")
+        raise _InvalidResponse(f"invalid metadata of type {_go_type(after)} in converted object")
     found = {name: part for name, part in before.items() if name not in ("labels", "annotations")}
     for name in ("labels", "annotations"):
         values = after.get(name)
@@ -322,10 +332,10 @@ def _restored(before: Object, converted: Object) -> Object:
 
 def _check_values(name: str, before: Object | None, after: Any) -> None:
     if not isinstance(after, dict):
-        raise _Wrong(f"invalid metadata.{name} of type {_go_type(after)} in converted object")
+        raise _InvalidResponse(f"invalid metadata.{name} of type {_go_type(after)} in converted object")
     for key, value in after.items():
         if not isinstance(value, str):
-            raise _Wrong(
+            raise _InvalidResponse(
                 f"metadata.{name}[{key[:_LONGEST]}] must be a string, but is {_go_type(value)} in converted object"
             )
     if after == (before or {}):
@@ -334,7 +344,7 @@ def _check_values(name: str, before: Object | None, after: Any) -> None:
     errors = collect(_value_rules, name, after)
     if errors:
         texts = [f"{one.field}: {one.message}" for one in errors]
-        raise _Wrong(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"[: 16 * _LONGEST])
+        raise _InvalidResponse(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"[: 16 * _LONGEST])
 
 
 def _value_rules(errors: FieldErrors, name: str, values: Object) -> None:
@@ -387,7 +397,7 @@ class ConversionTimings:
         self._series: dict[Labels, tuple[float, list[int]]] = {}
 
     def called(self, name: str, source: str, target: str, succeeded: bool, seconds: float) -> None:
-        """`source` and `target` are apiVersions."""
+        """Count a call. `source` and `target` are apiVersions."""
         result = str(succeeded).lower()
         labels = name, source.rpartition("/")[2], target.rpartition("/")[2], result
         if labels not in self._series and len(self._series) >= MAX_SERIES:
@@ -397,5 +407,5 @@ class ConversionTimings:
         self._series[labels] = total + seconds, counts
 
     def durations(self) -> Mapping[Labels, tuple[float, tuple[int, ...]]]:
-        """Seconds in all, and how many calls took up to each bound and more than the one before, by labels."""
+        """Return, by labels, the seconds in total and the number of calls in each bucket."""
         return {labels: (total, tuple(counts)) for labels, (total, counts) in self._series.items()}

@@ -1,7 +1,7 @@
 """Stored objects in the version that a client asked for, where a webhook converts them.
 
-Objects that are in that version already need no call. All others of a list or page are converted by one.
-`RecentConversions` is for watches: several groups of watchers need the same events, and convert each once.
+Objects that are already in that version need no call; one call converts all others of a list or page.
+`RecentConversions` is for watches: several watch groups need the same events, and each event is converted once.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ConvertedObjects:
         self._converter = converter
 
     async def one(self, definition: Definition, body: bytes) -> bytes:
-        """ConversionFailed."""
+        """Return one object in the requested version. Raises ConversionFailed if the webhook fails."""
         [converted] = await self._converted(definition, [body], listed=False)
         return converted
 
     async def all(self, definition: Definition, bodies: Sequence[bytes]) -> list[bytes]:
-        """The objects of a list or of a part of it. ConversionFailed."""
+        """Return the objects of a list, or of a part of it. Raises ConversionFailed if the webhook fails."""
         return await self._converted(definition, bodies, listed=True)
 
     async def _converted(
@@ -63,7 +63,7 @@ class ConvertedObjects:
 
 
 def _upgraded(versions: Versions, body: bytes) -> bytes:
-    """A stored object in the form of the present schema of its version."""
+    """Return a stored object in the form of the current schema of its version."""
     version = api_version_of(body)
     if not version:
         version = versions.storage
@@ -76,7 +76,7 @@ def _upgraded(versions: Versions, body: bytes) -> bytes:
 
 
 class RecentConversions:
-    """Converted events of watches. The results of the last ones are cached, and none is requested twice at once."""
+    """Converts events for watches. Caches recent results, and never converts the same event twice at once."""
 
     def __init__(self, converted: ConvertedObjects, limit: int = CACHED_BYTES) -> None:
         self._converted = converted
@@ -86,7 +86,7 @@ class RecentConversions:
         self._running: dict[tuple[Definition, bytes], trio.Event] = {}
 
     async def all(self, definition: Definition, bodies: Sequence[bytes]) -> list[bytes]:
-        """ConversionFailed."""
+        """Return the events in the requested version. Raises ConversionFailed if the webhook fails."""
         results: dict[bytes, bytes] = {}
         while True:
             missing = list[bytes]()

@@ -1,1 +1,1 @@
-"""Texts as Go writes them: quoted in messages, JSON with its escapes, values by its formats."""
+"""Texts as Go writes them: quoted in messages, JSON with its escapes, values in its formats."""

@@ -25,12 +25,12 @@ from rewound.actors.golang.quoting import LONGEST, joined, quoted_list, quoted_s
 
 _SELECTOR: Final = frozenset(("matchLabels", "matchExpressions"))
 
-_DEEPEST: Final = 32  # levels of a value in a message
-_FEW: Final = 16  # members
+_DEEPEST: Final = 32  # levels of a value that a message shows
+_FEW: Final = 16  # members of a value that a message shows
 
 
 class Formatted(str):
-    """A text that messages print as it is."""
+    """A text that messages print without quotes."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ def format_value(value: Any) -> str:
 
 
 def _is_selector(value: Mapping[str, Any]) -> bool:
-    """Whether these are members of a label selector, and of no other kind of selector."""
+    """Whether these are the members of a label selector, and of no other kind of selector."""
     requirements = value.get("matchExpressions") or ()
     return (
         bool(value)
@@ -71,7 +71,7 @@ def format_labels(value: Mapping[str, str] | None) -> Formatted:
 
 
 def format_selector(value: Mapping[str, Any]) -> Formatted:
-    """Also for an empty selector, which `format_value` cannot distinguish from another empty object."""
+    """Format a label selector, even an empty one, which `format_value` cannot tell from another empty object."""
     wanted = format_labels(value.get("matchLabels"))
     type_, requirements = "[]v1.LabelSelectorRequirement", value.get("matchExpressions")
     listed = f"{type_}(nil)"
@@ -94,7 +94,7 @@ def _strings(values: Sequence[str]) -> str:
 
 
 def _json(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
-    """Compact JSON piece by piece: a caller that needs only the start takes only the first pieces."""
+    """Write compact JSON piece by piece, so that a caller that needs only the start takes only the first pieces."""
     if isinstance(value, str) and len(value) > LONGEST:
         yield orjson.dumps(value[:LONGEST]).decode() + "..."
     elif not isinstance(value, (list, dict)) or _is_small(value):
@@ -116,7 +116,7 @@ def _json(value: Any, depth: int = _DEEPEST) -> Iterator[str]:
 
 
 def _is_small(value: list[Any] | dict[str, Any]) -> bool:
-    """Whether it has few members, none of them large: it takes less time as one piece."""
+    """Whether a value has few members, none of them large: it is then faster to write as one piece."""
     if len(value) > _FEW:
         return False
     members = [*value, *value.values()] if isinstance(value, dict) else value
@@ -129,7 +129,7 @@ _MOST_MEMBERS: Final = 256
 
 
 def show(value: Any) -> Formatted:
-    """A value in an error message: scalars as they are, objects and lists in Go's notation."""
+    """Format a value for an error message: scalars as they are, objects and lists in Go's notation."""
     if value is None:
         return Formatted('"null"')
     if not isinstance(value, (dict, list)):
@@ -145,7 +145,7 @@ def show(value: Any) -> Formatted:
 
 
 def printed(value: Any, longest: int) -> str:
-    """The first characters of a value as Go's %v prints it: map[a:[1 x] b:<nil>]."""
+    """Return the start of a value as Go's %v prints it: map[a:[1 x] b:<nil>]."""
     taken, room = [], longest
     for part in _printed(value):
         taken.append(part)
@@ -177,14 +177,14 @@ def _printed(value: Any) -> Iterator[str]:
 
 
 def float_text(value: float) -> str:
-    """A number as Go's %v prints a float64: with an exponent from a million on."""
+    """Return a number as Go's %v prints a float64: with an exponent from a million on."""
     if isinstance(value, int):
         value = float(value)
     if value != value or value in (float("inf"), float("-inf")):
         return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
-    point = len(digits) + exponent  # where the decimal point is, counted from the first digit
+    point = len(digits) + exponent  # position of the decimal point, counted from the first digit
     if value == 0:
         return "-0" if sign else "0"
     if -4 <= point - 1 < 6:

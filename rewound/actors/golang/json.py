@@ -1,8 +1,9 @@
 """JSON as Go's encoder writes it, for everything that is stored or sent, and how deep documents may nest.
 
-orjson writes it; `journal.escapes` adds the escapes that Go has besides. orjson stops at 254 levels: of deeper ones
-the inner levels are written first, and put into the text of the outer ones. Every document that clients can nest is
-written here: `dumps` for what is stored or sent, `unescaped` for what is only compared, measured or copied.
+orjson writes it; `journal.escapes` adds the escapes that only Go uses. orjson stops at 254 levels: of deeper
+documents the inner levels are written first, and inserted into the text of the outer ones. Every document that
+clients can nest is written here: `dumps` for what is stored or sent, `unescaped` for what is only compared, measured
+or copied.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ import orjson
 
 from rewound.journal.escapes import escaped
 
-# Levels of a document. Go's decoder stops at 10,000; no real document is known to have hundreds. orjson reads 1,024.
+# Levels of a document. Go's decoder stops at 10,000; no known document has hundreds. orjson reads 1,024.
 DEEPEST: Final = 600
-_AROUND: Final = 30  # levels of what documents are put into
+_AROUND: Final = 30  # levels of the documents that such documents are put into
 _AT_ONCE: Final = 200
-# Functions over documents call themselves for every level, some through three others. Python's limit counts calls, and
-# these need no C stack; what does need some (comparing, parsing) takes less than a kilobyte of 8 MiB for a level.
+# Functions over documents call themselves for every level, some through three others. Python's limit counts calls,
+# and these need no C stack; those that do (comparing, parsing) take less than a kilobyte of 8 MiB per level.
 _CALLS: Final = 5 * DEEPEST
 if sys.getrecursionlimit() < _CALLS:
     sys.setrecursionlimit(_CALLS)
 
 
 def dumps(value: Any, option: int = 0) -> bytes:
-    """JSON of a value; `option` is one of orjson's. TypeError: it nests too deep."""
+    """Encode a value as JSON; `option` is one of orjson's. Raises TypeError if it nests too deep."""
     return escaped(unescaped(value, option))
 
 
 def unescaped(value: Any, option: int = 0) -> bytes:
-    """The same without Go's escapes."""
+    """Encode a value as JSON without Go's escapes."""
     try:
         return orjson.dumps(value, option=option)
     except TypeError:
@@ -56,11 +57,11 @@ def is_too_deep(value: Any, written: bytes) -> bool:
 
 
 def _deep(value: Any, option: int, levels: int) -> bytes:
-    """The text of a value with up to `levels` levels: first of what is below `_AT_ONCE` of them, then of the rest.
+    """Encode a value of up to `levels` levels: first the parts below `_AT_ONCE` levels, then the rest around them.
 
-    Not with orjson.Fragment: brackets that close behind one are written beyond the end of orjson's buffer (3.13.0).
+    Not with orjson.Fragment: orjson 3.13.0 writes the closing brackets after one beyond the end of its buffer.
     """
-    mark, texts = token_hex(16), list[bytes]()  # random, so that no text of a client is one
+    mark, texts = token_hex(16), list[bytes]()  # random, so that no client's text contains it
 
     def cut(value: Any, levels: int, room: int) -> Any:
         if not levels:

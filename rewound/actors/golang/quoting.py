@@ -1,8 +1,8 @@
 """Quotes texts in messages as Go's `%q` does, because clients know and search for these messages.
 
-What a client chose (names, paths, users, values) can hold quotes, line ends and control characters: every message that
-shows such a text quotes it here. A message shows the first `LONGEST` characters of it. `quoted` alone shows all of its
-text, for callers that need it whole or have bounded it.
+Texts that a client chose (names, paths, users, values) can contain quotes, line ends and control characters: every
+message that shows such a text quotes it here, and shows its first `LONGEST` characters. `quoted` alone shows the
+whole text, for callers that need it or have already bounded it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST: Final = 1024  # characters of a value in a message; the longest that th
 
 
 def quoted(text: str) -> str:
-    """In double quotes, with unprintable characters escaped, like Go's %q."""
+    """Quote a text like Go's %q: in double quotes, with unprintable characters escaped."""
     if _needs_no_escapes(text):
         return f'"{text}"'
     return '"' + "".join(_escaped(letter) for letter in text) + '"'
@@ -48,7 +48,7 @@ def _escaped(letter: str) -> str:
 
 
 def quoted_list(values: Sequence[str]) -> str:
-    """Texts in double quotes with commas between them, the first `LONGEST` characters."""
+    """Quote texts and join them with commas, up to `LONGEST` characters."""
     first = values[: LONGEST // 4]
     if sum(map(len, first)) > LONGEST or not _needs_no_escapes("".join(first)):
         return joined(map(quoted_start, values))
@@ -57,19 +57,19 @@ def quoted_list(values: Sequence[str]) -> str:
 
 
 def quoted_start(text: str) -> str:
-    """In double quotes, the first `LONGEST` characters of it, and then how long it is."""
+    """Quote the first `LONGEST` characters of a text, and add its length if there are more."""
     if len(text) <= LONGEST:
         return quoted(text)
     return f"{quoted(text[:LONGEST])}... ({len(text)} characters)"
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
-    """The text as it is, or its start and then how long it is."""
+    """Return the text, or its start and its length if it is too long."""
     return text if len(text) <= longest else f"{text[:longest]}... ({len(text)} characters)"
 
 
 def joined(parts: Iterable[str], between: str = ", ") -> str:
-    """As many parts as fit into a message, and an ellipsis for those that do not."""
+    """Join as many parts as fit into a message, with an ellipsis for the rest."""
     taken, room = [], LONGEST
     for part in parts:
         if room <= 0:

@@ -1,7 +1,7 @@
 """Label and field selectors of lists, watches and deletecollection requests.
 
-The gateway parses the query parameters here, actors and reads filter with `matcher`. Selectors are frozen
-and print in a canonical form, so that watches with equivalent selectors share one group.
+The gateway parses the query parameters here; actors and reads filter with `matcher`. Selectors are frozen and print
+in a canonical form, so that watches with equivalent selectors share one group.
 """
 
 from rewound.actors.selectors.fields import FieldRequirement, FieldSelector

@@ -25,7 +25,7 @@ LABEL, FIELD = -1, -2  # the separators
 _EMPTY_LIST = 0x90
 
 
-Flat = Sequence[str | int]  # key, separator, value, and so on
+Flat = Sequence[str | int]  # key, separator, value, repeated
 
 
 def pack_facts(
@@ -42,39 +42,39 @@ def unpack_labels(packed: bytes) -> dict[str, str]:
 
 
 def unpack_selectable(packed: bytes) -> tuple[list[Any], list[Any]]:
-    """Return labels and fields as they are packed: key, a number, value, and so on."""
+    """Return labels and fields as they are packed: key, a number, value, repeated."""
     labels, fields, *_ = msgpack.unpackb(packed)
     return labels, fields
 
 
 def unpack_uids(packed: bytes) -> tuple[str, tuple[str, ...]]:
-    """The uid of the object and those in its metadata.ownerReferences."""
+    """Return the uid of the object and those in its metadata.ownerReferences."""
     _, _, uid, *_, owners = msgpack.unpackb(packed)
     return uid, tuple(owners)
 
 
 def has_owners(packed: bytes) -> bool:
-    """Decides without unpacking: the owners are last, and only an empty list ends in the byte of an empty list."""
+    """Whether the object has owners. They are packed last, and only an empty list ends in the byte of an empty list."""
     return packed[-1] != _EMPTY_LIST
 
 
 def label_bytes(key: str, value: str | None = None) -> bytes:
-    """Bytes that the facts contain exactly if the object has this label. None stands for any value."""
+    """Return bytes that the facts contain exactly if the object has this label. `value` None: with any value."""
     return _packed(key) + _packed(LABEL) + (b"" if value is None else _packed(value))
 
 
 def field_bytes(field: str, value: str | None = None) -> bytes:
-    """The same for a selectable field; None stands for any value but the empty one."""
+    """Return bytes that the facts contain exactly if the object has this field. `value` None: any but the empty one."""
     return _packed(field) + _packed(FIELD) + (b"" if value is None else _packed(value))
 
 
 def stored_text(text: str) -> str:
-    """Return a text of a selector as facts would have it: without halves of surrogate pairs."""
+    """Return a text of a selector as facts contain it: without halves of surrogate pairs."""
     return text.encode("utf-8", "replace").decode()
 
 
 def pack(facts: tuple[Flat, Flat, str, Sequence[str]]) -> bytes:
-    """Pack labels and fields, without those that are empty, the uid and the uids of owners."""
+    """Pack labels and non-empty fields, the uid and the uids of owners."""
     try:
         packed: bytes = _pack(facts)
     except UnicodeEncodeError:
@@ -82,8 +82,8 @@ def pack(facts: tuple[Flat, Flat, str, Sequence[str]]) -> bytes:
     return packed
 
 
-# Packer reuses its buffer, packb makes one per call. A worker thread packs the facts of large objects: one call of the
-# C code never gives up the interpreter lock.
+# Packer reuses its buffer, packb makes one per call. A worker thread packs the facts of large objects: one call of C
+# code never releases the interpreter lock.
 _pack = msgpack.Packer().pack
 _pack_replacing = msgpack.Packer(unicode_errors="replace").pack  # takes half as long again
 

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from rewound.actors.errors import BadRequest
 
-# Kubernetes has no limit but that of the request's head.
+# Kubernetes limits only the size of the request's headers.
 MAX_TERMS = 3000
 
 _TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
@@ -37,7 +37,7 @@ class FieldRequirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All requirements must hold; none at all selects everything."""
+    """All requirements must hold; a selector without requirements selects everything."""
 
     requirements: tuple[FieldRequirement, ...]  # sorted, each once
 
@@ -45,19 +45,19 @@ class FieldSelector:
     def parse(cls, text: str) -> FieldSelector:
         if text.count(",") >= MAX_TERMS:
             raise BadRequest(f"a field selector may have at most {MAX_TERMS} requirements")
-        # Sorted before parsing, so that of several mistakes always the same one is reported.
+        # Sort before parsing, so that of several mistakes always the same one is reported.
         terms = sorted(_TERM.findall(text))
         return cls(tuple(sorted({_requirement(text, term) for term in terms})))
 
     def exact(self, field: str) -> str | None:
-        """The value that this selector requires for a field; None if it requires none."""
+        """Return the value that this selector requires for a field, or None if it requires none."""
         for requirement in self.requirements:
             if requirement.field == field and requirement.operator == "=":
                 return requirement.value
         return None
 
     def renamed(self, name_of: Callable[[str], str]) -> FieldSelector:
-        """The same selector with other field names."""
+        """Return the same selector with other field names."""
         renamed = (one._replace(field=name_of(one.field)) for one in self.requirements)
         return FieldSelector(tuple(sorted(renamed)))
 
@@ -84,5 +84,5 @@ def _unescaped(found: re.Match[str]) -> str:
         return found[1]
     if found[0].startswith("\\"):
         raise BadRequest(f"invalid field selector: invalid escape sequence: {found[0]}")
-    # Clients know this text with the number of the character in it.
+    # The position in this text is part of the wording that clients know.
     raise BadRequest(f"invalid field selector: unescaped character in value: {ord(found[0])}")

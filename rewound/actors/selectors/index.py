@@ -1,9 +1,9 @@
 """An index of selectors: finds those that an object may match, without trying all of them.
 
-Every selector is stored under one of its terms: an object that matches has that label or field, with one of the term's
-values. `find` looks up the labels and fields that an object has, so its cost depends on the object and on the selectors
-found, not on how many there are. Selectors without such a term (`!=`, `notin`, `!key`, a field that must be empty) are
-always found.
+Each selector is stored under one of its terms: an object that matches it has that label or field, with one of the
+term's values. `find` looks up the labels and fields of an object, so its cost depends on the object and on the
+selectors found, not on how many there are. Selectors without such a term (`!=`, `notin`, `!key`, a field that must be
+empty) are always found.
 
     index.add(a, "app=web,env=prod")       stored under app=web
     index.add(b, "app=web,env=test")       stored under env=test, which has fewer selectors
@@ -24,19 +24,19 @@ Match = Callable[[bytes], bool]
 
 # A term with more values is stored under its key alone, so that a long list does not fill the index.
 MAX_VALUES = 64
-# Terms of one selector among which `add` chooses: choosing costs time and memory, and one good term is enough.
+# Terms of one selector that `add` chooses from: choosing costs time and memory, and one good term is enough.
 MAX_TERMS = 8
 
-# The field that the owner of an index has already looked up, as part of the scope.
+# The owner of the index has already looked up this field, as part of the scope.
 _NAME = "metadata.name"
 
 
 class Term(NamedTuple):
-    """A requirement that only objects with this label or field meet."""
+    """A requirement that only objects with this label or field can meet."""
 
-    field: bool  # else a label
+    field: bool  # otherwise a label
     key: str
-    values: tuple[str, ...]  # one of them; (): any value
+    values: tuple[str, ...]  # the value must be one of these; (): any value
 
     @property
     def cost(self) -> int:
@@ -44,7 +44,7 @@ class Term(NamedTuple):
 
 
 class Criteria(NamedTuple):
-    """What an index needs of a selector. `implied`: each object with its only term matches."""
+    """What the index needs to know about a selector. `implied`: every object that has its only term matches."""
 
     terms: tuple[Term, ...] = ()
     implied: bool = False
@@ -54,7 +54,7 @@ NO_CRITERIA = Criteria()
 
 
 def criteria(labels: LabelSelector | None, fields: FieldSelector | None) -> Criteria:
-    """Return the terms of two selectors, fewest values first; a required name is left to the caller."""
+    """Return the terms of two selectors, fewest values first. The caller handles a required name."""
     terms: list[Term] = []
     others = False
     for label in labels.requirements if labels is not None else ():
@@ -74,12 +74,12 @@ def criteria(labels: LabelSelector | None, fields: FieldSelector | None) -> Crit
     return Criteria(tuple(sorted(terms, key=lambda term: term.cost)[:MAX_TERMS]), implied)
 
 
-Found = dict[T, Match | None]  # with the function that decides; None: it matches
+Found = dict[T, Match | None]  # with its matcher; None: every object matches
 _Values = dict[str | None, Found[T]]  # None: any value
 
 
 class SelectorIndex(Generic[T]):
-    """`T` is what the selectors belong to: a watch group."""
+    """`T` is the owner of a selector: a watch group."""
 
     __slots__ = ("_always", "_fields", "_labels", "_terms")
 
@@ -87,7 +87,7 @@ class SelectorIndex(Generic[T]):
         self._always: Found[T] = {}
         self._labels: dict[str, _Values[T]] = {}
         self._fields: dict[str, _Values[T]] = {}
-        self._terms: dict[T, Term | None] = {}  # the one that each owner is stored under
+        self._terms: dict[T, Term | None] = {}  # the term that each owner is stored under
 
     def __len__(self) -> int:
         return len(self._terms)
@@ -96,7 +96,7 @@ class SelectorIndex(Generic[T]):
         return iter(self._terms)
 
     def add(self, owner: T, wanted: Criteria, match: Match | None) -> None:
-        """Store a selector under the term that has the fewest selectors so far."""
+        """Store a selector under its term with the fewest selectors so far."""
         term = min(wanted.terms, key=self._load, default=None)
         self._terms[owner] = term
         check = None if wanted.implied else match
@@ -108,7 +108,7 @@ class SelectorIndex(Generic[T]):
             values.setdefault(value, {})[owner] = check
 
     def _load(self, term: Term) -> int:
-        """Return how many selectors have the term's values, and how many values it has."""
+        """Return the cost of storing a selector under this term: its values, and the selectors that share them."""
         values = self._keys(term).get(term.key)
         if values is None:
             return term.cost
@@ -133,8 +133,8 @@ class SelectorIndex(Generic[T]):
             del keys[term.key]
 
     def find(self, facts: bytes, before: bytes | None = None) -> list[Found[T]]:
-        """Return the selectors that may match an object with these facts, or with those that it had before."""
-        found: dict[int, Found[T]] = {}  # by identity: most labels are the same before and after
+        """Return the selectors that may match an object with these facts, or with its previous ones."""
+        found: dict[int, Found[T]] = {}  # by id, because most labels are the same before and after
         if self._always:
             found[0] = self._always
         if self._labels or self._fields:

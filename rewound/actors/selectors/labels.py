@@ -25,12 +25,12 @@ from rewound.actors.kinds.validation import label_value, qualified_name
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 
-# Kubernetes has no limit but that of the request's head. Compiling this many takes some milliseconds; values, which
+# Kubernetes limits only the size of the request's headers. Compiling this many takes some milliseconds; values, which
 # become one set, take less than requirements.
 MAX_TERMS = 3000
 MAX_VALUES = 50_000
 
-# What nearly all keys and values look like: the checks that name what is wrong are slower.
+# Nearly all keys and values match this; the checks that say what is wrong are slower.
 _PLAIN = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?").fullmatch
 
 _BLANK = " \t\r\n"
@@ -49,7 +49,7 @@ class LabelRequirement(NamedTuple):
 
     @classmethod
     def checked(cls, key: str, operator: str, values: tuple[str, ...]) -> LabelRequirement:
-        """A requirement that was not parsed from text; raises BadRequest if no text could say it."""
+        """Return a requirement that was not parsed from text. Raises BadRequest if no text could express it."""
         if operator in (IN, NOT_IN) and not values:
             raise _unparsable(
                 "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
@@ -100,13 +100,13 @@ class LabelRequirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All requirements must hold; none at all selects everything."""
+    """All requirements must hold; a selector without requirements selects everything."""
 
     requirements: tuple[LabelRequirement, ...]  # sorted, each once
 
     @classmethod
     def parse(cls, text: str) -> LabelSelector:
-        # Each requirement and each value but the first follows a comma.
+        # There is a comma before every requirement and value but the first.
         if text.count(",") >= MAX_VALUES:
             raise BadRequest(f"a label selector may have at most {MAX_VALUES} values")
         return cls(tuple(sorted(set(_Parser(text).selector()))))
@@ -122,11 +122,10 @@ class LabelSelector:
 
 
 class _Parser:
-    """Recursive descent over the tokens; the end of the text is the empty token."""
+    """A recursive descent parser; the empty token is the end of the text."""
 
     def __init__(self, text: str) -> None:
         # Without the strip, the pattern would scan trailing blanks again from each of them.
-        # Not `findall`, which would hold the interpreter lock until the end of a long text.
         self._tokens: list[str] = [*(found[1] for found in _TOKEN.finditer(text.strip(_BLANK))), _END]
         self._position = 0
 
@@ -135,7 +134,7 @@ class _Parser:
 
     def _take(self) -> str:
         token = self._tokens[self._position]
-        # The end is never passed: every further call returns it again.
+        # Never move past the end: every further call returns it again.
         if token is not _END:
             self._position += 1
         return token
@@ -204,7 +203,7 @@ class _Parser:
         return self._values()
 
     def _values(self) -> set[str]:
-        """The values between the parentheses; an empty position, also the first or last, is an empty value."""
+        """Return the values between the parentheses; an empty position, also the first or last, is an empty value."""
         values: set[str] = set()
         while True:
             word = _is_word(self._peek())
@@ -243,10 +242,10 @@ def _checked(requirement: LabelRequirement) -> LabelRequirement:
 
 
 def _integer(text: str) -> int | None:
-    """A decimal 64-bit integer. A signed number parses here; that it is no valid label value is a separate error."""
+    """Parse a decimal 64-bit integer, or return None. Whether it is a valid label value is checked elsewhere."""
     if not _INTEGER.fullmatch(text):
         return None
-    # Sixty-three digits fit in a label, so the cost of the conversion is bounded there.
+    # A label value has at most 63 digits, which bounds the cost of the conversion.
     number = int(text[:64])
     return number if -_INT64_MAX - 1 <= number <= _INT64_MAX else None
 

@@ -1,12 +1,13 @@
 """Compiles selectors to a function that decides from the packed facts of an object, mostly without unpacking them.
 
-The facts contain the bytes of a label or field exactly if the object has it (see `actors/selectors/facts.py`), so every
-requirement except `>` and `<` is one search for bytes, a quarter of a microsecond. Comparisons of numbers unpack the
-labels, only if the searches did not decide. Rejected: an index database per label, which would slow every write.
+The facts contain the bytes of a label or field exactly if the object has it (see `actors/selectors/facts.py`), so
+every requirement except `>` and `<` is one search for bytes, a quarter of a microsecond. Comparisons of numbers
+unpack the labels, but only if the searches did not decide. Rejected: an index database per label, which would slow
+every write.
 
-A selector with many requirements or values is compiled to sets: an object costs what its labels cost, however long the
-selector is. The requirements are merged by key when the selector is compiled. An object has to have every wanted key,
-so it can only match if it has as many labels as there are wanted keys; unwanted values are looked up by the labels that
+A selector with many requirements or values is compiled to sets: the cost depends on the labels of the object, however
+long the selector is. Compiling merges the requirements by key. An object must have every required key, so it can only
+match if it has at least as many labels as there are required keys; unwanted values are looked up by the labels that
 it has.
 """
 
@@ -40,7 +41,7 @@ Values = dict[str, set[str] | None]  # by key; None: any value
 
 @dataclass(slots=True)
 class _Merged:
-    """Requirements of labels, or of fields."""
+    """Merged requirements of labels, or of fields."""
 
     wanted: Values = field(default_factory=dict)
     unwanted: Values = field(default_factory=dict)
@@ -84,7 +85,7 @@ class _Merged:
         return unwanted is None or (values is not None and values <= unwanted)
 
     def meets(self, flat: list[Any]) -> bool:
-        """Decide for packed labels or fields."""
+        """Whether packed labels or fields meet the requirements."""
         wanted, unwanted = self.wanted, self.unwanted
         if len(wanted) > len(flat) // 3:
             return False
@@ -130,7 +131,7 @@ def _large_add_label(requirement: LabelRequirement, merged: _Merged) -> None:
 
 
 def _large_add_field(requirement: FieldRequirement, merged: _Merged) -> None:
-    # Facts leave out empty fields: a requirement of the empty value is one that the field is absent.
+    # Facts leave out empty fields: to require the empty value is to require that the field is absent.
     values = {stored_text(requirement.value)} if requirement.value else None
     if (requirement.operator == "=") is bool(requirement.value):
         merged.want(requirement.field, values)
@@ -139,7 +140,7 @@ def _large_add_field(requirement: FieldRequirement, merged: _Merged) -> None:
 
 
 def _rarest(wanted: Values, packed: Callable[[str, str | None], bytes]) -> bytes:
-    """Return bytes that the facts of every matching object contain: of one value if possible."""
+    """Return bytes that the facts of every matching object contain, of a single value if possible."""
     for key, values in wanted.items():
         if values is not None and len(values) == 1:
             return packed(key, *values)
@@ -162,19 +163,19 @@ def _meets_both(needle: bytes, labels: _Merged, fields: _Merged) -> Match:
 
 Needles = list[bytes]
 
-# So many searches cost about as much as unpacking the labels; a thousand values must not mean a thousand searches.
+# This many searches cost about as much as unpacking the labels; a thousand values must not mean a thousand searches.
 MAX_SEARCHES = 16
 
 
 def matcher(labels: LabelSelector | None, fields: FieldSelector | None) -> Match | None:
-    """None if there are no requirements: the caller then takes every row without a call."""
+    """Return the function that decides, or None if there are no requirements: the caller then takes every row."""
     of_labels = labels.requirements if labels is not None else ()
     of_fields = fields.requirements if fields is not None else ()
     if not (of_labels or of_fields):
         return None
     if len(of_fields) + sum(len(one.values) or 1 for one in of_labels) > MAX_SEARCHES:
         return large_matcher(of_labels, of_fields)
-    wanted: list[Needles] = []  # the facts must contain one of each list
+    wanted: list[Needles] = []  # the facts must contain one needle of each list
     unwanted: Needles = []
     compared: list[LabelRequirement] = []
     for requirement in of_labels:
@@ -208,7 +209,7 @@ def _add_label(
 
 def _add_field(requirement: FieldRequirement, wanted: list[Needles], unwanted: Needles) -> None:
     needle = field_bytes(requirement.field, requirement.value or None)
-    # Facts leave out empty fields: a requirement of the empty value is one that the field is absent.
+    # Facts leave out empty fields: to require the empty value is to require that the field is absent.
     if (requirement.operator == "=") is bool(requirement.value):
         wanted.append([needle])
     else:
@@ -216,7 +217,7 @@ def _add_field(requirement: FieldRequirement, wanted: list[Needles], unwanted: N
 
 
 def _contains(needle: bytes) -> Match:
-    # Not `needle in facts`: that first tries to convert the needle to an integer, which costs an exception.
+    # Not `needle in facts`: that first tries to convert the needle to an integer and raises an exception.
     def match(facts: bytes) -> bool:
         return facts.find(needle) >= 0
 

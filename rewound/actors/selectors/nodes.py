@@ -1,8 +1,8 @@
-"""Which nodes the fields of a pod allow: nodeSelector, required node affinity, and tolerations of taints.
+"""Which nodes a pod may run on: its nodeSelector, required node affinity, and tolerations of taints.
 
-The DaemonSet controller and the scheduler ask the same question. `NodeRequirement` is compiled from a pod spec once and
-asked for many nodes. A term of node affinity that does not compile, or that is empty, matches no node; the other terms
-still count, because terms are alternatives.
+The DaemonSet controller and the scheduler share this. `NodeRequirement` is compiled once from a pod spec and applied
+to many nodes. A term of node affinity that does not compile, or that is empty, matches no node; the other terms still
+count, because terms are alternatives.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NodeTerm:
 
     @classmethod
     def compile(cls, term: Object) -> NodeTerm | None:
-        """None: it matches no node."""
+        """Compile a term, or return None if it can match no node."""
         expressions, fields = term.get("matchExpressions", ()), term.get("matchFields", ())
         if not expressions and not fields:
             return None
@@ -80,7 +80,7 @@ def _names(fields: Iterable[Object], operator: str) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelector:
-    """Alternatives: one matching term is enough, and no term at all matches nothing."""
+    """Alternatives: one matching term is enough; without terms it matches nothing."""
 
     terms: tuple[NodeTerm, ...]
 
@@ -95,7 +95,7 @@ class NodeSelector:
 
 @dataclass(frozen=True, slots=True)
 class NodeRequirement:
-    """What nodeSelector and the required node affinity of a pod spec ask of a node."""
+    """The requirements of a pod spec's nodeSelector and required node affinity."""
 
     labels: Mapping[str, str]
     affinity: NodeSelector | None
@@ -131,7 +131,7 @@ def tolerates(toleration: Object, taint: Object) -> bool:
 def untolerated(
     taints: Sequence[Object], tolerations: Sequence[Object], effects: tuple[str, ...]
 ) -> Object | None:
-    """The first taint with one of these effects that no toleration tolerates."""
+    """Return the first taint with one of these effects that no toleration tolerates."""
     for taint in taints:
         if taint["effect"] in effects and not any(tolerates(each, taint) for each in tolerations):
             return taint
