@@ -1,7 +1,7 @@
 """The stored APIServices, parsed: which group versions other servers serve, and the priorities of all.
 
-It follows the feed with a synchronous callback, so that a route holds before the client gets the response to the write
-that made it. The request pipeline looks at `remote` only, which is empty on most servers.
+They follow the feed with a synchronous callback, so that a route exists before the client gets the response to the
+write that created it. The request pipeline looks only at `remote`, which is empty on most servers.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _decoded(bundle: str | None) -> bytes:
     try:
         return base64.b64decode(bundle or "")
     except binascii.Error:
-        return b"-"  # not empty: an unreadable bundle trusts no certificate
+        return b"-"  # not empty: with an unreadable bundle no certificate is trusted
 
 
 def _is_available(stored: Object) -> bool:
@@ -83,14 +83,14 @@ def _is_available(stored: Object) -> bool:
 
 class ApiServices:
     def __init__(self, names: Names, journal: Journal, feed: Feed, *, forwards: bool = True) -> None:
-        """Without `forwards`, nothing is served by other servers: those of a recording are not there any more."""
+        """Without `forwards`, requests go to no other server: a replay cannot reach those of the recorded cluster."""
         self._forwards = forwards
         self._first = ("", api_services_group(names))  # in discovery
         self._built_in = built_in_priorities(names)
         self._type_id = journal.type_id(api_services_type(names))
         self._own_groups = frozenset({api_services_group(names), REWIND_GROUP})
         self._stored: dict[GroupVersion, ApiService] = {}
-        # Group versions that other servers serve; replaced whole with every change.
+        # Group versions that other servers serve; every change replaces the whole mapping.
         self.remote: Mapping[GroupVersion, ApiService] = {}
         self.changes = 0  # grows with every change of routes or priorities
         with journal.read() as view:
@@ -102,7 +102,7 @@ class ApiServices:
         return tuple(self._stored.values())
 
     def unregistered(self, served: Mapping[str, tuple[str, ...]]) -> list[str]:
-        """The names of APIServices that built-in group versions lack."""
+        """Return the names of the APIServices that built-in group versions lack."""
         return [
             f"{version}.{group}"
             for group, versions in served.items()
@@ -141,7 +141,7 @@ class ApiServices:
         self.remote = {other: one for other, one in self.remote.items() if other != key}
 
     def sorted_groups(self, served: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """The versions by group: of `served`, and those of other servers, by their priorities."""
+        """Return the versions of each group, those of `served` and of other servers, ordered by priority."""
         versions: dict[str, set[str]] = {group: set(found) for group, found in served.items()}
         for group, version in self.remote:
             versions.setdefault(group, set()).add(version)

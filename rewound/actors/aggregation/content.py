@@ -1,4 +1,4 @@
-"""What controllers ask of aggregated servers: to delete the objects of a namespace, and for metrics."""
+"""Results and errors of the calls that controllers make to aggregated servers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 
 class Undiscovered(Exception):
-    """The resources of the group version are not known; the text says why."""
+    """The resources of the group version are unknown; the text says why."""
 
 
 class NoResponse(Exception):
-    """The server did not respond with what was asked for; the text says why, as client-go does."""
+    """The server did not send the expected response; the text says why, in the words of client-go."""
 
 
 class RemoteContent(NamedTuple):
-    """What remains of a namespace in one group version."""
+    """What is left of a namespace in one group version."""
 
     remaining: Mapping[str, Sequence[tuple[str, ...]]]  # by resource: the finalizers of each object
     failures: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What controllers of APIServices need of the rest of the server."""
+"""What the controllers of APIServices need from the rest of the server."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from rewound.actors.identity import User
 @dataclass(frozen=True, slots=True)
 class AggregationContext:
     api_services: ApiServices
-    # Asks the server of an APIService for its discovery document; returns why that failed, "" if it did not.
+    # Requests the discovery document from the server of an APIService; returns why that failed, or "".
     probe: Callable[[ApiService], Awaitable[str]]
-    # Downloads discovery and OpenAPI documents of an available server, and forgets those of servers that are gone.
+    # Downloads discovery and OpenAPI documents of an available server, and drops those of removed servers.
     describe: Callable[[ApiService | None], Awaitable[None]]
-    # The data of the ConfigMap by which aggregated servers know which certificates to trust. CertificateError.
+    # Returns the data of the ConfigMap that says which certificates aggregated servers should trust. Raises
+    # CertificateError if the certificates cannot be used.
     trust: Callable[[], Awaitable[dict[str, str]]]
-    # Deletes the objects of a namespace on an available server, as a user; returns what remains. Undiscovered.
+    # Deletes the objects of a namespace on an available server, as a user; returns what is left. Raises Undiscovered
+    # if the resources of the server are unknown.
     delete_content: Callable[[ApiService, str, User], Awaitable[RemoteContent]]
     publishes_trust_at_start: bool = False  # otherwise with the first APIService of another server
-    # Gets a path with a query from the server of an APIService, as a user; errors name the resource. NoResponse.
+    # Gets a path with a query from the server of an APIService, as a user; errors name the resource. Raises
+    # NoResponse if the server does not send the expected response.
     get: Callable[[ApiService, str, str, User, str], Awaitable[bytes]] | None = None

@@ -1,6 +1,7 @@
 """The priorities of group versions in discovery, as the APIServices of Kubernetes v1.25 have them.
 
-A higher priority comes first. An APIService carries both; a group version without one has the default here.
+Higher priorities come first. An APIService has the priority of its group and of its version; a group version without
+an APIService has the default here.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from typing import Final, NamedTuple
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 
-MANAGED_ON_START: Final = "onstart"  # created at the start, for built-in groups
-MANAGED: Final = "true"  # exists as long as a custom kind of the group version does
+MANAGED_ON_START: Final = "onstart"  # created at startup, for built-in groups
+MANAGED: Final = "true"  # exists as long as the group version has a custom kind
 
 
 class Priority(NamedTuple):
@@ -23,7 +24,7 @@ class Priority(NamedTuple):
 CUSTOM: Final = Priority(1000, 100)  # groups of custom resources
 
 _Versions = dict[str, int]
-# Groups with the name in both dialects, then those in the domain of the dialect.
+# Groups whose name is the same in both dialects, then those in the domain of the dialect.
 _PLAIN: Final[dict[str, tuple[int, _Versions]]] = {
     "": (18000, {"v1": 1}),
     "apps": (17800, {"v1": 15}),
@@ -52,7 +53,9 @@ _IN_DOMAIN: Final[dict[str, tuple[int, _Versions]]] = {
 
 @lru_cache(maxsize=2)
 def built_in_priorities(names: Names) -> dict[tuple[str, str], Priority]:
-    """By group and version. The group of APIServices itself has none: it is always first, and has no APIService."""
+    """Return priorities by group and version. The group of APIServices has none: it is always first, without an
+    APIService.
+    """
     groups = {**_PLAIN, **{names.group(prefix): found for prefix, found in _IN_DOMAIN.items()}}
     return {
         (group, version): Priority(priority, number)
@@ -74,7 +77,7 @@ def automanaged_label(names: Names) -> str:
 
 
 def local_api_service(names: Names, group: str, version: str) -> Object:
-    """The APIService of a group version that this server serves itself."""
+    """Return the APIService of a group version that this server serves itself."""
     priority = built_in_priorities(names).get((group, version))
     managed = MANAGED if priority is None else MANAGED_ON_START
     priority = priority or CUSTOM

@@ -1,1 +1,1 @@
-"""Cluster IPs and node ports of Services: the pools, the rules of allocation, and what is allocated."""
+"""ClusterIPs and node ports of Services: the pools, the rules of allocation, and what is allocated."""

@@ -24,7 +24,7 @@ Key = tuple[str, str]
 
 
 def items_of(service: Object) -> frozenset[str]:
-    """All addresses and ports that are allocated to a service, as text."""
+    """Return all addresses and ports that are allocated to a service, as text."""
     spec = service["spec"]
     items = {str(ip) for ip in spec.get("clusterIPs", ()) if ip != HEADLESS}
     items |= {str(port) for port in node_ports(spec)}
@@ -33,14 +33,14 @@ def items_of(service: Object) -> frozenset[str]:
     return frozenset(items)
 
 
-# nodePort and healthCheckNodePort. The only numbers of these names are in the spec, as is the only list of the other:
-# labels, annotations and selectors have strings, and strings escape quotes.
+# Matches nodePort and healthCheckNodePort. Numbers with these names occur only in the spec, and so does a list named
+# clusterIPs: labels, annotations and selectors have strings, in which quotes are escaped.
 _PORT = re.compile(rb'odePort":(-?[1-9][0-9]*)')
 _ADDRESSES = re.compile(rb'"clusterIPs":\[([^]]*)\]')
 
 
 def items_in(body: bytes) -> frozenset[str]:
-    """`items_of` the service in this JSON text. It is not parsed, which would take several times as long."""
+    """Return `items_of` the service in this JSON text without parsing it, which would take several times as long."""
     items = {port.decode() for port in set(_PORT.findall(body))}
     if found := _ADDRESSES.search(body):
         items |= {ip for ip in decode(b"[%b]" % found[1]) if ip != HEADLESS}
@@ -50,9 +50,9 @@ def items_in(body: bytes) -> frozenset[str]:
 class AllocatedItems:
     """The ClusterIPs and node ports that are allocated, according to the services in the journal.
 
-    The services are the only record of allocations. The journal is read once, before the first lookup; after
-    that, the feed keeps this up to date. Items that are reserved for a write count as allocated until the write
-    is complete, so that two writes of one batch never get the same address.
+    The services are the only record of allocations. The journal is read once, before the first lookup; after that,
+    the feed keeps this up to date. Items that are reserved for a write count as allocated until the write is
+    complete, so that two writes of one batch never get the same address.
     """
 
     def __init__(self, journal: Journal, feed: Feed) -> None:
@@ -85,7 +85,9 @@ class AllocatedItems:
         return self._counts.total(), self._reserved.total()
 
     def read_once(self) -> None:
-        """Read the journal, unless it was read before. Not in a thread; after it, `is_free` may be called in one."""
+        """Read the journal, unless it was read before. Must run in trio's thread; afterwards `is_free` may run in
+        others.
+        """
         if self._read:
             return
         self._read = True
@@ -125,10 +127,10 @@ class NotInRange(ValueError):
 class AddressPool:
     """The ranges that services are allocated from: addresses of a network, and node ports.
 
-    A pool knows its range and the order in which to try, not what is allocated (see `allocated`). It tries
-    items in ascending order, so that an item just released is the last to be allocated again. The lower part of
-    a network comes last, as in Kubernetes, because it is meant for static ClusterIPs. A write chooses with a cursor of
-    its own, which the pool goes on from if the write is stored: one that is refused leaves no gap.
+    A pool knows its range and the order in which to try, not what is allocated (see `allocated`). It tries items in
+    ascending order, so that an item just released is the last to be allocated again. The lower part of a network
+    comes last, as in Kubernetes, because it is meant for static ClusterIPs. Each write chooses with its own cursor;
+    the pool continues from that cursor if the write is stored, so a refused write leaves no gap.
 
         AddressPool("10.0.0.0/24")   10.0.0.17 to 10.0.0.254, then 10.0.0.2 to 10.0.0.16 (.1 is the API server's)
         PortPool(30000, 32767)
@@ -146,7 +148,7 @@ class AddressPool:
         self._next = start
 
     def check(self, text: str) -> str:
-        """The canonical text of the address; raises NotInRange."""
+        """Return the canonical text of the address. Raises NotInRange if the pool does not have it."""
         address = parse_ip(text)
         if address is None or address not in self._network or not 1 <= self._offset(address) <= self._last:
             raise NotInRange(
@@ -187,7 +189,7 @@ class PortPool:
 
 
 class _Order(NamedTuple):
-    """Numbers from the last allocated one on, and then from `start`; those before `start` come last."""
+    """The order in which to try numbers: after the last allocated one, then from `start`, then those before `start`."""
 
     first: int
     start: int
@@ -201,7 +203,7 @@ class _Order(NamedTuple):
 
 
 class Cursor:
-    """What one write chooses from a pool."""
+    """The position from which one write chooses the items of a pool."""
 
     def __init__(self, order: _Order, position: int, text_of: Callable[[int], str]) -> None:
         self._order, self._text_of = order, text_of

@@ -1,6 +1,6 @@
 """Parses the flags for the ClusterIP networks and the node port range.
 
-parse_networks("10.0.0.0/24,fd00::/108")   one network of each family at most, the preferred one first
+parse_networks("10.0.0.0/24,fd00::/108")   at most one network of each family, the preferred one first
 parse_ports("30000-32767")
 """
 
@@ -23,12 +23,12 @@ DEFAULT_RANGES = ServiceRanges()
 
 
 def first_address(ranges: ServiceRanges) -> str:
-    """The ClusterIP of this server's own Service."""
+    """The ClusterIP of the API server's own Service."""
     return str(ipaddress.ip_network(ranges.networks[0])[1])
 
 
 def parse_networks(text: str) -> tuple[str, ...]:
-    """Raises ValueError with what is wrong."""
+    """Parse networks. Raises ValueError, whose message says what is wrong."""
     try:
         networks = [ipaddress.ip_network(part.strip()) for part in text.split(",")]
     except ValueError as error:

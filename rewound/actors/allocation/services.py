@@ -1,8 +1,8 @@
-"""Allocates ClusterIPs and node ports for a service, after its IP families have their defaults.
+"""Allocates ClusterIPs and node ports for a service, after its IP families have been defaulted.
 
-The caller reserves `Allocated.items` until the write is durable, and calls `stored` then. An update keeps what is
-allocated: clients that know only clusterIP, or that send a manifest without the allocated values again, must not lose
-any.
+The caller reserves `Allocated.items` until the write is durable, and then calls `stored`. An update keeps the
+allocated values: clients that know only clusterIP, or that send a manifest without the allocated values again, must
+not lose any.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PORT_TAKEN = "provided port is already allocated"
 
 
 class ServicePools:
-    """The ranges of one cluster."""
+    """The pools of one cluster."""
 
     def __init__(self, ranges: ServiceRanges) -> None:
         pools = [AddressPool(network) for network in ranges.networks]
@@ -54,7 +54,7 @@ class ServicePools:
 class Allocated:
     service: Object
     items: list[str]  # addresses and ports that the service did not have before
-    stored: Callable[[], None]  # the next service gets what follows these items
+    stored: Callable[[], None]  # moves the cursors of the pools past these items
 
 
 def allocate(
@@ -65,9 +65,10 @@ def allocate(
     *,
     any_port: bool = False,
 ) -> Allocated:
-    """A copy of the service with its allocated values. Raises AllocationError or Exhausted.
+    """Return a copy of the service with its allocated values.
 
-    With `any_port`, node ports outside the range are accepted and not allocated.
+    Raises AllocationError if it cannot get an item that it requests, Exhausted if a range is full. With `any_port`,
+    node ports outside the range are accepted and not allocated.
     """
     allocation = _Allocation(allocated, pools, old, any_port=any_port)
     completed = allocation.completed(service, old)
@@ -77,7 +78,8 @@ def allocate(
 class _Allocation:
     """The allocation of one write.
 
-    The service keeps what it has, for the same use: its health check port is no free node port, nor the reverse.
+    The service keeps its items, but only for the same use: its health check port cannot become a node port, nor the
+    reverse.
     """
 
     def __init__(
@@ -146,7 +148,9 @@ class _Allocation:
         return wanted
 
     def _allocate_node_ports(self, spec: Object, *, share: bool) -> None:
-        """In a new service, ports of one number share a node port, whatever their protocol; no others do."""
+        """Allocate node ports. Only in a new service (`share`), ports with the same number share one, whatever their
+        protocol.
+        """
         by_port: dict[int, int] = {}
         requested_first = _requested(spec.get("ports", ()))
         allocates_all = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True)
@@ -220,7 +224,7 @@ class _Allocation:
 
 
 def _requested(ports: Iterable[Object]) -> dict[int, int]:
-    """By port, the first node port that the client requests for it."""
+    """Return, by port, the first node port that the client requests for it."""
     return {port["port"]: port["nodePort"] for port in reversed(list(ports)) if port.get("nodePort")}
 
 
@@ -266,7 +270,7 @@ _POLICY = "spec.ipFamilyPolicy"
 
 
 class AllocationError(Exception):
-    """The service cannot get what it requests; the errors say why."""
+    """The service cannot get the items that it requests; the errors say why."""
 
     def __init__(self, errors: list[FieldError]) -> None:
         super().__init__(errors)
@@ -274,7 +278,7 @@ class AllocationError(Exception):
 
 
 def default_ip_families(spec: Object, before: Object | None, configured: Sequence[str]) -> None:
-    """Defaults ipFamilies and ipFamilyPolicy of a service, as Kubernetes does. Pure.
+    """Default ipFamilies and ipFamilyPolicy of a service, as Kubernetes does. Pure.
 
     `configured` has the one or two IP families of this cluster, the preferred one first. Every function changes
     `spec` or collects its errors.

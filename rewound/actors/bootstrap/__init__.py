@@ -1,3 +1,3 @@
-"""The initial objects of a cluster (`objects`), created at the start where they are missing (`bootstrap`); the
-addresses of the API's Service where several nodes serve it (`serving`).
+"""The initial objects of a cluster (`objects`), which every start creates where they are missing (`bootstrap`), and
+the addresses of all servers in the Endpoints of the API's Service (`serving`).
 """

@@ -2,8 +2,8 @@
 
 It sends every object to its actor like any other write, concurrently, so that one commit carries a step. An existing
 object stays unchanged, except for the fields with this server's address and what default roles and bindings lack. A
-refused write is logged and does not stop the server: an operator who gave the API's ClusterIP to another service needs
-a running server to repair that.
+refused write is logged and does not stop the server: an operator who gave the API's ClusterIP to another service
+needs a running server to repair that.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from rewound.journal.log import Journal
 
 _log = logging.getLogger(__name__)
 
-ATTEMPTS: Final = 3  # at objects that other nodes change meanwhile
+ATTEMPTS: Final = 3  # when another node changes the same objects
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A necessary write: `new` replaces the stored object, or is created, after a delete if `recreate` is set."""
+    """A write to make: `new` replaces the stored object, or is created, after a delete if `recreate` is set."""
 
     wanted: InitialObject
     new: Object
@@ -72,9 +72,10 @@ class Bootstrap:
         self._directory, self._write_contexts = directory, write_contexts
 
     async def create_namespaces(self) -> None:
-        """Before the server listens: a list of an empty journal would have version 0, which means any in a watch.
+        """Create what must exist before the server listens.
 
-        Anonymous health checks come at once: the role and the binding that allow them exist before that, too.
+        A list of an empty journal would have version 0, which means any version in a watch. Anonymous health checks
+        arrive at once, so the role and the binding that allow them are created here too.
         """
         await self._create_or_update([*namespaces(self._names), *health_roles(self._names)])
 
@@ -84,9 +85,10 @@ class Bootstrap:
         serving: ServingAddress | None,
         others: Collection[ServingAddress] = (),
     ) -> None:
-        """Everything else; the Service needs the namespace `default`, and exists if others reach the server.
+        """Create everything else. The API's Service needs the namespace `default`, and exists only if `serving` is
+        set.
 
-        `others`: where more servers of this cluster serve.
+        `others` are the addresses of the other servers of this cluster.
         """
         own = () if serving is None else (api_service(self._names, ranges, serving),)
         serving_all = {*others, *(() if serving is None else (serving,))}
@@ -97,24 +99,26 @@ class Bootstrap:
                 *own,
                 *api_endpoints(self._names, serving_all),
                 *local_api_services(self._names, self._catalog),
-                *roles(self._names),  # last: the objects of flow control belong into one commit
+                *roles(self._names),  # last, so that one commit has all objects of flow control
             ]
         )
 
     async def update_endpoints(self, serving: Collection[ServingAddress]) -> None:
-        """Make the Endpoints of the API's Service these addresses."""
+        """Write these addresses to the Endpoints of the API's Service."""
         await self._create_or_update(api_endpoints(self._names, serving))
 
     async def _create_or_update(self, objects: Iterable[InitialObject]) -> None:
-        """In parts: others run while the objects of a part are committed."""
+        """Write the objects in batches, so that other tasks run while one is committed."""
         remaining = iter(objects)
         while part := list(islice(remaining, BATCH)):
             for error in await self._write_part(part):
-                _log.warning("an object that every cluster has could not be stored: %s", error)
+                _log.warning("an initial object of the cluster could not be stored: %s", error)
             await trio.lowlevel.checkpoint()
 
     async def _write_part(self, part: Sequence[InitialObject]) -> list[RequestError]:
-        """Returns what was refused. Another node that starts at the same time may write the same objects."""
+        """Return the refusals. Retries conflicts: another node that starts at the same time may write the same
+        objects.
+        """
         refused: list[RequestError] = []
         for _ in range(ATTEMPTS):
             refused = await run_concurrently(self._write, self._changes(part))
@@ -139,7 +143,7 @@ class Bootstrap:
             return
 
     def _changes(self, objects: Iterable[InitialObject]) -> list[_Change]:
-        """The necessary writes, with one lookup per object."""
+        """Return the writes to make, with one lookup per object."""
         with self._journal.read() as view:
             found = [(one, view.get(self._journal.type_id(one.type_name), *_key(one))) for one in objects]
             rows = [
@@ -171,7 +175,7 @@ class Bootstrap:
         return _Change(wanted, new, exists=True, recreate=found.recreate)
 
     def _decoded(self, wanted: InitialObject) -> Object:
-        if wanted.reconciled:  # default roles and bindings are as if decoded
+        if wanted.reconciled:  # default roles and bindings are declared in decoded form
             return wanted.document
         return self._catalog.storage(wanted.type_name).schema.decode_object(wanted.document).object
 
@@ -182,7 +186,7 @@ def _key(wanted: InitialObject) -> tuple[str, str]:
 
 
 def _update(stored: Object, new: Object, paths: tuple[str, ...]) -> bool:
-    """Copy the new values at these paths into the stored object; returns whether any differed."""
+    """Copy the new values at these paths into the stored object; return whether any differed."""
     changed = False
     for path in paths:
         *parents, name = path.split(".")
@@ -214,8 +218,8 @@ class Reconciled:
 def is_as_wanted(body: bytes, wanted: Object) -> bool:
     """Whether the stored bytes of an object contain everything wanted, so that it need not be parsed.
 
-    They do unless a client changed it: a start then compares bytes only. Quotation marks inside of JSON strings are
-    escaped, so the bytes of a member are found nowhere but in a member.
+    They do unless a client changed it: most starts compare bytes only. Quotation marks in JSON strings are escaped,
+    so the bytes of a member occur nowhere but in a member.
     """
     aggregated = "aggregationRule" in wanted
     if not aggregated and _AGGREGATION in body:
@@ -231,13 +235,11 @@ def is_as_wanted(body: bytes, wanted: Object) -> bool:
 
 
 def reconcile(names: Names, stored: Object, wanted: Object) -> Reconciled | None:
-    """What a start changes in a stored default role or binding, as v1.25 reconciles them.
+    """Return what a start changes in a stored default role or binding, or None if nothing is missing.
 
-    It adds missing rules, selectors, subjects, labels and annotations, and leaves everything that was added. An
-    object with the annotation autoupdate "false" stays as it is. The roleRef of a binding cannot change:
-    another one needs a new binding.
-
-    The changed object; None if nothing is missing. Changes neither of both.
+    As in v1.25, it adds missing rules, selectors, subjects, labels and annotations, and leaves all additions. An
+    object with the annotation autoupdate "false" stays as it is. The roleRef of a binding cannot change: another one
+    needs a new binding. Neither argument is changed.
     """
     annotations = stored["metadata"].get("annotations") or {}
     if annotations.get(autoupdate_key(names)) == "false":
@@ -268,7 +270,7 @@ def _add_subjects(new: Object, wanted: Sequence[Object]) -> None:
 
 
 def _add_rules(new: Object, wanted: Object) -> None:
-    """Aggregated roles get their rules from their controller."""
+    """Add missing rules. Aggregated roles get their rules from their controller."""
     rules = new.get("rules") or []
     if "aggregationRule" in wanted or rules == wanted["rules"]:
         return
@@ -290,9 +292,9 @@ def _reconcile_aggregation(new: Object, wanted: Object | None) -> None:
 async def create_namespace(
     names: Names, registry: Registry, directory: Directory, write_contexts: WriteContexts, name: str
 ) -> None:
-    """Creates a namespace with the rights of the server itself, for the admission plugin NamespaceAutoProvision.
+    """Create a namespace with the rights of the server itself, for the admission plugin NamespaceAutoProvision.
 
-    Raises what the actor of namespaces refuses it with, such as AlreadyExists.
+    Raises the error with which the actor of namespaces refuses it, such as AlreadyExists.
     """
     definition = registry.current.storage("namespaces")
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

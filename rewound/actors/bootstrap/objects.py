@@ -2,8 +2,8 @@
 bindings, the mandatory and suggested objects of flow control, an APIService for each built-in group version, and the
 Service by which clients inside the cluster find this server, with its Endpoints and EndpointSlice.
 
-Pure functions that return documents; `Bootstrap` stores them, and reconciles the default roles and bindings of RBAC,
-which are read from `default_roles.txt`: it explains its form.
+Pure functions that return documents; `Bootstrap` stores them. The default roles and bindings of RBAC, which every
+start reconciles, are read from `default_roles.txt`: it explains its format.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _DESCRIPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class InitialObject:
-    """An object to create if it is missing. An existing one stays unchanged, except for these fields."""
+    """An object to create if it is missing. An existing one stays unchanged, except for the fields in `updated`."""
 
     type_name: str
     document: Object
     updated: tuple[str, ...] = ()  # paths that every start sets again, such as this server's address
     immutable: tuple[str, ...] = ()  # paths that only a new object can change
     reconciled: bool = False  # a default role or binding: every start adds what it lacks
-    manager: str = ""  # of its fields; empty: that of the server
+    manager: str = ""  # field manager; empty: that of the server
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +67,19 @@ def priority_classes(names: Names) -> list[InitialObject]:
 
 
 def roles(names: Names) -> list[InitialObject]:
-    """The default roles and bindings of RBAC, in every mode of authorization."""
+    """Return the default roles and bindings of RBAC, which exist in every authorization mode."""
     return [
         InitialObject(type_name, document, reconciled=True) for type_name, document in default_roles(names)
     ]
 
 
 def health_roles(names: Names) -> list[InitialObject]:
-    """The role and the binding that allow every client to read the health and the version of the server."""
+    """Return the role and the binding that let every client read the health and the version of the server."""
     return [one for one in roles(names) if one.document["metadata"]["name"] == "system:public-info-viewer"]
 
 
 def flow_control(names: Names) -> list[InitialObject]:
-    """Created if missing; a controller maintains their specs."""
+    """Return the initial objects of flow control; a controller maintains their specs."""
     return [
         InitialObject(type_name, initial_object(names, type_name, name), manager=SPEC_MANAGER)
         for type_name, specs in initial_specs(names).items()
@@ -88,7 +88,7 @@ def flow_control(names: Names) -> list[InitialObject]:
 
 
 def local_api_services(names: Names, catalog: Catalog) -> list[InitialObject]:
-    """An APIService for every served version of a built-in group; a controller creates deleted ones again."""
+    """Return an APIService for every served version of a built-in group; a controller restores deleted ones."""
     type_name, served = api_services_type(names), catalog.groups()
     return [
         InitialObject(type_name, local_api_service(names, group, version))
@@ -98,7 +98,7 @@ def local_api_services(names: Names, catalog: Catalog) -> list[InitialObject]:
 
 
 def api_service(names: Names, ranges: ServiceRanges, serving: ServingAddress) -> InitialObject:
-    """The Service of this server, as v1.25 writes it."""
+    """Return the Service of the API server, as v1.25 writes it."""
     port = {"name": "https", "port": 443, "targetPort": serving.port, "protocol": "TCP"}
     labels = {"component": "apiserver", "provider": "kubernetes"}
     spec = {"clusterIP": first_address(ranges), "ports": [port]}
@@ -106,9 +106,9 @@ def api_service(names: Names, ranges: ServiceRanges, serving: ServingAddress) ->
 
 
 def api_endpoints(names: Names, serving: Collection[ServingAddress]) -> list[InitialObject]:
-    """The Endpoints and the EndpointSlice of that Service, as v1.25's endpoint reconciler writes them.
+    """Return the Endpoints and the EndpointSlice of that Service, as v1.25's endpoint reconciler writes them.
 
-    Servers with the same port are one subset. As in v1.25 the EndpointSlice has the first subset only.
+    Servers with the same port share a subset. As in v1.25, the EndpointSlice has only the first subset.
     """
     if not serving:
         return []
@@ -118,7 +118,7 @@ def api_endpoints(names: Names, serving: Collection[ServingAddress]) -> list[Ini
 
 
 def _endpoints(names: Names, subsets: Sequence[tuple[int, list[str]]]) -> InitialObject:
-    # The EndpointSlice below is written by this server, not mirrored from these Endpoints.
+    # No mirroring: this server writes the EndpointSlice itself.
     labels = {names.key("skip-mirror", "endpointslice"): "true"}
     written = [
         {"addresses": [{"ip": one} for one in addresses], "ports": [_port(port)]}
@@ -160,9 +160,10 @@ _PLURALS: Final = {
 
 @cache
 def default_roles(names: Names) -> tuple[tuple[str, Object], ...]:
-    """Type name and document of every default role and binding; aggregated roles have their rules already.
+    """Return type name and document of every default role and binding; aggregated roles already have their rules.
 
-    Documents are as if decoded: with fields in declared order, and without any that has a default. They never change.
+    Documents are in decoded form: with fields in declared order, and without any that has its default. They never
+    change.
     """
     reader = _Reader(names)
     for line in FILE.read_text().splitlines():
@@ -173,7 +174,7 @@ def default_roles(names: Names) -> tuple[tuple[str, Object], ...]:
 
 
 def _aggregate(roles: Sequence[Object]) -> None:
-    """Fill view, then edit, then admin: each aggregates the one before, and comes before it by name."""
+    """Fill view, then edit, then admin: each aggregates the one before, but sorts before it by name."""
     for role in sorted(roles, key=_name, reverse=True):
         if "aggregationRule" in role:
             role["rules"] = aggregated_rules(role, sorted(roles, key=_name))

@@ -1,13 +1,13 @@
-"""The addresses of all nodes that serve, in the Endpoints of the API's Service; as v1.25's servers do by their leases.
+"""Keeps the addresses of all serving nodes in the Endpoints of the API's Service, as v1.25's servers do with leases.
 
 Each node has a key in etcd with its address and a lease. At intervals it renews the lease, reads the addresses of all
-nodes and makes the Endpoints these. A node that ends gives its lease up at once; the key of one that was killed or cut
-off goes when its lease expires, and the next of the others that looks removes its address. Two nodes that look at the
-same time may write the older list last, until one of them looks again. What somebody else has put among these keys is
-deleted, and a node whose key was changed puts it again.
+nodes and writes them to the Endpoints. A node that stops revokes its lease at once; the key of one that was killed or
+cut off disappears when its lease expires, and the next node to refresh removes its address. Two nodes that refresh at
+the same time may write the older list last, until one of them refreshes again. A key under this prefix that no node
+wrote is deleted, and a node whose key was changed writes it again.
 
-Rejected: the node that runs the controllers writes for all. A node that has just begun would be missing until that one
-looks, and a cluster whose controllers are off (`--controllers`) would have none.
+Rejected: the node that runs the controllers writes for all. A new node would be missing until that one refreshes, and
+a cluster whose controllers are off (`--controllers`) would have no addresses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 TTL: Final = 15  # seconds of the lease, as in v1.25
 INTERVAL: Final = 5.0
-LEAVE_SECONDS: Final = 3.0  # that the end of a node waits for etcd at most
+LEAVE_SECONDS: Final = 3.0  # that a stopping node waits for etcd at most
 
 Publish = Callable[[Collection[ServingAddress]], Awaitable[None]]
 
@@ -49,43 +49,45 @@ class ServingNodes:
         self._etcd, self._prefix, self._key = etcd, keys.serving, keys.of_serving(node)
         self._address = address
         self._lease = 0
-        self._problem = ""  # the last that was logged
+        self._problem = ""  # the last one that was logged
         self.left = trio.Event()  # `run` has ended
 
     async def join(self) -> set[ServingAddress]:
-        """Where all nodes serve, with this one; of none if etcd cannot be reached, which `run` makes up for."""
-        return await self._tried(self._look) or set()
+        """Register this node; return the addresses of all, or none if etcd cannot be reached: `run` tries again."""
+        return await self._attempt(self._refresh) or set()
 
     async def run(self, publish: Publish, stop: trio.Event) -> None:
-        """Publish what has changed until the server stops, then without this node."""
+        """Publish the addresses at intervals until the server stops, and then once more without this node."""
         try:
             while not stop.is_set():
                 with trio.move_on_after(INTERVAL):
                     await stop.wait()
                     break
-                if found := await self._tried(self._look):
+                if found := await self._attempt(self._refresh):
                     await publish(found)
             with trio.move_on_after(LEAVE_SECONDS):
-                if found := await self._tried(self._leave):
-                    await publish(found)  # if it was the last, its address stays
+                if found := await self._attempt(self._leave):
+                    await publish(found)  # the last node leaves its address there
         finally:
             self.left.set()
 
-    async def _tried(self, call: Callable[[], Awaitable[set[ServingAddress]]]) -> set[ServingAddress] | None:
+    async def _attempt(
+        self, call: Callable[[], Awaitable[set[ServingAddress]]]
+    ) -> set[ServingAddress] | None:
         try:
             found = await call()
         except EtcdError as error:
-            self._log(f"the addresses of the nodes that serve are not known: {error}")
+            self._log_once(f"cannot read the addresses of the serving nodes: {error}")
             return None
         self._problem = ""
         return found
 
-    def _log(self, problem: str) -> None:
+    def _log_once(self, problem: str) -> None:
         if problem != self._problem:
             self._problem = problem
             logger.warning(problem)
 
-    async def _look(self) -> set[ServingAddress]:
+    async def _refresh(self) -> set[ServingAddress]:
         if self._lease:
             try:
                 await self._etcd.keep_alive(self._lease)
@@ -102,7 +104,7 @@ class ServingNodes:
             try:
                 await self._etcd.txn((), [Put(self._key, value, lease)])
             except OutcomeUnknown:
-                await self._etcd.txn((), [Put(self._key, value, lease)])  # twice does no harm
+                await self._etcd.txn((), [Put(self._key, value, lease)])  # a repeated put does no harm
             self._lease = lease
         return await self._addresses()
 
@@ -116,7 +118,9 @@ class ServingNodes:
         return {address for one in found.kvs if (address := await self._address_in(one)) is not None}
 
     async def _address_in(self, stored: KeyValue) -> ServingAddress | None:
-        """None for what no node has put there: it has no lease, or cannot be read. It is deleted."""
+        """Return the address in a key, or None for a key that no node wrote: it has no lease or is unreadable.
+        Deletes it.
+        """
         if stored.key == self._key and stored.lease == self._lease:
             return self._address
         try:
@@ -126,10 +130,10 @@ class ServingNodes:
         except Unreadable:
             pass
         except UnknownLayout as later:
-            self._log(str(later))
+            self._log_once(str(later))
             return None
         logger.warning(
-            "somebody else has put the key %s of etcd, where nodes say where they serve: it is deleted",
+            "the etcd key %s, where nodes register their addresses, was not written by a node: it is deleted",
             printable(stored.key),
         )
         with suppress(OutcomeUnknown):
