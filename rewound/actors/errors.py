@@ -1,8 +1,8 @@
 """Why a request failed: one class per cause.
 
-Raised by actors, reads and admission; `gateway/pipeline/errors.py` is the one place that turns them into status codes.
-Each carries data, never a rendered response: the resource is a (group, plural) pair, so that the gateway can both
-write `leases.coordination.cluster.io "x"` and fill the details of a Status.
+Actors, reads and admission raise these errors; only `gateway/pipeline/errors.py` turns them into status codes. Each
+carries data, never a rendered response: the resource is a (group, plural) pair, so that the gateway can both write
+`leases.coordination.cluster.io "x"` and fill the details of a Status.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class RequestError(Exception):
     """Base of every error that becomes an error response."""
 
     message: str = ""
-    warnings: tuple[str, ...] = ()  # of admission, for the client
+    warnings: tuple[str, ...] = ()  # from admission, for the client
 
     def __str__(self) -> str:
         return self.message
@@ -96,7 +96,7 @@ STALE = "the object has been modified; please apply your changes to the latest v
 # 64 KiB, names, braces and indentation included.
 MAX_CAUSES = 100
 MAX_CAUSE_BYTES = 48 * 1024
-MAX_COUNTED = 1000  # validation stops to look for errors beyond this number
+MAX_COUNTED = 1000  # validation stops looking for errors after this many
 MAX_NAME = 1024  # characters of a name in a message; valid names have at most 253
 
 
@@ -117,7 +117,7 @@ class Invalid(RequestError):
 
 
 def _first_causes(causes: Sequence[Cause]) -> tuple[Cause, ...]:
-    """As many causes as a response lists; the first one is always there, cut where it has to be."""
+    """Return as many causes as a response may list; the first one is always there, cut short if necessary."""
     kept: list[Cause] = []
     texts: set[str] = set()
     room = MAX_CAUSE_BYTES
@@ -141,7 +141,7 @@ def _bytes_in_json(text: str) -> int:
 
 
 def _fitting(text: str, room: int) -> str:
-    """The text, or the start of it that fits."""
+    """Return the text, or as much of its start as fits."""
     length = len(text)
     while _bytes_in_json(text[:length]) > room:
         length //= 2
@@ -189,7 +189,9 @@ class TooManyBudgets(RequestError):
 
 
 class Unauthorized(RequestError):
-    """No method accepts the credentials. Clients get no reason; a TokenReview and the log show `reasons`."""
+    """No authentication method accepts the credentials. Clients get no reason; TokenReviews and the log show
+    `reasons`.
+    """
 
     message = "Unauthorized"
 
@@ -198,7 +200,7 @@ class Unauthorized(RequestError):
 
 
 class AuthorizationFailed(RequestError):
-    """An authorizer could not decide, and none allowed the request: not the fault of the client."""
+    """An authorizer failed, and no other allowed the request: this is not the client's fault."""
 
     def __init__(self, error: str) -> None:
         self.message = f"Internal error occurred: {error}"
@@ -214,7 +216,7 @@ class KeysUnusable(RequestError):
 
 
 class Expired(RequestError):
-    """A resourceVersion or continue token older than the watch history. `fresh` is a token to continue with."""
+    """A resourceVersion or continue token is older than the watch history. `fresh` is a token to continue with."""
 
     def __init__(self, message: str, fresh: str = "") -> None:
         self.message, self.fresh = message, fresh
@@ -233,7 +235,7 @@ class TimedOut(RequestError):
 
 
 class WriteTimedOut(RequestError):
-    """A write was not decided within its time, and nothing of it is stored. `requested`: within that of the client."""
+    """A write was not decided in time, and nothing of it is stored. `requested`: the client set the time limit."""
 
     def __init__(self, *, requested: bool) -> None:
         within = "the allotted timeout" if requested else "requested timeout - context deadline exceeded"
@@ -284,7 +286,7 @@ class ShuttingDown(RequestError):
 
 
 class WriterUnavailable(RequestError):
-    """The process that writes the journal is being started; nothing of the write is stored."""
+    """The process that writes the journal is starting; nothing of the write is stored."""
 
     message = "the process that writes the journal is being started, please try again"
 
@@ -297,14 +299,14 @@ class StorageRefused(RequestError):
 
 
 class Unreachable(RequestError):
-    """The order of changes comes from a cluster of etcd, which this node cannot follow; nothing was changed."""
+    """The journal's order comes from an etcd cluster that this node cannot reach; nothing was changed."""
 
     def __init__(self, why: str, what: str = "etcd cannot be reached or has no quorum") -> None:
         self.message = f"{what}, please try again: {why}"
 
 
 class OutcomeUnclear(RequestError):
-    """Whether a change is stored could not be found out in time."""
+    """The server could not find out in time whether a change was stored."""
 
     def __init__(self, why: str) -> None:
         self.message = (
@@ -320,7 +322,7 @@ class Exhausted(RequestError):
 
 
 class NoReplicas(RequestError):
-    """A custom object has no replicas where its definition says that they are, so that it has no scale."""
+    """A custom object has no scale, because it lacks the replicas field that its definition names."""
 
     def __init__(self, path: str) -> None:
         self.message = f"Internal error occurred: the spec replicas field {quoted_start(path)} does not exist"
@@ -335,7 +337,7 @@ class WebhookFailed(RequestError):
 
 
 class ConversionFailed(RequestError):
-    """A webhook did not convert an object to the version that is needed."""
+    """A webhook did not convert an object to the requested version."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -343,7 +345,7 @@ class ConversionFailed(RequestError):
 
 
 class WebhookDenied(RequestError):
-    """An admission webhook refused the write, with a code and details of its own choice."""
+    """An admission webhook refused the write, with a status code and details of its own."""
 
     def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None) -> None:
         self.code, self.reason, self.message, self.details = code, reason, message, details

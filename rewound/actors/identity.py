@@ -14,7 +14,7 @@ AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 MASTERS = "system:masters"
 NODES = "system:nodes"
-NODE_PREFIX = "system:node:"  # of the user names of nodes
+NODE_PREFIX = "system:node:"  # prefix of the user names of nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,18 @@ class User:
         groups: Iterable[str] | None,
         extra: Mapping[str, Iterable[str] | None] | None,
     ) -> User:
-        """The user that an object describes. Go clients write a nil slice as null, also as a value of `extra`."""
+        """Return the user that an object describes. Go clients write nil slices as null, also as values of `extra`."""
         pairs = tuple((key, tuple(values or ())) for key, values in (extra or {}).items())
         return cls(name or "", uid or "", tuple(groups or ()), pairs)
 
     def with_authenticated_group(self) -> User:
-        """The same user with the group system:authenticated, unless the user is anonymous."""
+        """Return this user with the group system:authenticated added, unless the user is anonymous."""
         if self.name == ANONYMOUS or AUTHENTICATED in self.groups or UNAUTHENTICATED in self.groups:
             return self
         return replace(self, groups=(*self.groups, AUTHENTICATED))
 
 
 def node_of(user: User) -> str | None:
-    """The name of the node that the user is; "" for a node without a name, None for all other users."""
+    """Return the name of the node that this user is: "" for a node without a name, None for all other users."""
     name = user.name
     return name[len(NODE_PREFIX) :] if name.startswith(NODE_PREFIX) and NODES in user.groups else None

@@ -1,16 +1,16 @@
-"""Commands and their replies as msgpack, for a caller in another process than the actors.
+"""Commands and their replies as msgpack, for callers in other processes than that of the actors.
 
-A message is a map: `kind`, the name of its class, and `fields` by name, without those that have their default, which
-therefore stays what it is. A reader ignores fields that it does not know, so that processes of two releases understand
-each other while one of them is restarted; an unknown kind, or a missing field without a default, is refused
-(`BadMessage`). `tests/actors/test_message_encoding.py` has the bytes of one of each kind.
+A message is a map: `kind` is the name of its class, `fields` has the values by name. Fields that have their default
+value are left out. A reader ignores unknown fields, so that processes of two releases understand each other while one
+of them restarts. It refuses an unknown kind, and a missing field that has no default (`BadMessage`).
+`tests/actors/test_message_encoding.py` has the bytes of one message of each kind.
 
-Documents (the object or patch of a command) are JSON inside of the message: msgpack stops at 511 levels, and orjson
-takes half of its time.
+Documents (the object or patch of a command) are JSON inside the message: msgpack stops at 511 levels, and orjson
+takes half the time.
 
-Three fields of a `WriteContext` are of its process. `deadline` is a time of trio's clock: the remaining seconds are
-sent. `annotations` and `webhook_seconds` are dicts that admission adds to: it adds to a copy, which comes back with the
-reply, and `decode_reply` adds what is new to the dicts of the caller.
+Three fields of a `WriteContext` only make sense in its own process. `deadline` is a time of trio's clock: the message
+has the remaining seconds instead. `annotations` and `webhook_seconds` are dicts that admission adds to: it adds to
+copies, which come back with the reply, and `decode_reply` merges them into the dicts of the caller.
 
 A reply has an outcome or an error. Errors arrive with their class and all their attributes, so that the gateway makes
 the same Status of them; of an unreadable journal only the text for clients is sent. Any other exception is a bug: the
@@ -56,7 +56,7 @@ Restore = Callable[[Any], Any]
 
 
 class BadMessage(ValueError):
-    """Bytes that are no message of this release, or of one that it understands."""
+    """These bytes are not a message of this release, or of one that it understands."""
 
 
 class Crashed(Exception):
@@ -64,7 +64,7 @@ class Crashed(Exception):
 
 
 def encode_command(command: Command, now: float) -> bytes:
-    """`now` is the time of trio's clock in this process."""
+    """Encode a command. `now` is the time of trio's clock in this process."""
     fields = _fields(command)
     context = fields["context"] = _fields(command.context)
     if (deadline := context.pop("deadline", None)) is not None:
@@ -78,7 +78,7 @@ def encode_command(command: Command, now: float) -> bytes:
 
 
 def decode_command(message: bytes, now: float) -> Command:
-    """`now` is the time of trio's clock in this process. BadMessage."""
+    """Decode a command. `now` is the time of trio's clock in this process. Raises BadMessage if it cannot be read."""
     kind, fields = _kind_and_fields(_unpacked(message))
     made = _COMMANDS.get(kind)
     if made is None:
@@ -90,7 +90,7 @@ def decode_command(message: bytes, now: float) -> Command:
 
 
 def encode_reply(result: Outcome | BaseException, context: WriteContext) -> bytes:
-    """`context` is that of the decoded command: what admission added to its dicts goes back."""
+    """Encode the result of a command. `context` is that of the decoded command, whose dicts go back to the caller."""
     reply: Map = {"kind": type(result).__name__}
     match result:
         case Written() | Deleted():
@@ -101,18 +101,21 @@ def encode_reply(result: Outcome | BaseException, context: WriteContext) -> byte
             reply |= {"kind": _journal_error(result).__name__, "fields": {"text": result.public}}
         case _:
             reply |= {"kind": Crashed.__name__, "fields": {}}
-    for name in _RETURNED:
+    for name in _RETURNED_FIELDS:
         if (added := getattr(context, name)) is not None:
             reply[name] = added
     return _pack(reply)
 
 
 def decode_reply(message: bytes, context: WriteContext) -> Outcome | Exception:
-    """The outcome, or the error to raise. `context` is that of the sent command: its dicts are added to. BadMessage."""
+    """Return the outcome, or the error to raise. Merges what admission added into the dicts of `context`.
+
+    `context` is that of the command as it was sent. Raises BadMessage if the reply cannot be read.
+    """
     reply = _unpacked(message)
     kind, fields = _kind_and_fields(reply)
     result = _result(kind, fields)
-    for name in _RETURNED:
+    for name in _RETURNED_FIELDS:
         if (of_caller := getattr(context, name)) is not None:
             of_caller.update(reply.get(name) or {})
     return result
@@ -133,15 +136,15 @@ def _result(kind: str, fields: Map) -> Outcome | Exception:
     raise BadMessage(f"no result is called {kind!r}")
 
 
-def _error(made_by: type[RequestError], fields: Map) -> RequestError:
-    """Without its constructor, which would derive the message again."""
-    error = made_by.__new__(made_by)
+def _error(error_class: type[RequestError], fields: Map) -> RequestError:
+    """Create the error without its constructor, which would derive the message again."""
+    error = error_class.__new__(error_class)
     for name, value in fields.items():
-        restore = _OF_ERRORS.get(name)
+        restore = _ERROR_FIELDS.get(name)
         try:
             setattr(error, name, value if restore is None else restore(value))
         except TypeError as problem:
-            raise BadMessage(f"{made_by.__name__}: {problem}") from None
+            raise BadMessage(f"{error_class.__name__}: {problem}") from None
     return error
 
 
@@ -150,17 +153,17 @@ def _journal_error(error: Damaged | CannotRead) -> type[Exception]:
 
 
 class _Form(NamedTuple):
-    """How a class becomes the fields of a message, and is made of them."""
+    """How to turn instances of a class into message fields, and fields into instances."""
 
     make: Callable[..., Any]
     names: tuple[str, ...]
-    known: frozenset[str]  # the names
-    defaults: tuple[Any, ...]  # for each name; _REQUIRED, which equals nothing, if there is none
-    values: Callable[[Any], Iterable[Any]]  # of a message, for each name
-    restored: tuple[tuple[str, Restore], ...]  # fields that are not what msgpack returns
+    known: frozenset[str]  # `names` as a set
+    defaults: tuple[Any, ...]  # by position in `names`; _REQUIRED, which equals nothing, if there is none
+    values: Callable[[Any], Iterable[Any]]  # the values of an instance, by position in `names`
+    restored: tuple[tuple[str, Restore], ...]  # fields that msgpack returns as another type
 
     def of(self, fields: Map) -> Any:
-        """What the fields of a message describe; they are of the message alone, and are changed."""
+        """Create an instance from the fields of a message, which are changed on the way."""
         try:
             for name, restore in self.restored:
                 if name in fields:
@@ -215,14 +218,14 @@ _COMMANDS: Final = {
 }
 _DOCUMENTS: Final = ("object", "patch")
 _OUTCOMES: Final = {"Written": _form(Written, warnings=tuple), "Deleted": _form(Deleted, warnings=tuple)}
-_RETURNED: Final = ("annotations", "webhook_seconds")  # of a context: with the reply
-# Every error of a write, by name.
+_RETURNED_FIELDS: Final = ("annotations", "webhook_seconds")  # of a context, with the reply
+# Every error that a write can fail with, by name.
 _ERRORS: Final[Mapping[str, type[RequestError]]] = {
     one.__name__: one
     for one in (*vars(errors).values(), TookTooLong, TooMuchLargeWork)
     if isinstance(one, type) and issubclass(one, RequestError)
 }
-_OF_ERRORS: Final[Mapping[str, Restore]] = {
+_ERROR_FIELDS: Final[Mapping[str, Restore]] = {
     "resource": _optional(_RESOURCE.of),
     "causes": lambda value: tuple(map(_CAUSE.of, value)),
     "reasons": tuple,
@@ -239,7 +242,7 @@ _FORMS: Final[Mapping[Any, _Form]] = {
 
 
 def _fields(message: Any) -> Map:
-    """Without those that have their default."""
+    """Return the fields that do not have their default value."""
     form = _FORMS[type(message)]
     return {
         name: value
@@ -250,13 +253,13 @@ def _fields(message: Any) -> Map:
 
 @lru_cache(maxsize=256)
 def _user_fields(user: User) -> Map:
-    """Most writes are of a few users."""
+    """The fields of a user; cached, because a few users make most writes."""
     fields = _fields(user)
     return {name: list(value) if type(value) is tuple else value for name, value in fields.items()}
 
 
 def _plain(value: Any) -> Any:
-    """What msgpack cannot encode by itself. A type that has no form is a bug of the sender: TypeError."""
+    """Encode what msgpack cannot. Raises TypeError for a type without a form, which is a bug of the sender."""
     if type(value) is tuple:
         return list(value)
     if type(value) in _FORMS:
@@ -264,7 +267,8 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a message cannot have a {type(value).__name__}")
 
 
-# Texts of clients may have any character, also half of a surrogate pair. `strict_types`: a NamedTuple is no array.
+# Clients' texts may contain any character, even half of a surrogate pair. `strict_types`: encode a NamedTuple as its
+# fields, not as an array.
 _ANY_TEXT: Final = "surrogatepass"
 
 
@@ -275,15 +279,15 @@ def _pack(message: Map) -> bytes:
 def _unpacked(message: bytes) -> Map:
     try:
         found = msgpack.unpackb(message, unicode_errors=_ANY_TEXT)
-    except Exception as error:  # of many classes, which msgpack does not promise
-        raise BadMessage(f"no message: {error}") from None
+    except Exception as error:  # msgpack does not document which classes it raises
+        raise BadMessage(f"not a message: {error}") from None
     if not isinstance(found, dict):
-        raise BadMessage("no message: it is no map")
+        raise BadMessage("not a message: not a map")
     return found
 
 
 def _kind_and_fields(message: Map) -> tuple[str, Map]:
     kind, fields = message.get("kind"), message.get("fields")
     if not isinstance(kind, str) or not isinstance(fields, dict):
-        raise BadMessage("a message needs its kind and its fields")
+        raise BadMessage("a message needs a kind and fields")
     return kind, fields

@@ -1,11 +1,12 @@
-"""The messages that the gateway and the actors exchange: frozen, plain data (`message_encoding`: as bytes).
+"""The messages that the gateway and the actors exchange: frozen, plain data (`message_encoding` has them as bytes).
 
-A command never changes, nor does anything in it: code that derives something from `object` or `patch` works on a copy,
-so that the command can be decided again, or in another process. Everything impure that a write needs (time, uid, random
-letters) is in the `WriteContext`, so that `decide` is a pure function. Events in the journal carry the object after the
-change; the state is the fold of the events, and no replay repeats a decision.
+A command never changes, nor does anything in it: code that derives something from `object` or `patch` works on a
+copy, so that the command can be decided again, or in another process. Everything impure that a write needs (time,
+uid, random letters) is in the `WriteContext`, so that `decide` is a pure function. Events in the journal carry the
+object after the change; the state is the fold of the events, and no replay repeats a decision.
 
-The messages of a create are tuples: they are as frozen as the others, and a frozen dataclass takes three times as long.
+The messages of a create are named tuples: as frozen as the others, but a frozen dataclass takes three times as long
+to create.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rewound.actors.identity import User
 
 Object = dict[str, Any]
 
-# How long a write may wait outside its actor, at most: as long as in Kubernetes.
+# The most seconds that a write may wait outside its actor, as in Kubernetes.
 LONGEST_WRITE: Final = 34.0
 
 
@@ -28,15 +29,15 @@ class WriteContext(NamedTuple):
     time: int  # microseconds since 1970
     user: str
     manager: str  # field manager: the query parameter, or the user agent up to its first slash
-    uid: str  # for the object that a create makes
+    uid: str  # for the object that a create adds
     suffix: str  # five letters for generateName
-    caller: User | None = None  # the whole user; None for the server itself
-    large: bool = False  # what the client sent is so large that the command is decided in a worker thread
+    caller: User | None = None  # None for the server itself
+    large: bool = False  # the body is so large that a worker thread decides the command
     options: tuple[tuple[str, str], ...] = ()  # fieldManager and fieldValidation, as the client sent them
     annotations: dict[str, str] | None = None  # of the audit event; admission adds to it. None: no audit log
-    reason: str = ""  # why the write happens, for the journal: what a rollback or undelete restores
-    deadline: float = inf  # of the client, by the clock of trio
-    webhook_seconds: dict[str, float] | None = None  # its admission webhooks add to it. None: not measured
+    reason: str = ""  # recorded in the journal: what a rollback or undelete restores
+    deadline: float = inf  # of the client, on trio's clock
+    webhook_seconds: dict[str, float] | None = None  # admission webhooks add to it. None: not measured
 
 
 class Create(NamedTuple):
@@ -70,12 +71,12 @@ class Patch:
     subresource: str = ""
     dry_run: bool = False
     field_validation: str = "Warn"
-    problems: tuple[str, ...] = ()  # warnings about the fields of the patch itself
+    problems: tuple[str, ...] = ()  # warnings about the fields of the patch document itself
     # Only for server-side apply:
     force: bool = False
     may_create: bool = False  # the caller also has the right to create
-    annotation: str = ""  # the annotation with the last configuration of a client-side apply
-    # A merge patch that a client sent as an apply of another form of the object, such as its scale.
+    annotation: str = ""  # name of the annotation with the last configuration of a client-side apply
+    # The client sent an apply of a subresource, such as the scale; this is it as a merge patch.
     merges_apply: bool = False
 
 
@@ -99,7 +100,7 @@ class DeleteOptions:
     uid: str | None = None  # preconditions
     resource_version: str | None = None
     dry_run: bool = False
-    orphan_dependents: bool | None = None  # as the client sent it; `propagation_policy` has what it means
+    orphan_dependents: bool | None = None  # as the client sent it; already reflected in `propagation_policy`
 
 
 COLLECTION: Final = "deletecollection"
@@ -112,8 +113,8 @@ class Delete:
     name: str
     context: WriteContext
     options: DeleteOptions = field(default_factory=DeleteOptions)
-    verb: str = "delete"  # or COLLECTION: what the journal records
-    evicts: bool = False  # webhooks have reviewed the Eviction
+    verb: str = "delete"  # what the journal records: "delete" or COLLECTION
+    evicts: bool = False  # webhooks have already reviewed the Eviction
 
     @property
     def dry_run(self) -> bool:
@@ -133,7 +134,7 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """An accepted delete. `removed` is False while finalizers or the grace period keep the object."""
+    """An accepted delete. `removed` is False while finalizers or the grace period hold the object back."""
 
     body: bytes
     name: str

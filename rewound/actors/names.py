@@ -1,8 +1,8 @@
 """Every domain name that the server uses, in two dialects. No other module contains one.
 
-A data folder keeps its dialect for ever. `cluster` is the neutral form (cluster.io, cluster-system);
-`kubernetes` is what unmodified Kubernetes clients expect (k8s.io / kubernetes.io, kube-system). Kinds and rules
-are declared against a `Names`, so both dialects run the same code; what is done differs by `actors.profile`:
+A data folder keeps its dialect for ever. `cluster` is the neutral form (cluster.io, cluster-system); `kubernetes` is
+what unmodified Kubernetes clients expect (k8s.io / kubernetes.io, kube-system). Kinds and rules are declared against
+a `Names`, so both dialects run the same code; differences in behaviour are in `actors.profile`:
 
     names = NAMES["kubernetes"]
     names.group("coordination")          -> "coordination.k8s.io"
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-REWIND_GROUP = "rewound.cluster.io"  # the API group of history, blame and rollback, the same in both dialects
+REWIND_GROUP = "rewound.cluster.io"  # the API group of history, blame and rollback: the same in both dialects
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,10 @@ class Names:
     node_lease_namespace: str
     media_type: str  # the protobuf media type
     extension_prefix: str  # OpenAPI markers
-    url_type: str  # what CEL calls the type of URLs
-    api_access: str  # the volume with an account's token, without the dash and the random suffix
+    url_type: str  # the name of the URL type in CEL
+    api_access: (
+        str  # prefix of the volume with a service account token, without the dash and the random suffix
+    )
     root_certificate: str  # the ConfigMap with the CA certificate of this server
     # The built-in signers of certificates.
     client_signer: str
@@ -37,17 +39,17 @@ class Names:
     legacy_signer: str
     exec_info_variable: str  # the environment variable with the input of a credential plugin
     secret_token_issuer: str  # the claim `iss` of service account tokens in Secrets
-    server_manager: str  # the field manager of what the server itself writes
+    server_manager: str  # the field manager of writes by the server itself
     # The Service of this server in the namespace default has the same name in both dialects.
     api_service: str = "kubernetes"
-    service_domain: str = "cluster.local"  # where Services have their DNS names
+    service_domain: str = "cluster.local"  # the domain of the DNS names of Services
 
     def group(self, prefix: str) -> str:
-        """The API group `prefix.<domain>`; the meta group is group("meta")."""
+        """Return the API group `prefix.<domain>`; the meta group is group("meta")."""
         return f"{prefix}.{self.group_domain}"
 
     def key(self, suffix: str, prefix: str = "") -> str:
-        """A label or annotation key, a type or a signer: `[prefix.]<domain>/suffix`."""
+        """Return a label or annotation key, a type or a signer: `[prefix.]<domain>/suffix`."""
         return f"{prefix}.{self.key_domain}/{suffix}" if prefix else f"{self.key_domain}/{suffix}"
 
 

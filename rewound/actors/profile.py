@@ -1,16 +1,16 @@
-"""Every rule in which the documents of this API and Kubernetes v1.25 differ: the one table, and the choice of a server.
+"""Every rule in which the documents of this API and Kubernetes v1.25 differ, and the choice that a server makes.
 
-A dialect (`actors.names`) says how things are called; a profile says what is done. `Rules` has one field per rule with
-words as values; the table that docs/profiles.md shows is made of its fields. A server has one `Rules`: those of
-`--profile`, or else of the default of its dialect, with what `--rule` sets by name. Code that follows a rule takes the
-`Rules` and compares one field; nothing else asks for the dialect to decide what is done.
+A dialect (`actors.names`) decides names; a profile decides behaviour. `Rules` has one field per rule, with words as
+values; the table in docs/profiles.md is generated from its fields. A server has one `Rules`: those of `--profile`, or
+else of the default of its dialect, with what `--rule` sets by name. Code that follows a rule takes the `Rules` and
+compares one field; nothing else looks at the dialect to decide behaviour.
 
     rules = choose_rules("kubernetes", "", "service-name=required")
     rules.service_name                    -> "required"
     rules.health                          -> "kubernetes"
 
-A data folder does not keep its profile: rules apply to requests, not to what is stored. An object that a rule of today
-would refuse stays readable, and its next update has to follow the rule, as with every rule that becomes stricter.
+A data folder does not keep its profile: rules apply to requests, not to what is stored. A stored object that breaks a
+current rule stays readable, and its next update has to follow the rule, as with every rule that becomes stricter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROFILES: Final = (DOCUMENTS, V1_25)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One side of a rule: the word that selects it, and what the server does."""
+    """One side of a rule: the word that selects it, and what the server does then."""
 
     word: str
     does: str
@@ -36,8 +36,8 @@ class Rule:
     name: str
     documents: Choice
     v1_25: Choice
-    source: str  # where each of the two is written or can be seen
-    opt_in: bool = False  # `--rule` alone selects what v1.25 does: it harms those who do not expect it
+    source: str  # where each of the two is documented or can be observed
+    opt_in: bool = False  # v1.25's choice can do harm: its profile leaves it out, only `--rule` selects it
 
     @property
     def words(self) -> tuple[str, str]:
@@ -45,14 +45,14 @@ class Rule:
 
 
 def _rule(documents: tuple[str, str], v1_25: tuple[str, str], source: str, *, opt_in: bool = False) -> Any:
-    """A field of `Rules`, with the choice of the documents as its default."""
+    """Declare a field of `Rules` whose default is the choice of the documents."""
     sides = {"documents": Choice(*documents), "v1_25": Choice(*v1_25), "source": source, "opt_in": opt_in}
     return field(default=documents[0], metadata=sides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What one server does. Without arguments: what the documents say."""
+    """How one server behaves. The defaults are what the documents say."""
 
     service_name: Literal["required", "optional"] = _rule(
         ("required", "a StatefulSet without `spec.serviceName` is refused with 422"),
@@ -273,7 +273,7 @@ _OF_DIALECT: Final = {"cluster": DOCUMENTS, "kubernetes": V1_25}
 
 
 def profile_of(dialect: str) -> str:
-    """The profile that a server has without --profile."""
+    """Return the profile that a server of this dialect has without --profile."""
     return _OF_DIALECT[dialect]
 
 
@@ -282,15 +282,19 @@ def default_rules(dialect: str) -> Rules:
 
 
 def choose_rules(dialect: str, profile: str = "", assignments: str = "") -> Rules:
-    """The rules of a profile (empty: that of the dialect), but for `assignments`, such as `health=rewound,...`.
+    """Return the rules of a profile (empty: that of the dialect), changed by `assignments`, such as
+    `health=rewound,...`.
 
-    ValueError for a name or a value that does not exist.
+    Raises ValueError for a name or a value that does not exist.
     """
     return replace(_OF_PROFILE[profile or _OF_DIALECT[dialect]], **parse_assignments(assignments))
 
 
 def parse_assignments(text: str) -> dict[str, Any]:
-    """Fields of `Rules` by their names; of two values of a rule, the last one counts. ValueError."""
+    """Return the assigned fields of `Rules` by name; a later value of a rule replaces an earlier one.
+
+    Raises ValueError for a name or a value that does not exist.
+    """
     found: dict[str, Any] = {}
     for one in filter(None, (part.strip() for part in text.split(","))):
         name, equals, word = (part.strip() for part in one.partition("="))

@@ -81,7 +81,7 @@ def begin(
     try:
         type_name, served, user, encoded = msgpack.unpackb(message)
     except ValueError as error:
-        raise BadMessage(f"no message: {error}") from None
+        raise BadMessage(f"not a message: {error}") from None
     now = trio.current_time()
     received = Received(directory, registry, type_name, served, reply)
     if len(encoded) > LARGE_BYTES:
