@@ -1,6 +1,6 @@
-"""Checks that the name and namespace in a body are those of the request path; and the error for a missing object.
+"""Checks that the name and namespace in a body match the request path; and the error for a missing object.
 
-A namespace in a cluster-scoped object is removed without an error, because many clients always set one.
+A namespace in a cluster-scoped object is dropped without an error, because many clients always set one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rewound.actors.messages import Object
 
 
 def check_namespace(namespace: str, body: Object) -> None:
-    """`namespace` is empty for cluster-scoped objects."""
+    """Check the namespace in a body. `namespace` is empty for cluster-scoped objects: any in the body is dropped."""
     if not namespace:
         body["metadata"].pop("namespace", None)
         return
@@ -39,6 +39,6 @@ def not_found(definition: Definition, name: str) -> RequestError:
 
 
 def invalid_name(name: str) -> BadRequest | None:
-    """The error for a name that no object can have, because it is no valid path segment."""
+    """The error for a name that no object can have, because it is not a valid path segment."""
     wrong = name_is_path_segment(name, prefix=False)
     return BadRequest(f"Name parameter invalid: {quoted_start(name)}: {';'.join(wrong)}") if wrong else None

@@ -1,20 +1,20 @@
 """The only writer of the journal: commits the proposals of all actors in one durable transaction (group commit).
 
-Actors submit proposals; the committer alone orders them, which gives each its offset and its time. Here the order is
-that of submission; no caller relies on knowing an offset before its batch is ordered, so that another process could
-define the order. All proposals submitted while a batch is being written, or soon after it, form the next batch. No
-client gets a response before the fsync. When a batch fails, all proposals submitted after it fail too, because they
+Actors submit proposals; the committer alone orders them, which gives each its offset and its time. This committer
+orders them as they were submitted. No caller may rely on an offset before its batch is ordered, so another process can
+define the order instead. All proposals submitted while a batch is being written, or soon after it, form the next batch.
+No client gets a response before the fsync. When a batch fails, all proposals submitted after it fail too, because they
 were decided on a state that was never stored; offsets are not reused (resourceVersions never decrease) and the actors
 discard their pending writes.
 
-Fast commits run in the thread of the event loop; if the disk is slow, they run in a worker thread, so that reads
-never wait for it (`DiskSpeed`). Rejected: a worker thread for every commit, because of the switches between threads
-(docs/decisions/0002-committer.md). What a worker thread has committed is visible to reads a moment before the feed
-has it: batches of which nobody may see that (`commits_on_loop`) stay in the thread of the event loop.
+Fast commits run in the thread of the event loop; if the disk is slow, they run in a worker thread, so that reads never
+wait for it (`DiskSpeed`). Rejected: a worker thread for every commit, because of the switches between threads
+(docs/decisions/0002-committer.md). Reads see a commit of a worker thread a moment before the feed publishes it. Batches
+for which that must not happen (`commits_on_loop`) stay in the thread of the event loop.
 
-A batch goes to the followers of the feed before the replies, so that a client's next request finds rules and caches
-that know of its write; to watchers it goes one pass of the event loop later, in which the replies are sent. trio runs
-the tasks of a pass in any order: waking the writers first would let them be first only every other time.
+The followers of the feed get a batch before the replies are sent, so that a client's next request finds rules and
+caches that know of its write. Watchers get it one pass of the event loop later, after the replies. trio runs the tasks
+of a pass in random order: waking the writers first would not make them run first.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rewound.journal.records import Event
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# Seconds, as those of requests to etcd in v1.25.
+# Seconds; the buckets of v1.25 for requests to etcd.
 BOUNDS: Final = (
     *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0),
     *(4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0),
@@ -54,14 +54,14 @@ OnCommitted = Callable[[Exception | None], None]
 
 
 class Overtaken(Exception):
-    """Another node has changed the object first: the write is to begin anew. This node has that change."""
+    """Another node changed the object first, so the write must start over. This node has that change."""
 
 
 class Condition(NamedTuple):
-    """What has to hold besides the versions of objects, where other nodes write too."""
+    """What must hold besides the versions of objects, if other nodes write too."""
 
     counted_in: str = ""  # the namespace whose quotas count the change
-    counted_at: int = 0  # since this version nothing has changed that they count, except by this node
+    counted_at: int = 0  # since this version, only this node has changed what they count
     leading: bool = False  # this node runs the controllers
 
 
@@ -69,7 +69,7 @@ UNCONDITIONAL: Final = Condition()
 
 
 class Commits(Protocol):
-    """What orders proposals and makes them durable: a `Committer`, or etcd (`actors.store.etcd.committer`)."""
+    """Orders proposals and makes them durable: a `Committer`, or etcd (`actors.store.etcd.committer`)."""
 
     pause: trio.Event | None
     last_failure: str
@@ -78,7 +78,7 @@ class Commits(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """Whether other nodes write too: each write is then submitted and fails alone, perhaps with `Overtaken`."""
+        """Whether other nodes write too. Each write is then submitted and fails on its own, also with `Overtaken`."""
 
     def submit(
         self, proposals: Sequence[Proposal], done: OnCommitted, condition: Condition = UNCONDITIONAL
@@ -101,9 +101,9 @@ class Commits(Protocol):
     def statistics(self) -> CommitterStatistics: ...
 
 
-# How often the event loop reads what has arrived before a batch is written, if each time adds to the batch.
+# How often the event loop reads new requests before a batch is written, as long as each time adds to the batch.
 PASSES = 3
-# Of a commit of thousands, between two looks at the clock: some microseconds each in the followers.
+# Events of a large commit between two checks of the clock: each takes the followers some microseconds.
 PUBLISHED_AT_ONCE = 32
 
 
@@ -120,7 +120,7 @@ class CommitterStatistics:
 
 
 class WriteDurations:
-    """How long the transactions of changes took, by type and operation; each change has the time of its batch."""
+    """How long the transactions of changes took, by type and operation; each change counts the time of its batch."""
 
     __slots__ = ("_series",)
 
@@ -139,7 +139,7 @@ class WriteDurations:
             buckets[bucket] += 1
 
     def read(self) -> dict[tuple[int, str], tuple[float, tuple[int, ...]]]:
-        """Seconds, and how many took up to each bound and more than the one before, by type id and operation."""
+        """Total seconds and the count of each bucket, by type id and operation."""
         return {key: (total, tuple(buckets)) for key, ([total], buckets) in self._series.items()}
 
 
@@ -151,7 +151,7 @@ class _Batch:
 
 @dataclass(slots=True)
 class _Job:
-    """Housekeeping that writes: runs between two batches."""
+    """Housekeeping that writes; it runs between two batches."""
 
     work: Callable[[], Any]
     reply: Reply[Any]
@@ -163,7 +163,7 @@ class Committer:
     def __init__(
         self, journal: Journal, feed: Feed, disk: DiskSpeed | None = None, *, reply_passes: int = 1
     ) -> None:
-        """`reply_passes`: of the event loop, from a callback to the reply that a client is sent."""
+        """`reply_passes`: passes of the event loop from a callback until the client's reply is sent."""
         self._journal = journal
         self._feed = feed
         self._reply_passes = reply_passes
@@ -172,11 +172,11 @@ class Committer:
         self._last_time = journal.time
         self._pending = _Batch()
         self._jobs: deque[_Job] = deque()
-        self._writing = 0  # events of the batch that is being written
+        self._writing = 0  # events of the batch being written
         self._sleeping: trio.lowlevel.Task | None = None
         self._completed = trio.lowlevel.ParkingLot()
         self._cancelled = False
-        # While it is there, actors decide nothing before it is set: the state is about to change (`commit_alone`).
+        # While set, actors wait for it before they decide: the state is about to change (`commit_alone`).
         self.pause: trio.Event | None = None
         self._newest_size = 0  # of the newest batch
         self._disk = disk or DiskSpeed()
@@ -194,9 +194,9 @@ class Committer:
     def submit(
         self, proposals: Sequence[Proposal], done: OnCommitted, condition: Condition = UNCONDITIONAL
     ) -> None:
-        """`done(None)` is called once these and all proposals submitted before are durable.
+        """Submit proposals; `done(None)` is called once these and all proposals submitted before are durable.
 
-        Every condition holds: nobody else writes.
+        Every condition holds, because nobody else writes.
         """
         self._pending.proposals.extend(proposals)
         self._pending.done.append(done)
@@ -211,10 +211,10 @@ class Committer:
         return result
 
     async def commit_at_once(self, propose: Callable[[], Sequence[Proposal]]) -> int:
-        """Write what `propose` returns, without a checkpoint between both, while no other proposal is pending.
+        """Write what `propose` returns, without a checkpoint in between, while no other proposal is pending.
 
-        So no actor decides a command on a state that this is about to change: for proposals that no actor decided.
-        Returns how many there were.
+        For proposals that no actor decided: no actor decides a command on a state that this is about to change. Returns
+        the number of proposals.
         """
         job = _Job(lambda: self._commit(propose()), Reply(), in_thread=False)
         self._jobs.append(job)
@@ -223,7 +223,7 @@ class Committer:
         return count
 
     async def commit_alone(self, propose: Callable[[], Sequence[Proposal]]) -> int:
-        """The same for thousands of proposals: in a worker thread, while every actor waits.
+        """Like `commit_at_once` for thousands of proposals: in a worker thread, while every actor waits.
 
         Followers of the feed get the events in turns, all before the first actor continues.
         """
@@ -243,7 +243,7 @@ class Committer:
             await self.perform(lambda: self._journal.register_types(names))
 
     async def run(self) -> None:
-        """Write for ever. Cancel only after `drained`."""
+        """Write batches forever. Cancel only after `drained`."""
         self._cancelled = False
         try:
             while True:
@@ -311,12 +311,12 @@ class Committer:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     async def _gather(self) -> None:
-        """Let the event loop read what has arrived, as long as that adds to the pending batch.
+        """Let the event loop read new requests, as long as that adds to the pending batch.
 
-        The clients of the newest batch have their responses and send the next requests. A commit puts the process to
+        The clients of the last batch have their responses and send the next requests. A commit puts the process to
         sleep several times, and its caches are cold afterwards: one larger commit takes less CPU than two. If the disk
-        is slow, the batch waits a little, until it is as large as the newest. A client that writes alone does not wait,
-        and nobody does while the event loop has a clock that stands still: the disk's time is real time.
+        is slow, the batch waits a little, until it is as large as the last. A client that writes alone does not wait.
+        Nothing waits while a test's clock stands still: the disk works in real time.
         """
         size = 0
         for _ in range(PASSES if self._newest_size > 1 else 0):
@@ -363,7 +363,7 @@ class Committer:
         await self._deliver()
 
     async def _deliver(self) -> None:
-        """Let clients get the newest batch, once those who wrote it have had a pass of the event loop to reply in."""
+        """Deliver the last batch to clients, one pass of the event loop after the replies to its writers."""
         try:
             for _ in range(self._reply_passes):
                 await trio.lowlevel.checkpoint()
@@ -457,7 +457,7 @@ def _complete(reply: Reply[T], result: outcome.Value[T] | outcome.Error) -> None
 
 
 def _call_back(callbacks: list[OnCommitted], error: Exception | None) -> None:
-    """Call all, even if one raises: that is a bug of one actor, and the others wait for their replies."""
+    """Call all callbacks, even if one raises: that is a bug of one actor, and the others wait for their replies."""
     for done in callbacks:
         try:
             done(error)
@@ -465,21 +465,21 @@ def _call_back(callbacks: list[OnCommitted], error: Exception | None) -> None:
             logger.exception("a callback failed after a commit: %r", done)
 
 
-# The event loop stands still while a worker thread puts up to this many bytes of bodies: some milliseconds.
+# The event loop is blocked while a worker thread puts up to this many bytes of bodies: a few milliseconds.
 PUT_TOGETHER = 1 << 20
 
 
 class BatchWriter:
     """Writes batches of events to the journal, in the thread of the event loop or in a worker thread.
 
-    The committer decides which (`DiskSpeed`); one batch is written at a time. Errors for clients name no path.
-    The log does, once for errors of the same text in a row.
+    The committer decides which (`DiskSpeed`); one batch is written at a time. Errors for clients contain no path. The
+    log does, once for consecutive errors with the same text.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._logged = ""
-        self.disk_seconds = 0.0  # that the newest commit took after its last put
+        self.disk_seconds = 0.0  # that the last commit took after its last put
 
     def append(self, events: list[Event]) -> StorageRefused | None:
         if not events:
@@ -494,7 +494,7 @@ class BatchWriter:
         if sum(len(event.body) for event in events) > PUT_TOGETHER:
             return await trio.to_thread.run_sync(self.append, events)
         try:
-            # Encoded here, where the events are in the processor's caches.
+            # Encode here, while the events are in the CPU's caches.
             batch = self._journal.encode(events)
             await run_beside(partial(self._write, batch))
         except Exception as error:
@@ -502,7 +502,7 @@ class BatchWriter:
         return None
 
     def _write(self, batch: Batch, on_put: Callable[[], None] | None = None) -> None:
-        """Write a batch, and measure the disk. Calls `on_put` when only the durable commit is left to do."""
+        """Write a batch, and measure the disk. Calls `on_put` when only the durable commit remains."""
         began = time.perf_counter()
 
         def put() -> None:
@@ -529,21 +529,20 @@ class BatchWriter:
 # half of it. Other requests wait at most about this long for a commit in the event loop.
 SLOW_COMMIT = 0.004
 SMOOTHING = 0.1
-# One commit counts as no more than this: a single long one does not move those after it.
+# One commit counts as at most this, so that a single long one does not move the next ones.
 LONGEST_COUNTED = 0.016
-# The part of a slow commit's time that a batch waits for more proposals.
+# The fraction of a slow commit's time that a batch waits for more proposals.
 GATHERING = 0.125
 
 
 class DiskSpeed:
-    """How long the disk takes for a commit, and commits beside the event loop when that is long.
+    """Measures how long the disk takes for a commit; slow commits run in a worker thread.
 
-    What counts is the commit itself, from the last put to the end of LMDB's fsync: it is the same in both
-    threads. The time of the whole write would not do, because in a worker thread it includes waiting for the
-    interpreter lock: a busy server that had moved its commits to a worker thread once would never move them
-    back (docs/decisions/0002-committer.md).
+    It measures the commit itself, from the last put to the end of LMDB's fsync, which is the same in both threads. In a
+    worker thread the time of the whole write includes waiting for the interpreter lock: by that measure, a busy server
+    that once moved its commits to a worker thread would never move them back (docs/decisions/0002-committer.md).
 
-    The smoothed time of commits, which says where the next one runs. Only for the thread of the event loop.
+    The smoothed time decides where the next commit runs. Use only in the thread of the event loop.
     """
 
     def __init__(self) -> None:
@@ -552,7 +551,7 @@ class DiskSpeed:
 
     @property
     def worth_waiting(self) -> float:
-        """Seconds that a batch waits for more proposals: a small part of those that its commit takes."""
+        """Seconds that a batch waits for more proposals: a small fraction of its commit's time."""
         return self._average * GATHERING
 
     def record(self, seconds: float) -> None:
@@ -564,27 +563,27 @@ class DiskSpeed:
 
 
 class UnmeasuredDisk(DiskSpeed):
-    """Every commit is written in the thread of the event loop, however long the disk takes."""
+    """Writes every commit in the thread of the event loop, however long the disk takes."""
 
     def record(self, seconds: float) -> None:
         pass
 
 
 def passes_in_real_time(seconds: float) -> bool:
-    """Whether as much real time passes while the clock of the event loop moves by so many seconds.
+    """Whether real time passes as fast as the clock of the event loop, over so many seconds.
 
-    A test's clock may stand still, or jump only while nothing else happens: a task must not wait for such a clock
-    because the disk was slow.
+    A test's clock may stand still, or jump only while nothing else happens: no task may wait for such a clock because
+    of a slow disk.
     """
     clock = trio.lowlevel.current_clock()
     return clock.deadline_to_sleep_time(clock.current_time() + seconds) <= 2 * seconds
 
 
 async def run_beside(work: Callable[[Callable[[], None]], T]) -> T:
-    """Run `work` in a worker thread; the event loop stands still until `work` calls its argument, or ends.
+    """Run `work` in a worker thread; the event loop is blocked until `work` calls its argument, or ends.
 
-    For work that needs the interpreter lock often and briefly before it waits for the disk: with a busy event loop
-    beside it, every such step would cost two switches between the threads.
+    For work that needs the interpreter lock often and briefly before it waits for the disk: next to a busy event loop,
+    every such step would cost two thread switches.
     """
     task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
     loop_waits = threading.Lock()

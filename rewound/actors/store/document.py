@@ -1,8 +1,8 @@
-"""Objects as stored bytes: canonical, escaped JSON without kind and apiVersion, metadata in its usual order.
+"""Objects as stored bytes: canonical, escaped JSON without kind and apiVersion, metadata in a fixed order.
 
 State rows, events, lists and gets all share these bytes. A response with a single object puts its type in front
 (`{"kind":…,"apiVersion":…,` + body without its first brace), so no read parses the object. Objects of custom kinds
-have an apiVersion, as their first member: the version that they were written in.
+start with an apiVersion: the version that they were written in.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def facts_of(storage: Definition, stored: Object) -> bytes:
 
 
 def _selectable(storage: Definition, stored: Object) -> list[str | int]:
-    """The fields of its own that a kind has for field selectors."""
+    """The kind's own fields that field selectors can use."""
     fields: list[str | int] = []
     for field, read in storage.selection.fields.items():
         if value := read(stored):
@@ -74,7 +74,7 @@ def _selectable(storage: Definition, stored: Object) -> list[str | int]:
 
 
 def encode(stored: Object, offset: int, api_version: str = "") -> bytes:
-    """The object's bytes at a version; offset 0 is a dry run's create, which has only the version that was sent.
+    """The object's bytes at a version. Offset 0 is a dry-run create, which has only the version that the client sent.
 
     `api_version` is for custom kinds.
     """
@@ -88,7 +88,7 @@ def encode_unversioned(stored: Object, api_version: str = "") -> bytes:
 
 
 def at_version(unversioned: bytes, offset: int) -> bytes:
-    """Insert the version. The first match is right: only strings precede it in metadata, and they escape quotes."""
+    """Insert the version. The first match is correct: only strings precede it in metadata, and they escape quotes."""
     versioned = unversioned.replace(EMPTY_VERSION, b'"resourceVersion":"%d"' % offset, 1)
     if versioned is unversioned:
         raise ValueError("the object has no empty version to fill in")
@@ -96,16 +96,16 @@ def at_version(unversioned: bytes, offset: int) -> bytes:
 
 
 def without_version(body: bytes, offset: int) -> bytes:
-    """The object's bytes at a version as `encode_unversioned` makes them."""
+    """Turn the object's bytes at a version into those of `encode_unversioned`."""
     return body.replace(b'"resourceVersion":"%d"' % offset, EMPTY_VERSION, 1)
 
 
 def without_empty_version(unversioned: bytes) -> bytes:
-    """The object's bytes without a resourceVersion. More members always follow it."""
+    """The object's bytes without a resourceVersion. It is never the last member."""
     return unversioned.replace(EMPTY_VERSION + b",", b"", 1)
 
 
-EMPTY_VERSION = b'"resourceVersion":""'  # where `at_version` inserts one
+EMPTY_VERSION = b'"resourceVersion":""'  # `at_version` fills it in
 
 
 def _encode(stored: Object, version: str | None, api_version: str) -> bytes:
@@ -116,7 +116,7 @@ def _encode(stored: Object, version: str | None, api_version: str) -> bytes:
         del ordered["resourceVersion"]
     else:
         ordered["resourceVersion"] = version
-    # metadata comes before all other members, whatever its place in `stored`.
+    # metadata comes before all other members, wherever it is in `stored`.
     if api_version:
         document = {"apiVersion": api_version, "metadata": ordered, **stored}
     else:
@@ -129,27 +129,27 @@ def _ordered(metadata: Object) -> Object:
     """The members of metadata in the order of stored objects, with a resourceVersion."""
     present = {**metadata, "resourceVersion": ""}
     ordered = {name: present[name] for name in _USUAL_ORDER if name in present}
-    if len(ordered) == len(present):  # it has no others
+    if len(ordered) == len(present):  # no other members
         if len(_templates) >= MAX_TEMPLATES:
             _templates.clear()
         _templates[tuple(metadata)] = dict.fromkeys(ordered)
     return ordered
 
 
-# The order of members by the order that they have in an object: objects have the same members over and over.
+# Stored order by the order that the members have in an object, because most objects have the same members.
 _templates: dict[tuple[str, ...], dict[str, None]] = {}
 MAX_TEMPLATES = 256
 
 
 def in_usual_order(metadata: Object) -> Object:
-    """Metadata with a resourceVersion, if it has one, in the order of stored objects."""
+    """Metadata in the order of stored objects, with a resourceVersion if it has one."""
     return {key: metadata[key] for key in _USUAL_ORDER if key in metadata}
 
 
 def version_of(body: bytes) -> int:
-    """The version in an object's bytes; 0 without one, or with what a client sent with a dry run of a create.
+    """The version in an object's bytes; 0 if it has none, or one that a client sent with a dry-run create.
 
-    The first match is right: only strings precede it in metadata, and they escape quotes.
+    The first match is correct: only strings precede it in metadata, and they escape quotes.
     """
     start = body.find(_VERSION) + len(_VERSION)
     if start < len(_VERSION):
@@ -169,7 +169,7 @@ def decode(body: bytes) -> Object:
 
 
 def api_version_of(body: bytes) -> str:
-    """The version that an object of a custom kind is in; "" for other kinds, whose objects do not name it."""
+    """The version of an object of a custom kind; "" for other kinds, whose stored bytes do not contain it."""
     if not body.startswith(_API_VERSION):
         return ""
     return body[len(_API_VERSION) : body.index(b'"', len(_API_VERSION))].decode()
@@ -182,15 +182,15 @@ def with_api_version(body: bytes, api_version: str) -> bytes:
 
 
 def version_head(api_version: str) -> bytes:
-    """How the bytes of an object in this version begin."""
+    """The first bytes of an object in this version."""
     return _API_VERSION + api_version.encode() + b'",'
 
 
-_API_VERSION = b'{"apiVersion":"'  # neither group nor version have characters that JSON escapes
+_API_VERSION = b'{"apiVersion":"'  # groups and versions have no characters that JSON escapes
 
 
 _STRING = rb'"(?:[^"\\]|\\.)*"'
-# metadata up to its deletionTimestamp, which comes before all that may have any names.
+# metadata up to its deletionTimestamp, which precedes all members with arbitrary names.
 _UP_TO_DELETION = re.compile(
     rb'{(?:"apiVersion":S,)?"metadata":{"name":S,(?:"generateName":S,)?(?:"namespace":S,)?(?:"selfLink":S,)?"uid":S,"resourceVersion":S,'
     rb'(?:"generation":[0-9]+,)?"creationTimestamp":(?:S|null)(,"deletionTimestamp":")?'.replace(
@@ -201,7 +201,7 @@ _DELETION_TIMESTAMP = b'"deletionTimestamp":'
 
 
 def is_being_deleted(body: bytes) -> bool:
-    """Whether a stored object has a deletionTimestamp. Parses only what is not in the usual order: it may be large."""
+    """Whether a stored object has a deletionTimestamp. Parses it only if its order is unusual: it may be large."""
     if body.find(_DELETION_TIMESTAMP) < 0:  # not `in`, which costs an exception
         return False
     found = _UP_TO_DELETION.match(body)
@@ -216,7 +216,7 @@ def typed(prefix: bytes, body: bytes) -> bytes:
 
 
 def kind_prefix(kind: str) -> bytes:
-    """For objects that have an apiVersion."""
+    """The start of an object that already has an apiVersion."""
     return b'{"kind":' + dumps(kind) + b","
 
 

@@ -1,18 +1,18 @@
 """The feed: passes every committed batch, in order, to its followers.
 
-The committer publishes; watch groups, caches and controllers follow. A follower is a plain synchronous callback
-that must not block (it records the batch and wakes its own task): a queue per follower would have to be bounded, and
-then the slowest follower would slow all others. Followers that need older events read the journal.
+The committer publishes; watch groups, caches and controllers follow. A follower is a plain synchronous callback that
+must not block (it records the batch and wakes its own task): a queue per follower would have to be bounded, and then
+the slowest follower would slow all others. Followers that need older events read the journal.
 
 A follower that raises does not affect the others. The feed remembers the last offset that the follower handled and
 first passes it all later events from the journal: with the next batch, or after a pause (`run`). A follower that
-handled a part of a batch before it raised gets those events again, and has to handle them idempotently.
+handled part of a batch before it raised gets those events again, and must handle them idempotently.
 
-Clients get a batch later than the followers: `deliver` wakes what sends events to watchers, once those who wrote them
-have their replies. Whoever has nobody to reply to publishes both at once (`publish`).
+Clients get a batch later than the followers: `deliver` wakes the senders of watch events, once the writers have their
+replies. A caller that has no replies to send does both at once (`publish`).
 
-Most followers need the events of one or two types: which ones a batch concerns is looked up by its types, so that the
-others cost nothing. Batches are passed whole, so followers still look at the type of each event.
+Most followers need the events of one or two types. The feed looks up the followers of a batch by its types, so that the
+others cost nothing. It passes whole batches, so followers still check the type of each event.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ logger = logging.getLogger(__name__)
 
 Follower = Callable[[Sequence[Event]], None]
 
-RETRY_PAUSE = 1.0  # seconds; longer than a passing cause, short enough for watches that wait for events
-CATCH_UP_EVENTS = 1000  # at once, so that a follower far behind does not need them all in memory
+RETRY_PAUSE = 1.0  # seconds; longer than a transient cause, short enough for watches that wait for events
+CATCH_UP_EVENTS = 1000  # at once, so that a follower far behind does not hold them all in memory
 
 
 class Readable(Protocol):
@@ -48,19 +48,19 @@ class _Subscription:
     notify: Follower
     types: frozenset[int] | None  # None: all
     failed: bool = False
-    handled: int = 0  # the last offset before those that it failed to handle
+    handled: int = 0  # the last offset before the events that it failed to handle
 
 
 class Feed:
     def __init__(self, head: int, journal: Readable) -> None:
         self.head = head
-        self._complete = head  # all changes up to it are published; versions without a change follow the head
+        self._complete = head  # all changes up to it are published; may be past the head
         self._journal = journal
         self._followers: list[_Subscription] = []
-        self._concerned: dict[int, tuple[_Subscription, ...]] = {}  # by the only type of a batch
+        self._concerned: dict[int, tuple[_Subscription, ...]] = {}  # by type, for batches of a single type
         self._any_failed = False
         self._deliveries: list[Callable[[], None]] = []
-        self._undelivered = False  # one of them failed
+        self._undelivered = False  # a delivery failed
         self._published = trio.lowlevel.ParkingLot()
         self._failed = trio.lowlevel.ParkingLot()
 
@@ -74,11 +74,11 @@ class Feed:
         self._concerned.clear()
 
     def on_delivery(self, deliver: Callable[[], None]) -> None:
-        """Call `deliver` when clients may get what was recorded."""
+        """Call `deliver` when clients may get the recorded events."""
         self._deliveries.append(deliver)
 
     def behind(self) -> int:
-        """How many followers have failed to handle events, and not yet got them again."""
+        """The number of followers that failed to handle events and have not yet got them again."""
         return sum(one.failed for one in self._followers) if self._any_failed else 0
 
     def publish(self, events: Sequence[Event]) -> None:
@@ -87,7 +87,7 @@ class Feed:
         self.deliver()
 
     def deliver(self) -> None:
-        """Let clients get what was recorded: watchers are sent events from now on. Repeated after an error (`run`)."""
+        """Deliver the recorded events to clients: wake the watchers. Repeated after an error (`run`)."""
         self._undelivered = False
         for deliver in self._deliveries:
             try:
@@ -98,7 +98,7 @@ class Feed:
                 self._failed.unpark_all()
 
     def record(self, events: Sequence[Event]) -> None:
-        """Pass a batch to the followers; `deliver` has to follow."""
+        """Pass a batch to the followers; the caller must `deliver` afterwards."""
         self.head = events[-1].offset
         types = {event.type_id for event in events}
         if self._any_failed:
@@ -109,7 +109,7 @@ class Feed:
         self._published.unpark_all()
 
     def _publish_again(self, types: set[int], events: Sequence[Event]) -> None:
-        """Like `record`, but followers that failed get what they missed, of which these events are the last."""
+        """Like `record`, but followers that failed get all events that they missed, up to these."""
         for subscription in tuple(self._followers):
             if subscription.failed:
                 self._catch_up(subscription)
@@ -118,7 +118,7 @@ class Feed:
         self._any_failed = any(subscription.failed for subscription in self._followers)
 
     def _find_concerned(self, types: set[int]) -> tuple[_Subscription, ...]:
-        """The followers of one of these types, in the order in which they began to follow."""
+        """The followers of one of these types, in the order in which they subscribed."""
         if len(types) > 1:
             return tuple(one for one in self._followers if _is_concerned(one, types))
         [only] = types
@@ -134,12 +134,12 @@ class Feed:
             await self._published.park()
 
     def complete(self, version: int) -> None:
-        """There is no change after the head up to this version: no event will have it."""
+        """Declare that no event will have a version between the head and this one."""
         self._complete = max(self._complete, version)
         self._published.unpark_all()
 
     def is_complete(self, version: int) -> bool:
-        """Whether all changes up to a version are published, which need not be that of an event."""
+        """Whether all changes up to a version are published. The version need not be that of an event."""
         return self.head >= version or self._complete >= version
 
     async def completed(self, version: int) -> None:
@@ -148,7 +148,7 @@ class Feed:
             await self._published.park()
 
     async def run(self) -> None:
-        """Run for ever: bring failed followers up to date, even if no batch is published."""
+        """Run forever: bring failed followers up to date, even if no batch is published."""
         while True:
             if not self._undelivered and not any(one.failed for one in self._followers):
                 await self._failed.park()
@@ -185,7 +185,7 @@ class Feed:
         subscription.failed = False
 
     def _since(self, offset: int) -> Iterator[Event]:
-        """Up to the head of the feed: the journal may be ahead of it by a batch that is not published yet."""
+        """The events up to the head of the feed: the journal may be ahead by a batch that is not published yet."""
         with self._journal.read() as view:
             for event in view.events(offset):
                 if event.offset > self.head:

@@ -25,7 +25,7 @@ INTERVAL = 30.0
 SHARE, SHORTEST = 10, 0.1
 # Events per transaction of compaction: a few milliseconds.
 STEP = 500
-# An old version takes at most half as many events to replay, from the snapshot before it or after it; with more than
+# Rebuilding an old version replays at most half as many events, from the snapshot before or after it; with more than
 # 100,000 objects, a quarter of their number.
 SNAPSHOT_EVERY, SNAPSHOTS = 50_000, 16
 
@@ -39,11 +39,11 @@ class Housekeeping:
         keep: int | None,
         leader_floor: Callable[[], int] | None = None,
     ) -> None:
-        """In a standby, the floor is that of its leader."""
+        """A standby takes its floor from its leader."""
         self._journal = journal
         self._committer = committer
         self._clock = clock
-        self._keep = keep  # microseconds of history; None: for ever
+        self._keep = keep  # microseconds of history; None: forever
         self._leader_floor = leader_floor
         self._interval = _interval(keep)
 
@@ -87,7 +87,7 @@ class Housekeeping:
             await trio.lowlevel.checkpoint()
 
     def _wanted_floor(self) -> int:
-        """0: the floor stays where it is."""
+        """The new floor; 0 leaves it unchanged."""
         if self._leader_floor is not None:
             return self._leader_floor()
         if self._keep is None:

@@ -1,7 +1,7 @@
-"""A proposed event: what an actor decided, before the committer has assigned an offset.
+"""A proposed event: an actor's decision, before the committer has assigned an offset.
 
 The offset, which is also the resourceVersion in the body, is known when the committer orders the batch; until then
-`body` has an empty resourceVersion, and `previous` may be a proposal itself.
+`body` has an empty resourceVersion, and `previous` may itself be a proposal.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from rewound.journal.records import Event
 
 
 class Proposal:
-    """An actor creates it, the committer orders it once. Not a dataclass: every write creates one."""
+    """An actor creates it, the committer orders it once. Not a dataclass, because every write creates one."""
 
     __slots__ = (
         "body",
@@ -36,7 +36,7 @@ class Proposal:
         verb: str,
         namespace: str,
         name: str,
-        previous: int | Proposal,  # the event of this object before this one; 0 when it did not exist
+        previous: int | Proposal,  # the previous event of this object; 0 if it did not exist
         removed: bool,
         time: int,  # microseconds since 1970; the committer may raise it to that of the previous event
         user: str,

@@ -2,7 +2,7 @@
 
 Every result comes from one consistent state: the current one, or exactly an older version, back to the `Horizon`. A
 list is read in turns (`ListReader`), so that a long one does not block other requests; a continue token (`Token`) is
-the position at which its next page begins.
+the position at which its next page starts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ListOptions:
     token: str = ""
     labels: LabelSelector | None = None
     fields: FieldSelector | None = None
-    at: int | None = None  # a version of the retained journal, however old; None: as resource_version says
+    at: int | None = None  # a version of the retained journal, however old; None: use resource_version
 
 
 class Reads:
@@ -102,7 +102,7 @@ class Reads:
     async def open(
         self, definition: Definition, namespace: str | None, options: ListOptions
     ) -> ListReader | Listing:
-        """Begin to read a list; one that needs no scan is complete at once."""
+        """Start to read a list; one that needs no scan is complete at once."""
         match = matcher(options.labels, options.fields)
         if options.at is not None:
             return self._open_at(definition, namespace, options, match, options.at)
@@ -156,7 +156,7 @@ class Reads:
     def _single(
         self, definition: Definition, namespace: str, name: str, match: Match | None, version: int | None
     ) -> Listing:
-        """A list with a field selector for one name, as clients that wait for one object send: no scan."""
+        """A list with a field selector for one name, as sent by clients that wait for one object: no scan."""
         with self._journal.read() as view:
             state: VersionedState = view if version is None else state_at(view, version)
             row = state.get(self._journal.type_id(definition.type_name), namespace, name)
@@ -202,7 +202,7 @@ class Reads:
 
 
 def _token_in(namespace: str | None, text: str) -> Token:
-    """The token of a list of this namespace, or of all. BadRequest."""
+    """The token of a list of this namespace, or of all. Raises BadRequest if it is for another namespace."""
     token = parse_token(text)
     if namespace is not None and token.namespace != namespace:
         raise BadRequest("continue key is not valid: it belongs to a list of another namespace")
@@ -222,7 +222,7 @@ def parse_version(text: str) -> int:
     return int(text)
 
 
-# Rows of one step, even if it takes little time: they are held until the client has taken them.
+# Rows per step, even if they take little time: they stay in memory until the client has read them.
 BATCH_ROWS = 2500
 
 VERSION_TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -270,13 +270,12 @@ class Start:
 
 
 class ListReader:
-    """Reads a list in turns: each step is one read transaction and some milliseconds of work, all read one
-    version.
+    """Reads a list in turns: each step is one read transaction and a few milliseconds of work, all at one version.
 
-    `Reads.open` makes a `ListReader`; between two steps its caller waits for its next turn, or waits until a client
-    has taken what was read. Steps after the first read the version of the first, as the pages of a client do. A
-    step may return nothing although the list goes on: a selector may not match for long, and an old version is
-    rebuilt in steps too.
+    `Reads.open` creates a `ListReader`. Between two steps its caller waits for its next turn, or until the client has
+    read the previous rows. Steps after the first read the version of the first, as the pages of a client do. A step may
+    return nothing although the list continues: a selector may not match for long, and an old version is rebuilt in
+    steps too.
     """
 
     __slots__ = (
@@ -310,7 +309,7 @@ class ListReader:
         *,
         unread: bool = False,
     ) -> None:
-        """`unread`: a full page goes on if any object follows, whether it matches or not."""
+        """`unread`: a full page has a next one if any object follows, whether it matches or not."""
         self._journal = journal
         self._unread = unread
         self._clock = clock
@@ -321,7 +320,7 @@ class ListReader:
         self._start = start
         self._version = start.version
         self._after = start.after
-        self.total = start.remaining  # as in `Start`, from the first step on
+        self.total = start.remaining  # as in `Start`, set by the first step
         self._counted, self._counted_to = 0, start.after
         self._count = 0
         self._more = True
@@ -338,7 +337,7 @@ class ListReader:
 
     @property
     def expected(self) -> int | None:
-        """How many objects the list will have, after the first step; None if that is unknown."""
+        """How many objects the list will have, after the first step; None if unknown."""
         if self.total is None or self.total < 0:
             return None
         return min(self.total, self._limit) if self._limit > 0 else self.total
@@ -350,7 +349,7 @@ class ListReader:
         self._more, self.complete = True, False
 
     def step(self, size: int | None = None) -> list[bytes]:
-        """Read the next objects, at most about `size` bytes of them. Expired."""
+        """Read the next objects, at most about `size` bytes. Raises Expired if the version is too old by now."""
         turn = ProcessorTurn()
         left = self._limit - self._count
         wanted = min(left, BATCH_ROWS) if self._limit > 0 else BATCH_ROWS
@@ -382,10 +381,10 @@ class ListReader:
         return page.bodies
 
     def _count_total(self, state: VersionedState, stop: Stop) -> bool:
-        """Count the items of the list; False if that has to go on in the next step.
+        """Count the items of the list; False if that has to continue in the next step.
 
-        The state knows how many there are in all. How many come after a position must be counted: a list that goes on
-        at the current version after its token expired does so once, and its further tokens have the number.
+        The state knows the total. The items after a position must be counted. A list that continues at the current
+        version after its token expired does so once, and puts the number into its further tokens.
         """
         if self._counted_to is None:
             self.total = state.count(self._type_id, self._namespace)
@@ -408,7 +407,7 @@ class ListReader:
         version = view.head if self._version is None else self._version
         if version == view.head and view.is_newest:
             return view
-        self._version = version  # a replay may go on while its state is rebuilt
+        self._version = version  # a replay may advance while its state is rebuilt
         past = state_at(view, version)
         return past if isinstance(past, View) or past.prepare(self._type_id, stop) else None
 
@@ -426,7 +425,7 @@ class ListReader:
         return self.listing(bodies)
 
     def listing(self, bodies: list[bytes]) -> Listing:
-        """What was read, with the metadata of the whole list, which must be complete."""
+        """The given bodies with the metadata of the whole list, which must be complete."""
         if not self._more or self._after is None:
             return Listing(bodies, self.version)
         total, start = self.total, self._start
@@ -448,14 +447,14 @@ CURRENT = -1
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Continue tokens: the position at which a paged list continues, and the resourceVersion of all its pages.
+    """A continue token: the position at which a paged list continues, and the resourceVersion of all its pages.
 
         {"v": 12, "t": 1700000000000000, "n": "default", "a": "web-3", "r": 41}   as base64url JSON
 
-    v: version of the first page, or -1 for the current one (in the token of a 410 response); t: when the first
-    page was read, in microseconds: a token is valid as long as the watch history; n, a: namespace and name of
-    the last item of the page; r: number of items after it, or -1 if a selector makes that unknown. Opaque to
-    clients, but not secret: every page is authorized like the first.
+    v: version of the first page, or -1 for the current one (in the token of a 410 response); t: when the first page was
+    read, in microseconds: a token is valid as long as the watch history; n, a: namespace and name of the last item of
+    the page; r: number of items after it, or -1 if a selector makes that unknown. Opaque to clients, but not secret:
+    every page is authorized like the first.
     """
 
     version: int
@@ -490,16 +489,15 @@ def parse_token(text: str) -> Token:
     return Token(*(fields[key] for key in _TYPES))
 
 
-# Finding the floor costs a binary search in the journal; a window of minutes does not need it fresher than this.
+# Finding the floor takes a binary search in the journal; a window of minutes does not need it fresher than this.
 FRESH_FOR = 200_000  # microseconds
 
 
 class Horizon:
-    """The oldest resourceVersion that watches, exact lists and continue tokens may use: the watch history, in
-    offsets.
+    """The oldest resourceVersion that watches, exact lists and continue tokens may use: the watch history, in offsets.
 
-    `floor()` is the newest version at the start of the window. Requests for older versions get 410, even though
-    the journal may still have them for debugging.
+    `floor()` is the newest version at the start of the window. Requests for older versions get 410, even though the
+    journal may still have them for debugging.
     """
 
     def __init__(self, journal: Journal, clock: Clock, window: int) -> None:

@@ -1,16 +1,16 @@
-"""The feed of a process that reads a journal which another process writes: it publishes what that one has committed.
+"""The feed of a process that reads a journal written by another process: it publishes the committed events.
 
-A notice says that there is something new; the events themselves come from LMDB, which both processes map. So nothing is
-lost when a notice is, or when the writer dies between a commit and its notice.
+A notice says that there are new events; the events themselves come from LMDB, which both processes map. So nothing is
+lost if a notice is lost, or if the writer dies between a commit and its notice.
 
     tail.catch_up()     before each request
-    tail.record()       with each notice; the caller delivers when this process has sent the replies that came before it
+    tail.record()       with each notice; the caller delivers when this process has sent the earlier replies
 
 `committed` is the newest offset that any process can have seen: the writer stores it right before the commit. A process
-that calls `catch_up` before it looks at anything therefore knows of every write that any client knows of, from a reply
-or from a read of another process: its roles, kinds and webhooks are not older than what the client has seen.
+that calls `catch_up` first therefore knows of every write that any client knows of, from a reply or from a read of
+another process: its roles, kinds and webhooks are not older than what the client has seen.
 
-The process that writes publishes its commits by itself. If a thread commits, the others can see that a moment before
+The writer process publishes its own commits. If a thread commits, other processes can see that a moment earlier
 (`OwnCommits`).
 """
 
@@ -21,7 +21,10 @@ from collections.abc import Awaitable, Callable
 from rewound.actors.store.feed import Feed
 from rewound.journal.log import Journal
 
-AT_ONCE, BYTES_AT_ONCE = 1000, 16 << 20  # events that are in memory together, and their bytes
+AT_ONCE, BYTES_AT_ONCE = (
+    1000,
+    16 << 20,
+)  # limits of the events that are in memory at once: their number and bytes
 
 
 class Tail:
@@ -32,17 +35,17 @@ class Tail:
 
     @property
     def is_behind(self) -> bool:
-        """If so, there may still be nothing to publish: the commit is on its way, or failed."""
+        """Whether events may be missing. There may be nothing to publish: the commit is under way, or failed."""
         return self._committed() > self._feed.head
 
     def catch_up(self) -> None:
-        """Publish every event that is committed. Compacted if retention has removed some of them."""
+        """Publish all committed events. Raises Compacted if retention has removed some of them."""
         if self.is_behind:
             self.record()
             self._feed.deliver()
 
     def record(self) -> None:
-        """Pass every event that is committed to the followers, and none to clients yet. Compacted."""
+        """Pass all committed events to the followers, and none to clients yet. Raises Compacted as `catch_up`."""
         if not self.is_behind:
             return
         with self._journal.read() as view:
@@ -51,7 +54,7 @@ class Tail:
 
 
 class OwnCommits:
-    """For requests of the process that writes, while others read what it commits."""
+    """For requests to the writer process, while other processes read its commits."""
 
     def __init__(self, journal: Journal, feed: Feed, committed: Callable[[], int]) -> None:
         self._journal = journal
@@ -59,7 +62,7 @@ class OwnCommits:
         self._committed = committed
 
     def missing(self) -> Awaitable[None] | None:
-        """What to await until the feed has all that other processes can have read; None if it has."""
+        """An awaitable for when the feed has all that other processes can have read; None if it has."""
         if self._committed() <= self._feed.head:
             return None
         with self._journal.read() as view:

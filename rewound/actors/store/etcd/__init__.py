@@ -1,14 +1,13 @@
-"""The journal whose order comes from etcd: every node writes by transactions and follows one watch into its own
-journal.
+"""The journal ordered by etcd: every node writes by transactions and follows one watch into its own journal.
 
-    `records`      the keys and values in etcd
-    `copy`         a node's journal made of the state in etcd, and whether an existing one can go on
-    `follower`     the watch: whole revisions, in order, into the journal and the feed
-    `committer`    writes: one transaction for each proposed event
-    `epoch`        makes sure that a transaction whose reply was lost is applied now or never
-    `freshness`    consistent reads: one linearizable read for all that wait
-    `election`     which node runs the controllers
-    `foreign`      what others than nodes have written, and the quarantine
+`records`      the keys and values in etcd
+`copy`         builds a node's journal from the state in etcd, or checks that an existing one can continue
+`follower`     the watch: complete revisions, in order, into the journal and the feed
+`committer`    writes: one transaction for each proposed event
+`epoch`        ensures that a transaction whose reply was lost is applied now or never
+`freshness`    consistent reads: one linearizable read for all that wait
+`election`     which node runs the controllers
+`foreign`      changes by other programs than nodes, and the quarantine
 
-docs/decisions/0043-journal-on-etcd.md says why it has this shape. Begin with `records`, then `committer`.
+docs/decisions/0043-journal-on-etcd.md explains the design. Begin with `records`, then `committer`.
 """

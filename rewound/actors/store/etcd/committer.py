@@ -1,18 +1,18 @@
 """Writes of a node whose journal is ordered by etcd: one transaction for each proposed event.
 
-The transaction compares the version of the object with the one that the write was decided on, and the epoch of the
-node (`epoch`). Its revision is the offset of the event. Different objects are written concurrently; a write that
-was decided on another which is under way waits for its revision. The reply is given when the node's own follower
-has stored and published the event, so that a client reads its writes here.
+The transaction compares the version of the object with the one that the write was decided on, and the epoch of the node
+(`epoch`). Its revision is the offset of the event. Different objects are written concurrently; a write that was decided
+on another one still in flight waits for its revision. The client gets its reply when the node's own follower has stored
+and published the event, so that it reads its own writes here.
 
-A comparison that fails means that another node was first: `Overtaken`, once this node has the change, and the actor
-decides the write anew. A reply that was lost is resolved by a new epoch: afterwards the follower has seen the
-write, or it was never applied and is sent again. So an acknowledged or refused write is definite; what cannot be
-resolved in time is `OutcomeUnclear`.
+If a comparison fails, another node was first: the write ends with `Overtaken` once this node has that change, and the
+actor decides it again. If a reply is lost, a new epoch resolves it: afterwards the follower has seen the write, or it
+was never applied and is sent again. So an acknowledged or rejected write is definite; one that cannot be resolved in
+time is `OutcomeUnclear`.
 
-Two things that one process knows from its memory are keys in etcd here. Addresses and ports of Services are claimed
-in the transaction of the Service. A change that quotas count puts a key of its namespace, and compares that no
-other node has put it since the state on which the quota was checked.
+Two things that a single process keeps in memory are keys in etcd here. The transaction of a Service claims its
+addresses and ports. A change that quotas count puts a key of its namespace, and compares that no other node has put it
+since the state on which the quota was checked.
 """
 
 from __future__ import annotations
@@ -60,18 +60,20 @@ from rewound.journal.records import Event
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Claims = Callable[[bytes], frozenset[str]]  # what an object with this body has to itself in the cluster
+Claims = Callable[
+    [bytes], frozenset[str]
+]  # the items that an object with this body owns exclusively in the cluster
 
-# How long a write may take from its submission to its event in this node's journal. Lost leaders and members take less.
+# How long a write may take from its submission to its event in this node's journal. Failovers of etcd take less.
 WITHIN: Final = 25.0
-# More revisions than the cluster writes while one write is under way.
+# More revisions than the cluster writes while one write is in flight.
 IN_FLIGHT: Final = 1 << 16
-# Bytes of a write id: that two are the same is as unlikely as for two uids.
+# Bytes of a write id: as unlikely to collide as uids.
 ID_BYTES: Final = 16
 
 
 class NotLeading(RequestError):
-    """A controller of this node wrote although another node runs the controllers now."""
+    """A controller of this node wrote, but another node runs the controllers now."""
 
     message = "another node runs the controllers"
 
@@ -95,32 +97,34 @@ class _Flight:
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
         self.write_id = urandom(ID_BYTES)
-        self.revision = 0  # when etcd has applied it
+        self.revision = 0  # set when etcd has applied it
         self.failed = False
-        self.replied = trio.Event()  # it has a revision or has failed
-        self.event: Event | None = None  # when the follower has stored it
+        self.replied = trio.Event()  # set when it has a revision or has failed
+        self.event: Event | None = None  # set when the follower has stored it
         self.applied = trio.Event()
         self.unstored = ""  # why the follower could not store it
-        # The newest change of this node that quotas of the namespace count, and since when no other node made one.
+        # The newest change by this node that the namespace's quotas count, and since when no other node has made one.
         self.last_counted = self.counted_since = 0
 
 
 class _Submission:
-    """The events of one write, or a write without any that waits for those before it."""
+    """The events of one write, or a write without events that waits for those before it."""
 
-    __slots__ = ("condition", "done", "flights", "in_vain", "unfinished", "waiting")
+    __slots__ = ("condition", "done", "flights", "predecessor_failed", "unfinished", "waiting")
 
     def __init__(self, flights: list[_Flight], done: OnCommitted, condition: Condition) -> None:
         self.flights = flights
         self.done = done
         self.condition = condition
-        self.waiting: list[_Submission] = []  # for this one to end
-        self.unfinished = 0  # how many others this one waits for
-        self.in_vain = False  # one of them failed: what this was decided on may not be stored
+        self.waiting: list[_Submission] = []  # submissions that wait for this one to end
+        self.unfinished = 0  # how many submissions this one waits for
+        self.predecessor_failed = (
+            False  # one of them failed, so the state that this was decided on may not be stored
+        )
 
 
 class EtcdCommitter:
-    """`Commits` by transactions of etcd. `local` stores what the follower gets; its jobs run between two batches."""
+    """`Commits` by transactions of etcd. `local` stores the follower's events; its jobs run between two batches."""
 
     def __init__(
         self,
@@ -135,7 +139,7 @@ class EtcdCommitter:
         self._etcd, self._keys, self._epoch = etcd, keys, epoch
         self._journal, self._feed, self._local = journal, feed, local
         self._claims = claims
-        self._flights: dict[Proposal, _Flight] = {}  # those that are neither applied nor failed
+        self._flights: dict[Proposal, _Flight] = {}  # neither applied nor failed yet
         self._by_id: dict[bytes, _Flight] = {}
         self._counted: dict[str, _Flight] = {}  # the newest of each namespace with quotas
         self._running: dict[_Submission, None] = {}
@@ -146,7 +150,7 @@ class EtcdCommitter:
         self.pause: trio.Event | None = None
         self.durations = WriteDurations()
         self.term: Callable[[], int] = lambda: 0  # of this node, if it runs the controllers
-        self.problem: Callable[[], str] = lambda: ""  # of the connection to etcd
+        self.problem: Callable[[], str] = lambda: ""  # with the connection to etcd
         self._failures = 0
 
     @property
@@ -172,9 +176,9 @@ class EtcdCommitter:
     def submit(
         self, proposals: Sequence[Proposal], done: OnCommitted, condition: Condition = UNCONDITIONAL
     ) -> None:
-        """`done(None)` is called once this node has all of these, or with why they are not stored.
+        """Submit proposals. `done(None)` is called once this node has stored all of them, or `done` with the error.
 
-        Without proposals: once all that were submitted before have ended; `Overtaken` if one of them failed.
+        Without proposals it is called once all earlier submissions have ended, with `Overtaken` if one of them failed.
         """
         flights = [_Flight(one) for one in proposals]
         submission = _Submission(flights, done, condition)
@@ -208,7 +212,7 @@ class EtcdCommitter:
         self._end(submission, None)
 
     async def run(self) -> None:
-        """Run for ever. Cancel only after `drained`."""
+        """Run forever. Cancel only after `drained`."""
         try:
             async with trio.open_nursery() as self._nursery:
                 early, self._early = self._early, []
@@ -221,7 +225,7 @@ class EtcdCommitter:
                 self._end(submission, ShuttingDown())
 
     async def drained(self) -> None:
-        """Wait until all that was submitted is stored here or has failed, or `run` was cancelled."""
+        """Wait until all submissions are stored here or have failed, or `run` was cancelled."""
         while self._running and self._nursery is not None:
             await self._idle.park()
         await self._local.drained()
@@ -239,7 +243,7 @@ class EtcdCommitter:
         return await self.commit_at_once(propose)
 
     def next_offset(self) -> int:
-        """Later than all writes that other nodes have decided, and not written, with what this node has now."""
+        """An offset after all writes that other nodes have decided on this node's current state and not yet written."""
         return self._feed.head + IN_FLIGHT
 
     def statistics(self) -> CommitterStatistics:
@@ -262,17 +266,15 @@ class EtcdCommitter:
             flight.event = flight.proposal.event = event
             flight.applied.set()
 
-    def leave(self, write_id: bytes, why: Exception) -> None:
-        """The follower could not store an event that etcd has; it tries again."""
+    def mark_unstored(self, write_id: bytes, why: Exception) -> None:
+        """The follower could not store an event that etcd has; it will try again."""
         flight = self._by_id.get(write_id)
         if flight is not None:
             flight.unstored = f"etcd has stored it, and this node could not yet: {why}"
             flight.applied.set()
 
-    # One submission.
-
     async def _carry(self, submission: _Submission, counted_before: _Flight | None) -> None:
-        """Write the events of a submission one after the other, and wait until this node has the last."""
+        """Write the events of a submission in order, and wait until this node has the last."""
         failure: Exception | None = None
         began = perf_counter()
         try:
@@ -316,15 +318,15 @@ class EtcdCommitter:
             logger.exception("a callback failed after a commit: %r", submission.done)
         for other in submission.waiting:
             other.unfinished -= 1
-            other.in_vain |= failure is not None
+            other.predecessor_failed |= failure is not None
             if not other.unfinished and other in self._running:
-                self._end(other, Overtaken() if other.in_vain else None)
+                self._end(other, Overtaken() if other.predecessor_failed else None)
         self._idle.unpark_all()
 
     async def _write(self, flight: _Flight, submission: _Submission, counted_before: _Flight | None) -> None:
-        """Have etcd apply one event. Overtaken, or a RequestError if nothing was changed or nobody knows."""
+        """Write one event to etcd. Raises Overtaken, or a RequestError if nothing changed or nobody knows."""
         if self._local.last_failure:
-            raise StorageRefused(self._local.last_failure)  # this node could not confirm it
+            raise StorageRefused(self._local.last_failure)  # this node could not store the event
         previous = await self._version_before(flight.proposal)
         counted, since = await self._counted_compare(flight, submission, counted_before)
         while True:
@@ -352,7 +354,7 @@ class EtcdCommitter:
         flight.replied.set()
 
     async def _version_before(self, proposal: Proposal) -> int:
-        """The version of the object that a proposal was decided on, when it is known."""
+        """The version of the object that a proposal was decided on; waits until it is known."""
         previous = proposal.previous
         if isinstance(previous, int):
             return previous
@@ -369,10 +371,10 @@ class EtcdCommitter:
     async def _counted_compare(
         self, flight: _Flight, submission: _Submission, before: _Flight | None
     ) -> tuple[list[Compare], int]:
-        """That all changes which the quotas of the namespace count were known when this one was decided.
+        """Compare that this node knew all changes that the namespace's quotas count when it decided this one.
 
-        Those of this node that were under way then were known too: each waits for the one before. Also returns since
-        when no other node has made such a change, if the comparison holds.
+        It also knew its own changes in flight, because each waits for the one before. The second value is since when no
+        other node has made such a change, if the comparison holds.
         """
         if not submission.condition.counted_in:
             return [], 0
@@ -426,14 +428,16 @@ class EtcdCommitter:
     def _add_claims(
         self, claims: Claims, proposal: Proposal, compares: list[Compare], then: list[Operation]
     ) -> None:
-        """Claim what the object gets, which nothing else may have, and give up what it has no longer."""
+        """Claim the items that the object gains, which nothing else may own, and release those that it loses."""
         wanted = frozenset[str]() if proposal.removed else claims(proposal.body)
         had = frozenset[str]()
         if isinstance(proposal.previous, Proposal):
             had = claims(proposal.previous.body)
         elif proposal.previous:
             body = self._journal.body(proposal.type_id, proposal.namespace, proposal.name)
-            had = claims(body) if body is not None else had  # if it is another version, the transaction fails
+            had = (
+                claims(body) if body is not None else had
+            )  # if its version differs, the transaction fails anyway
         for item in sorted(wanted - had):
             compares.append(Compare(self._keys.of_claim(item), "create_revision", 0))
             then.append(Put(self._keys.of_claim(item), b""))
@@ -447,7 +451,7 @@ class EtcdCommitter:
         return name
 
     def _otherwise(self, compares: list[Compare]) -> list[Operation]:
-        """What explains why a comparison failed; after the first three, the claims and quotas that were compared."""
+        """Reads that explain a failed comparison: three keys, then the claims and quotas that were compared."""
         keys = self._keys
         marks = [Get(one.key, keys_only=True) for one in compares if keys.is_mark(one.key)]
         return [Get(self._epoch.key), Get(keys.leader), Get(keys.head, keys_only=True), *marks]
@@ -455,8 +459,9 @@ class EtcdCommitter:
     async def _explain(
         self, result: TxnResult, compares: list[Compare], epoch: int, condition: Condition
     ) -> None:
-        """Returns if the same transaction can be sent again: the epoch was another one, or somebody else had put a
-        claim or the key of quotas. Overtaken, NotLeading.
+        """Returns if the transaction can be sent again: the epoch changed, or another program put a compared key.
+
+        Otherwise raises Overtaken or NotLeading.
         """
         node, leader, head, *marks = [one for one in result.responses if isinstance(one, RangeResult)]
         if version_of(node) != epoch:
@@ -472,8 +477,8 @@ class EtcdCommitter:
             await self._remove_mark(one)
 
     async def _complete_up_to(self, head: int) -> None:
-        """Wait until this node has all that was written before a transaction failed, which found this `head`."""
-        if not head:  # somebody has deleted it: then nothing says what this node lacks
+        """Wait until this node has everything written before a transaction that failed and found this `head`."""
+        if not head:  # another program deleted it, so it does not say which changes this node lacks
             try:
                 head = await newest_version(self._etcd, self._keys)
             except EtcdUnavailable as error:
@@ -498,7 +503,7 @@ class EtcdCommitter:
             )
 
     async def _remove_mark(self, mark: KeyValue) -> None:
-        logger.warning("somebody else has put the key %s of etcd: it is deleted", mark.key.decode())
+        logger.warning("another program has put the key %s of etcd; deleting it", mark.key.decode())
         try:
             await self._etcd.txn(
                 [Compare(mark.key, "mod_revision", mark.mod_revision)], [DeleteRange(mark.key)]

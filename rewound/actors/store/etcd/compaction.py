@@ -1,9 +1,7 @@
-"""Compacts etcd to what clients may still ask for: the leader raises the `floor` of the cluster, then compacts up
-to it.
+"""Compacts etcd to the versions that clients may still request: the leader raises the cluster's `floor`, then compacts.
 
-The floor is the version of an event that wrote an object, so that a node which starts there has that event, with
-its time. It moves before etcd is compacted: a node that starts meanwhile finds a state that it can read, or looks
-again.
+The floor is the version of an event that wrote an object, so that a node that starts there has that event, with its
+time. The floor moves before etcd is compacted: a node that starts meanwhile finds a state that it can read, or retries.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from rewound.journal.log import Journal
 logger = logging.getLogger(__name__)
 
 INTERVAL: Final = 30.0
-# Events before the end of the window among which one that wrote an object is looked for.
+# How many events before the end of the window are searched for one that wrote an object.
 LOOKED_AT: Final = 1000
 
 
@@ -30,13 +28,13 @@ class Compaction:
     def __init__(
         self, etcd: Etcd, keys: Keys, journal: Journal, clock: Clock, election: Election, window: int
     ) -> None:
-        """`window`: how much stays, in microseconds."""
+        """`window`: how much history to keep, in microseconds."""
         self._etcd, self._keys, self._journal = etcd, keys, journal
         self._clock, self._election, self._window = clock, election, window
         self._newest: Floor | None = None
 
     async def run(self) -> None:
-        """Compact at intervals, for ever; only on the node that leads."""
+        """Compact at intervals, forever, while this node leads."""
         while True:
             await trio.sleep(INTERVAL)
             try:
@@ -45,7 +43,7 @@ class Compaction:
                 logger.warning("etcd is not compacted: %s", error)
 
     async def run_once(self) -> int:
-        """Returns the floor; 0 if it was not raised."""
+        """Returns the new floor; 0 if it was not raised."""
         floor = self._find_floor()
         if floor is None or floor == self._newest:
             return 0
@@ -57,11 +55,11 @@ class Compaction:
         try:
             await self._etcd.compact(floor.version)
         except Compacted:
-            logger.debug("somebody else has compacted etcd beyond version %d", floor.version)
+            logger.debug("another program has compacted etcd beyond version %d", floor.version)
         return floor.version
 
     def _find_floor(self) -> Floor | None:
-        """The newest event at the beginning of the window that wrote an object."""
+        """The newest event at the start of the window that wrote an object."""
         with self._journal.read() as view:
             newest = view.offset_at(self._clock.now() - self._window)
             found = None

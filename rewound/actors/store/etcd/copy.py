@@ -1,16 +1,16 @@
-"""The journal of a node before it follows etcd: who the cluster is, and the state to start from.
+"""Prepares the journal of a node before it follows etcd: the identity of the cluster, and the state to start from.
 
     found = await prepare(etcd, keys, folder, dialect)     then open the journal in the folder, and follow
 
-A node that has a journal goes on after its newest version, as long as etcd has what came since. One without, or one
-that was away for too long, starts from the state at the `floor` of the cluster: the version up to which etcd is
-compacted, with the time of its event. Every node starts there, so that all have the same events with the same
-times, and as much history as etcd has. Nothing was compacted yet in a young cluster: then a node follows from the
-first revision.
+A node that has a journal continues after its newest version, if etcd still has all later changes. One without a
+journal, or one that was away for too long, starts from the state at the `floor` of the cluster: the version up to which
+etcd is compacted, with the time of its event. Every node starts there, so that all have the same events with the same
+times, and as much history as etcd has. In a young cluster nothing is compacted yet: a node follows from the first
+revision.
 
-If somebody else compacted etcd beyond the floor (`--auto-compaction-retention`), a node without a journal raises
-the floor; also if the key `floor` or `cluster` was deleted or replaced by something else. What cannot be read among the
-objects is left out of the journal, and named to the node (`foreign`).
+If another program compacted etcd beyond the floor (`--auto-compaction-retention`), a node without a journal raises the
+floor; also if the key `floor` or `cluster` was deleted or overwritten. Unreadable objects are left out of the journal,
+and reported to the node (`foreign`).
 """
 
 from __future__ import annotations
@@ -50,28 +50,27 @@ from rewound.journal.transfer import restore_state
 
 logger = logging.getLogger(__name__)
 
-PAGE: Final = 500  # objects of one read of the state
-ATTEMPTS: Final = 5  # at reading a state that is compacted meanwhile
-PAUSE_SECONDS: Final = 1.0  # between two looks at a key that somebody has deleted
+PAGE: Final = 500  # objects per read of the state
+ATTEMPTS: Final = 5  # to read a state that is compacted meanwhile
+PAUSE_SECONDS: Final = 1.0  # before checking again for a key that another program deleted
 
 
 class CannotJoin(JournalError):
-    """The data folder or the flags belong to another cluster than etcd has."""
+    """The data folder or the flags belong to another cluster than the one in etcd."""
 
 
 class NoFloor(Exception):
-    """No object has the version of the floor: somebody else wrote it, or has changed that object."""
+    """No object has the version of the floor: another program wrote the floor, or changed that object."""
 
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Unsynced:
-    """A file that says in which boot of the machine a journal was opened that is not durable.
+    """A file that records during which boot of the machine a non-durable journal was opened.
 
-    What etcd has need not be made durable once more: a commit then takes a part of the time. It is in the memory of
-    the kernel, so it survives the end of the process. After the end of the machine the copy may be damaged: it is
-    not used again.
+    What etcd has need not be made durable again, which shortens commits. Written data is in the kernel's page cache, so
+    it survives the end of the process. After a reboot the copy may be damaged and is not used again.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,14 +79,14 @@ class Unsynced:
 
     @property
     def is_possible(self) -> bool:
-        """Whether this machine says in which boot it is."""
+        """Whether this machine identifies its boots."""
         return bool(self._boot)
 
     def is_of_earlier_boot(self) -> bool:
         return self._path.exists() and self._path.read_text() != self._boot
 
     def begin(self) -> None:
-        """Before the journal is opened."""
+        """Call before the journal is opened."""
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             os.write(descriptor, self._boot.encode())
@@ -101,7 +100,7 @@ class Unsynced:
             os.close(parent)
 
     def end(self) -> None:
-        """The journal is closed, and durable."""
+        """Call when the journal is closed and durable."""
         self._path.unlink(missing_ok=True)
 
 
@@ -115,9 +114,9 @@ class Prepared:
 async def prepare(
     etcd: Etcd, keys: Keys, folder: Path, dialect: str, unsynced: Unsynced | None = None
 ) -> Prepared:
-    """Make the journal in the folder one that can follow. CannotJoin, EtcdUnavailable, EtcdRefused.
+    """Make the journal in the folder ready to follow. Raises CannotJoin, EtcdUnavailable or EtcdRefused.
 
-    `unsynced`: whether the machine has ended while the journal was open.
+    `unsynced`: records whether the machine was rebooted while the journal was open.
     """
     cluster, created = await _find_cluster(etcd, keys, folder, dialect)
     if cluster.dialect != dialect:
@@ -126,7 +125,7 @@ async def prepare(
             f"give --dialect {cluster.dialect}, or another prefix in --journal"
         )
     if unsynced is not None and unsynced.is_of_earlier_boot():
-        logger.warning("the machine ended while this node ran: its copy is made anew from the state in etcd")
+        logger.warning("the machine stopped while this node ran: rebuilding its copy from the state in etcd")
         _remove(folder)
     head = _head_in(folder, cluster)
     unreadable: list[bytes] = []
@@ -157,13 +156,13 @@ async def prepare(
 
 
 async def _find_cluster(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> tuple[Cluster, int]:
-    """Read who the cluster is and the revision in which it was created, or create it.
+    """Read the cluster's identity and the revision in which it was created, or create it.
 
-    CannotJoin, EtcdUnavailable, EtcdRefused.
+    Raises CannotJoin, EtcdUnavailable or EtcdRefused.
     """
     known = _cluster_in(folder)
     for _ in range(ATTEMPTS):
-        # A transaction whose outcome is unknown is repeated for ever; a read says when etcd cannot be used at all.
+        # A transaction whose outcome is unknown is repeated forever; a read raises if etcd cannot be used at all.
         found = (await etcd.range(keys.cluster)).kvs
         cluster = _decoded(keys, found[0].value) if found else None
         if found and cluster is not None:
@@ -172,10 +171,10 @@ async def _find_cluster(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> t
             return await _put_cluster(etcd, keys, Cluster(new_cluster_id(), dialect), 0)
         if known is not None:
             logger.warning(
-                "somebody else has changed the key %s of etcd: it is put again", keys.cluster.decode()
+                "another program has changed the key %s of etcd; restoring it", keys.cluster.decode()
             )
             return await _put_cluster(etcd, keys, known, found[0].mod_revision if found else 0)
-        await trio.sleep(PAUSE_SECONDS)  # a node that runs puts it again
+        await trio.sleep(PAUSE_SECONDS)  # a running node restores it
     if not found:
         logger.warning(
             "the cluster in etcd has lost the key %s: it gets a new identity", keys.cluster.decode()
@@ -189,7 +188,7 @@ async def _find_cluster(etcd: Etcd, keys: Keys, folder: Path, dialect: str) -> t
 
 
 def _decoded(keys: Keys, value: bytes) -> Cluster | None:
-    """UnknownLayout."""
+    """Decode the cluster's identity; None if it is no such record. Raises UnknownLayout if a later release wrote it."""
     try:
         return Cluster.decode(value)
     except Unreadable:
@@ -199,7 +198,7 @@ def _decoded(keys: Keys, value: bytes) -> Cluster | None:
 
 
 async def _put_cluster(etcd: Etcd, keys: Keys, new: Cluster, version: int) -> tuple[Cluster, int]:
-    """Put who the cluster is, unless another node was first. EtcdUnavailable, EtcdRefused, CannotJoin."""
+    """Put the cluster's identity, unless another node was first. Raises EtcdUnavailable, EtcdRefused or CannotJoin."""
     while True:
         try:
             result = await etcd.txn(
@@ -208,7 +207,7 @@ async def _put_cluster(etcd: Etcd, keys: Keys, new: Cluster, version: int) -> tu
                 [Get(keys.cluster)],
             )
         except OutcomeUnknown:
-            continue  # then this or another one is there
+            continue  # then one of the two has been put
         stored = result.responses[-1]
         assert isinstance(stored, RangeResult)
         found = _decoded(keys, stored.kvs[0].value) if stored.kvs else None
@@ -226,12 +225,12 @@ def _cluster_in(folder: Path) -> Cluster | None:
     try:
         who = read_identity(folder)
     except ValueError:
-        return None  # opening the journal says why
+        return None  # opening the journal reports the reason
     return None if who is None else Cluster(who.cluster_id, who.dialect)
 
 
 async def _find_floor(etcd: Etcd, keys: Keys) -> Floor | None:
-    """None if there is none, or somebody else put something in its place."""
+    """The floor; None if there is none, or another program overwrote it."""
     found = await etcd.range(keys.floor)
     try:
         floor = Floor.decode(found.kvs[0].value) if found.kvs else None
@@ -246,14 +245,14 @@ async def _find_floor(etcd: Etcd, keys: Keys) -> Floor | None:
 
 
 async def _is_older(etcd: Etcd, keys: Keys, created: int) -> bool:
-    """Whether the cluster had objects before its key `cluster` was created, which was then deleted and put again."""
+    """Whether the cluster had objects before its key `cluster` was created: the key was deleted and put again."""
     head = (await etcd.range(keys.head, keys_only=True)).kvs
     page = await etcd.range(keys.objects, prefix_end(keys.objects), limit=PAGE, keys_only=True)
     return any(one.create_revision < created for one in (*head, *page.kvs))
 
 
 def _head_in(folder: Path, cluster: Cluster) -> int:
-    """The newest version in the journal of the folder; 0 if it has none. AlreadyOpen."""
+    """The newest version in the journal of the folder; 0 if it has none. Raises AlreadyOpen if a server has it open."""
     if not folder.exists() or not any(folder.iterdir()):
         return 0
     journal = Journal.open(folder, dialect=cluster.dialect)
@@ -270,7 +269,7 @@ def _head_in(folder: Path, cluster: Cluster) -> int:
 
 
 async def _is_readable(etcd: Etcd, keys: Keys, version: int) -> bool:
-    """Whether etcd still has all that came after a version."""
+    """Whether etcd still has all changes after a version."""
     try:
         await etcd.range(keys.cluster, revision=version, keys_only=True)
     except Compacted:
@@ -279,7 +278,7 @@ async def _is_readable(etcd: Etcd, keys: Keys, version: int) -> bool:
 
 
 async def _raise_floor(etcd: Etcd, keys: Keys) -> None:
-    """Write an object once more as it is, so that there is an event at which all nodes can start."""
+    """Write an object again unchanged, so that there is an event at which all nodes can start."""
     one, before = await _find_object(etcd, keys)
     type_name, namespace, name = keys.parse_object(one.key)
     again = before._replace(verb="update", previous=one.mod_revision, write_id=urandom(16))
@@ -292,11 +291,11 @@ async def _raise_floor(etcd: Etcd, keys: Keys) -> None:
         if result.succeeded:
             await etcd.txn((), [Put(keys.floor, Floor(result.revision, before.time).encode())])
     except OutcomeUnknown:
-        return  # the caller looks again
+        return  # the caller checks again
 
 
 async def _find_object(etcd: Etcd, keys: Keys) -> tuple[KeyValue, Change]:
-    """An object that can be read. CannotJoin."""
+    """A readable object. Raises CannotJoin if there is none."""
     start, end = keys.objects, prefix_end(keys.objects)
     while True:
         page = await etcd.range(start, end, limit=PAGE)
@@ -311,7 +310,7 @@ async def _find_object(etcd: Etcd, keys: Keys) -> tuple[KeyValue, Change]:
 
 
 def _read_object(keys: Keys, stored: KeyValue) -> Change | None:
-    """None if no node can have written it. UnknownLayout."""
+    """Decode an object; None if no node can have written it. Raises UnknownLayout if a later release did."""
     try:
         keys.parse_object(stored.key)
         change = Change.decode(stored.value)
@@ -322,7 +321,7 @@ def _read_object(keys: Keys, stored: KeyValue) -> Change | None:
 
 
 async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor: Floor) -> list[bytes]:
-    """Make the journal of the state at the floor; returns the keys that cannot be read. Compacted, NoFloor."""
+    """Build the journal from the state at the floor; returns the unreadable keys. Raises Compacted or NoFloor."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder.parent) as stream:
         places, unreadable = await _read_state(etcd, keys, floor.version, stream)
@@ -340,15 +339,15 @@ async def _restore(etcd: Etcd, keys: Keys, folder: Path, cluster: Cluster, floor
     return unreadable
 
 
-_Place = tuple[int, bytes, int, int]  # version, key, where its value begins, and how long it is
+_Place = tuple[int, bytes, int, int]  # version, key, offset of its value, and length
 
 
 async def _read_state(
     etcd: Etcd, keys: Keys, version: int, stream: BinaryIO
 ) -> tuple[list[_Place], list[bytes]]:
-    """Read all objects at a version in pages; they are needed in the order of their versions, so a file keeps them.
+    """Read all objects at a version in pages, into a file, because they are needed in the order of their versions.
 
-    Also returns the keys of those that cannot be read.
+    Also returns the unreadable keys.
     """
     places: list[_Place] = []
     unreadable: list[bytes] = []

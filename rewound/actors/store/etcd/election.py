@@ -1,10 +1,9 @@
-"""Which node runs the controllers: the one whose lease holds the key `leader`.
+"""Elects the node that runs the controllers: the one whose lease holds the key `leader`.
 
 Writes of controllers compare the create_revision of that key (`Condition.leading`): a node that has lost its lease
-cannot write, however late it finds out. It stops its controllers when it could not renew the lease in time, before
-another node can begin, or when the key is not as it put it. The nodes that do not lead ask for the key at short
-intervals; one of them begins within TTL and an interval after the leader has gone, and at once after it has stopped in
-order.
+cannot write, however late it notices. It stops its controllers if it could not renew the lease in time, before another
+node can start, or if the key has changed. The other nodes try to get the key at short intervals. One of them takes over
+within TTL plus an interval after the leader has died, and at once after a graceful stop.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ logger = logging.getLogger(__name__)
 TTL: Final = 3  # seconds of the lease
 RENEW_SECONDS: Final = 0.75
 ASK_SECONDS: Final = 0.5
-# The leader stops this long after it sent the last renewal that was confirmed: before etcd lets the lease expire.
+# The leader stops this long after it sent the last confirmed renewal: before etcd lets the lease expire.
 GIVE_UP_SECONDS: Final = 2.5
 
 Task = tuple[str, Callable[[], Awaitable[None]]]
@@ -42,29 +41,29 @@ Keep = Callable[[str, Callable[[], Awaitable[None]]], Awaitable[None]]
 
 
 class KeyTaken(EtcdError):
-    """The key is no longer as this node has put it: the writes of its controllers would fail, or nobody follow it."""
+    """The key is no longer as this node put it: writes of its controllers would fail, or no node could take over."""
 
     def __init__(self, key: bytes) -> None:
-        super().__init__(f"somebody else has changed the key {key.decode()} of etcd")
+        super().__init__(f"another program has changed the key {key.decode()} of etcd")
 
 
 def _is_of_node(held: KeyValue) -> bool:
-    """Whether a node has put it: with the lease that it names."""
+    """Whether a node has put the key: it has the lease that its value names."""
     _, space, lease = held.value.rpartition(b" ")
     return bool(space) and held.lease != 0 and lease == b"%x" % held.lease
 
 
 class Election:
     def __init__(self, etcd: Etcd, keys: Keys, node: str, keep: Keep) -> None:
-        """`keep` runs a task and starts it again when it crashes."""
+        """`keep` runs a task and restarts it when it crashes."""
         self._etcd, self._key, self._node, self._keep = etcd, keys.leader, node.encode(), keep
         self._tasks: Sequence[Task] = ()
         self._term = 0
         self._renewed = 0.0
-        self.terms = 0  # how often this node has begun to lead
+        self.terms = 0  # how often this node has become the leader
 
     def lead_with(self, tasks: Sequence[Task]) -> None:
-        """Run these while this node leads."""
+        """Run these tasks while this node leads."""
         self._tasks = tasks
 
     def term(self) -> int:
@@ -72,7 +71,7 @@ class Election:
         return self._term
 
     async def run(self) -> None:
-        """Ask for the key, lead, and ask again, for ever."""
+        """Try to get the key, lead, and try again, forever."""
         while True:
             try:
                 await self._ask_and_lead()
@@ -99,14 +98,14 @@ class Election:
                     logger.debug("the lease of this node expires by itself", exc_info=True)
 
     async def _ask(self, lease: int) -> int:
-        """The term of this node if it has the key now, otherwise 0."""
+        """Try to get the key. Returns the term of this node if it has it now, otherwise 0."""
         own = b"%b %x" % (self._node, lease)
         try:
             result = await self._etcd.txn(
                 [Compare(self._key, "create_revision", 0)], [Put(self._key, own, lease)], [Get(self._key)]
             )
         except OutcomeUnknown:
-            return 0  # the next attempt finds its own value there
+            return 0  # the next attempt finds its own value
         if result.succeeded:
             return result.revision
         [found] = result.responses
@@ -120,9 +119,9 @@ class Election:
         return held.create_revision if held.value == own else 0
 
     async def _remove(self, held: KeyValue) -> None:
-        """Delete what no node has put there: it has no lease with which it would go."""
+        """Delete a value that no node put: no lease would remove it."""
         logger.warning(
-            "somebody else has changed the key %s of etcd, which says who runs the controllers: it is deleted",
+            "another program has changed the key %s of etcd, which says who runs the controllers; deleting it",
             self._key.decode(),
         )
         try:
@@ -154,7 +153,7 @@ class Election:
             raise failure
 
     async def _keep_lease(self, lease: int, term: int) -> EtcdError:
-        """Renew the lease until that fails for too long, or somebody else has taken the key; returns why."""
+        """Renew the lease until that fails for too long, or another program has changed the key; returns why."""
         failure: EtcdError = LeaseGone(lease)
         while True:
             await trio.sleep(RENEW_SECONDS)

@@ -1,12 +1,11 @@
-"""The epoch of a node: makes sure that a transaction whose reply was lost is applied now or never.
+"""The epoch of a node: ensures that a transaction whose reply was lost is applied now or never.
 
-Every transaction of a node compares the revision of the node's key with its epoch. When a reply is lost, nobody
-knows whether etcd will still apply the transaction. The node puts its key again: from that revision on,
-transactions of the epoch before fail. What was applied before it is known when the node has followed the log up to
-there.
+Every transaction of a node compares the revision of the node's key with its epoch. When a reply is lost, nobody knows
+whether etcd will still apply the transaction. The node puts its key again: from that revision on, transactions of the
+earlier epoch fail. When the node has followed the log up to there, it knows which were applied before.
 
-The key has no lease: a node that was paused goes on with its epoch. A start puts it too, so that nothing of the
-process before is applied afterwards.
+The key has no lease: a node that was paused continues with its epoch. A start puts it too, so that nothing of the
+previous process is applied afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from rewound.actors.store.etcd.records import Head, Keys
 
 @dataclass(frozen=True, slots=True)
 class EpochStart:
-    revision: int  # of the key of the node
+    revision: int  # of the node's key
     head: int  # the newest change of an object before it
 
 
@@ -39,27 +38,27 @@ class Epoch:
         return self._started.revision
 
     async def begin_after(self, revision: int) -> EpochStart:
-        """An epoch later than the given one, which may have begun already. EtcdUnavailable, EtcdRefused."""
+        """Start an epoch after the given one, unless there is one already. Raises EtcdUnavailable or EtcdRefused."""
         async with self._lock:
             while self._started.revision <= revision:
                 try:
                     result = await self._etcd.txn((), (Put(self.key, b""), Get(self._head)))
                 except OutcomeUnknown:
-                    continue  # putting it once more does no harm
+                    continue  # putting it again does no harm
                 found = result.responses[1]
                 assert isinstance(found, RangeResult)
                 head = version_of(found)
                 if not head and revision:
-                    head = await newest_version(self._etcd, self._keys)  # somebody has deleted it
+                    head = await newest_version(self._etcd, self._keys)  # another program has deleted it
                 self._started = EpochStart(result.revision, head)
             return self._started
 
 
 async def newest_version(etcd: Etcd, keys: Keys) -> int:
-    """The version of the newest change, by a linearizable read. EtcdUnavailable, EtcdRefused.
+    """The version of the newest change, by a linearizable read. Raises EtcdUnavailable or EtcdRefused.
 
-    Somebody may have deleted the key that says it. No version would then be newer than what a node has, so it is put
-    again, for no change, before anything relies on it.
+    If another program has deleted the key that has it, no version would seem newer than what a node has. So the key is
+    put again, for no change, before anything relies on it.
     """
     while True:
         if version := version_of(await etcd.range(keys.head, keys_only=True)):

@@ -1,19 +1,19 @@
-"""Follows the log in etcd into the journal of this node: one watch of the whole prefix, whole revisions, in order.
+"""Follows the log in etcd into this node's journal: one watch of the whole prefix, complete revisions, in order.
 
-A revision that changed an object ends with the key `head` (`records`): it is held until that has arrived. etcd
-before 3.5 may send events twice, and parts of a revision: what this node has is left out, and a revision that goes
-on with another one before it is whole makes the follower watch again from the newest version that it has stored.
-The events go to the committer of this node's journal, which stores and publishes them in batches.
+A revision that changed an object ends with the key `head` (`records`): the follower holds it until `head` arrives. etcd
+before 3.5 may send events twice, and revisions in parts. The follower skips what this node has. If a revision is
+followed by another one before it is complete, it watches again from the newest version that it has stored. The events
+go to the committer of this node's journal, which stores and publishes them in batches.
 
-A revision that changed an object or `head` and is not as nodes write it is of somebody else, if etcd says that nothing
-of it is missing. It is no event: every node passes it over, and one of them settles it with a change of its own
-(`foreign`), so that all have the same events.
+A revision that changed an object or `head` and does not look as nodes write it was written by another program, if etcd
+confirms that nothing of it is missing. It is no event: every node skips it, and one of them settles it with a change of
+its own (`foreign`), so that all have the same events.
 
-Times of events never decrease along the log, although the clocks of nodes differ: each event has at least the time
-of the one before it. That is a function of the log, so every node has the same times.
+Times of events never decrease along the log, although the clocks of nodes differ: each event has at least the time of
+the one before it. That is a function of the log, so every node has the same times.
 
-A watch may be silent because nothing happens or because its member is cut off. So the follower compares what it has
-with a linearizable read at intervals, and watches again if it has not got the newest version meanwhile.
+A watch may be silent because nothing happens or because its member is partitioned. So the follower compares its newest
+version with a linearizable read at intervals, and watches again if it has not received that version meanwhile.
 """
 
 from __future__ import annotations
@@ -43,35 +43,33 @@ Unstored = Callable[[bytes, Exception], None]  # write id, why this node could n
 
 CHECK_SECONDS: Final = 2.0  # between two comparisons with etcd
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # before watching again
-# Events that may wait for the disk: a follower far behind must not need them all in memory.
+# Events that may wait for the disk: a follower far behind must not hold them all in memory.
 MOST_WAITING: Final = 2000
 
 
 class Others(Protocol):
-    """What others than the nodes have written to etcd (`foreign`)."""
+    """Handles what other programs than the nodes have written to etcd (`foreign`)."""
 
     def see(self, event: WatchEvent) -> None:
-        """Every event of the watch, in order."""
+        """Called with every event of the watch, in order."""
 
     def settle(self, objects: Mapping[bytes, KeyValue | None], head: WatchEvent | None) -> None:
-        """A revision that no node has written changed these."""
+        """Called with the changes of a revision that no node wrote."""
 
 
 class CopyOutdated(Exception):
-    """etcd has compacted what this node has not followed yet: its journal must be made anew (`copy`)."""
+    """etcd has compacted changes that this node has not followed yet: its journal must be rebuilt (`copy`)."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "etcd no longer has the changes that this node has missed; its copy must be made anew"
-        )
+        super().__init__("etcd no longer has the changes that this node has missed; its copy must be rebuilt")
 
 
 class Incomplete(Exception):
-    """A revision went on with another one before it was whole."""
+    """A revision was followed by another one before it was complete."""
 
 
 class Arrived(Proposal):
-    """An event that has its place in the log already."""
+    """An event that already has its place in the log."""
 
     __slots__ = ("revision", "write_id")
 
@@ -94,7 +92,7 @@ class Arrived(Proposal):
         self.write_id = change.write_id
 
     def order(self, offset: int, time: int) -> Event:
-        """At its own offset; the committer has raised the time to that of the event before."""
+        """The event at its own offset; the committer has raised the time to that of the previous event."""
         event = self.event = Event(
             self.revision,
             self.type_id,
@@ -114,17 +112,17 @@ class Arrived(Proposal):
 
 
 class Whole(NamedTuple):
-    """The change of one revision."""
+    """The change of one complete revision."""
 
     head: Head
     change: Change
     revision: int
-    is_adopted: bool = False  # a node settled with it what somebody else had written
+    is_adopted: bool = False  # with it a node settled what another program wrote
 
 
 @dataclass(slots=True)
 class Revision:
-    """What has arrived of one revision, as far as it concerns objects."""
+    """The part of one revision that has arrived, as far as it concerns objects."""
 
     number: int
     objects: dict[bytes, KeyValue | None] = field(default_factory=dict)  # None: deleted
@@ -133,23 +131,23 @@ class Revision:
 
 
 class Revisions:
-    """Puts the events of a watch together to revisions that this node does not have."""
+    """Assembles the events of a watch into revisions that this node does not have."""
 
     def __init__(self, keys: Keys, newest: int) -> None:
         self._keys = keys
-        self.newest = newest  # all that changed objects up to it are complete
+        self.newest = newest  # all object changes up to it are complete
         self._open: Revision | None = None  # its `head` has not arrived
-        self._foreign = 0  # the newest that was not whole
+        self._foreign = 0  # the newest that was not complete
 
     def take(self, event: WatchEvent) -> Sequence[Whole | Revision]:
-        """What this event completes: whole changes, and revisions that no node has written or that lack a part."""
+        """Revisions that this event completes: complete changes, and others that no node wrote or that lack a part."""
         now, keys = event.now, self._keys
         key, number = now.key, now.mod_revision
         is_object = key.startswith(keys.objects)
         if number <= self.newest:
             if number == self._foreign and is_object:  # etcd before 3.5 may send it in parts
                 return (Revision(number, {key: None if event.is_delete else now}),)
-            return ()  # etcd has sent it again
+            return ()  # etcd sent it again
         found = self._open
         ended = () if found is None or found.number == number else self.end()
         if not is_object and key != keys.head and key != keys.adopted:
@@ -177,7 +175,7 @@ class Revisions:
         return (found,)
 
     def _whole(self, found: Revision) -> Whole | None:
-        """None if it is not as a node writes it, or not all of it is there."""
+        """The change; None if no node writes it like this, or if a part is missing."""
         assert found.head is not None
         try:
             head = Head.decode(found.head.now.value)
@@ -197,12 +195,12 @@ class Revisions:
             if found.objects:
                 written = ", ".join(one.decode(errors="backslashreplace") for one in found.objects)
                 raise UnknownLayout(written, error.layout) from None
-            return None  # every change of a later release has an object, too
+            return None  # changes of later releases have an object, too
         return Whole(head, change, found.number, found.is_adopted)
 
 
 def _change_in(value: bytes, head: Head, revision: int) -> Change:
-    """The change that a revision made. Unreadable if it is of another one, or no journal can store it."""
+    """The change that a revision made. Raises Unreadable if it is of another revision or no journal can store it."""
     change = Change.decode(value)
     if change.write_id != head.write_id:
         raise Unreadable("another revision has written it")
@@ -241,17 +239,17 @@ class Follower:
         self._journal, self._feed, self._local = journal, feed, local
         self._start, self._declared_by = start, declared_by
         self._applied, self._unstored, self._others = applied, unstored, others
-        self._waiting = 0  # events that are not stored yet
+        self._waiting = 0  # events not yet stored
         self._progress = trio.lowlevel.ParkingLot()
         self._failed: Exception | None = None  # why the journal did not store events
-        self._doubted = 0  # the newest revision that seems to be of a later release
-        self._was_refused = False  # since then nothing was stored
+        self._doubted = 0  # the newest revision that seems to be from a later release
+        self._was_refused = False  # nothing has been stored since
         self._logged = ""
         self.restarts = 0  # of the watch
         self.problem = ""  # why this node may be behind; empty if it is not
 
     async def run(self) -> None:
-        """Follow for ever. CopyOutdated."""
+        """Follow forever. Raises CopyOutdated if etcd no longer has the next changes."""
         pause = FIRST_PAUSE
         while True:
             before = self._feed.head
@@ -272,10 +270,10 @@ class Follower:
     def _log(self, error: Exception) -> None:
         if str(error) != self._logged:
             self._logged = str(error)
-            logger.warning("the watch of etcd begins again after version %d: %s", self._feed.head, error)
+            logger.warning("watching etcd again after version %d: %s", self._feed.head, error)
 
     async def _watch(self) -> None:
-        """One watch, from after what is stored until it ends or is behind."""
+        """Run one watch, from after the stored version until it ends or falls behind."""
         while self._waiting:
             await self._progress.park()
         self._failed = None
@@ -285,7 +283,7 @@ class Follower:
             nursery.start_soon(self._check, nursery.cancel_scope)
             try:
                 await self._take_all(revisions)
-            except Exception as error:  # without the group of a nursery
+            except Exception as error:  # unwrapped from the group of a nursery
                 failure = error
             nursery.cancel_scope.cancel()
         if failure is not None:
@@ -303,7 +301,7 @@ class Follower:
                 await self._take(revisions, response)
 
     async def _take(self, revisions: Revisions, response: WatchResponse) -> None:
-        """Pass the whole revisions of a response on to be stored, and the others to who settles them."""
+        """Store the complete revisions of a response, and pass the others to `others`."""
         whole: list[Whole] = []
         for event in response.events:
             self._others.see(event)
@@ -315,7 +313,7 @@ class Follower:
         await self._store(whole)
 
     async def _sort(self, found: Whole | Revision, whole: list[Whole]) -> None:
-        """Gather whole changes, which are stored together; what is not one comes after them."""
+        """Collect complete changes, which are stored together; anything else is handled after them."""
         if isinstance(found, Revision):
             await self._store(whole)
             whole.clear()
@@ -328,18 +326,18 @@ class Follower:
             whole.append(found)
 
     async def _pass(self, found: Revision) -> None:
-        """Leave out a revision that is no change. Incomplete if it is one, and a part of it has not arrived."""
+        """Skip a revision that is no change. Raises Incomplete if it is one and a part of it has not arrived."""
         await self._require_foreign(found)
         self._others.settle(found.objects, found.head)
         self._complete(found.number)
 
     def _complete(self, revision: int) -> None:
-        """When all before it is stored, this node has everything up to a revision. EtcdUnavailable if that failed."""
+        """Declare all up to a revision complete once it is stored. Raises EtcdUnavailable if that failed."""
         self._require_stored()
         self._local.submit([], lambda error: None if error is not None else self._feed.complete(revision))
 
     async def _require_foreign(self, found: Revision) -> None:
-        """Incomplete unless etcd says that no node can have written this revision."""
+        """Raise Incomplete unless etcd confirms that no node can have written this revision."""
         number, keys = found.number, self._keys
         if found.head is None:
             if version_of(await self._etcd.range(keys.head, revision=number, keys_only=True)) == number:
@@ -353,7 +351,7 @@ class Follower:
         except UnknownLayout:
             if number <= self._doubted:
                 return
-            self._doubted = number  # the second time nothing has got lost
+            self._doubted = number  # the second time nothing is missing
             raise Incomplete(f"revision {number} came without its object") from None
         now = (await self._etcd.range(key, revision=number)).kvs
         if head.removal:
@@ -364,10 +362,10 @@ class Follower:
             raise Incomplete(f"revision {number} came without its object")
 
     async def _store_after_all(self, found: Whole) -> None:
-        """Store a change whose version before may be another one here.
+        """Store a change although its previous version may differ here.
 
-        A node that made its copy while somebody else's change was there and not settled has another state before this
-        change than the others, and the same after it.
+        If a node made its copy while another program's change was there and not settled, its state before this change
+        differs from the other nodes', and the state after it is the same.
         """
         while self._waiting:
             await self._progress.park()
@@ -400,7 +398,7 @@ class Follower:
         self._require_stored()
 
     def _require_stored(self) -> None:
-        """EtcdUnavailable if the journal did not store what this watch brought: it begins again with that."""
+        """Raise EtcdUnavailable if the journal did not store this watch's events: the next watch starts with them."""
         if self._failed is not None:
             raise EtcdUnavailable(f"this node could not store what it got: {self._failed}")
 
@@ -418,7 +416,7 @@ class Follower:
             self._applied(one.write_id, one.event)
 
     async def _check(self, scope: trio.CancelScope) -> None:
-        """End the watch if it does not deliver what a linearizable read finds, or the journal does not store it."""
+        """End the watch if it does not deliver what a linearizable read finds, or if the journal does not store it."""
         while True:
             await trio.sleep(CHECK_SECONDS)
             if self._failed is not None:
@@ -429,7 +427,7 @@ class Follower:
                 newest = await newest_version(self._etcd, self._keys)
             except EtcdError as error:
                 self.problem = str(error)
-                continue  # then there is nothing newer to be had, or the watch ends by itself
+                continue  # then there is nothing newer, or the watch ends by itself
             if self._feed.is_complete(newest):
                 self.problem = ""
                 continue

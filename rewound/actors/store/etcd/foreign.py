@@ -1,22 +1,22 @@
-"""What others than the nodes have written below the prefix: each such change is settled, and the cluster goes on.
+"""Settles changes that other programs than the nodes have made below the prefix, so that the cluster continues.
 
-`etcdctl` and backups write no `head`, so that their changes of objects are no events: the follower of every node passes
-them over and names their keys here. One node then settles each with a transaction as every other change has one, which
-all nodes follow: so all have the same events, versions and quarantine, also a node that joins later.
+`etcdctl` and backups write no `head`, so their changes of objects are no events: the follower of every node skips them
+and reports their keys here. One node then settles each with an ordinary transaction, which all nodes follow. So all
+have the same events, versions and quarantine, also a node that joins later.
 
-    an object has gone              a delete by nobody
-    a value that is a valid record  an update or a create by nobody
-    any other value                 moves to `quarantine/`; if there was an object, that is a delete by nobody
+    the object is gone             a delete without a user
+    the value is a valid record    an update or a create without a user
+    any other value                moves to `quarantine/`; if there was an object, also a delete without a user
 
-Which node settles it is decided by the key `adopted`: the transaction compares that nobody has put it since the state
-that was compared with the journal. Nothing here guesses: the journal has all changes up to the `head` of that state, so
-an object whose version differs from the key's is one that no node has written.
+The key `adopted` decides which node settles it: the transaction compares that nobody has put it since the state that
+was compared with the journal. Nothing here guesses: the journal has all changes up to the `head` of that state, so an
+object whose version differs from the key's is one that no node has written.
 
-The quarantine is what is below `quarantine/` in etcd. `etcdctl del` of such a key ends it; until then logs, metrics and
-`rewound verify` name it.
+The quarantine consists of the keys below `quarantine/` in etcd. `etcdctl del` of such a key ends it; until then logs,
+metrics and `rewound verify` report it.
 
 Rejected: every node derives the event from the foreign revision itself. A revision can change thousands of objects, and
-an event needs a version of its own; a deleted object has no content in etcd, so a node that joins later had none.
+each event needs its own version; a deleted object has no content in etcd, so a node that joins later would have none.
 """
 
 from __future__ import annotations
@@ -69,27 +69,27 @@ OnChange = Callable[[Mapping[bytes, Quarantined]], Awaitable[None]]
 DELETED: Final = "deleted in etcd, not through the API"
 WRITTEN: Final = "written in etcd, not through the API"
 UNREADABLE: Final = "overwritten in etcd, not through the API, with a value that cannot be read"
-PAUSE_SECONDS: Final = 1.0  # before another attempt
-PAGE: Final = 50  # keys of one read of the quarantine, whose values may be as large as etcd takes
-# Of a value in quarantine that etcd does not take as a whole: the request is a little larger than that of its put.
+PAUSE_SECONDS: Final = 1.0  # before the next attempt
+PAGE: Final = 50  # keys per read of the quarantine, whose values may be as large as etcd allows
+# Bytes kept of a value that is too large for etcd to take in quarantine: the request is a little larger than its put.
 SHORTENED: Final = 64 << 10
 
 
 async def _ignore(_: Mapping[bytes, Quarantined]) -> None:
-    """For a node whose quarantine nobody else wants to know."""
+    """For a node that reports its quarantine to nobody."""
 
 
 class NotKnownYet(Exception):
-    """The kind of a record is not published yet on this node."""
+    """This node does not serve the kind of a record yet."""
 
 
 class CheckRecord(Protocol):
     def __call__(self, type_name: str, namespace: str, name: str, body: bytes) -> tuple[bytes, bytes]:
-        """Facts and body of an object that somebody else wrote, as a node writes them. Unreadable, NotKnownYet."""
+        """Facts and body, as nodes write them, of an object from another program. Raises Unreadable or NotKnownYet."""
 
 
 def refuse_records(type_name: str, namespace: str, name: str, body: bytes) -> tuple[bytes, bytes]:
-    """For a node that knows no kinds: no record is valid."""
+    """For a node that knows no kinds: every record is invalid."""
     raise Unreadable("no node has written it")
 
 
@@ -117,22 +117,20 @@ class Foreign:
         self._wanted = trio.Event()
         self._logged = ""
         self._guarded: dict[bytes, tuple[Callable[[bytes], bool], bytes]] = {}
-        # By the key that somebody wrote; without values, which may be large and many.
+        # By the original key; without values, which may be large and many.
         self.quarantined: dict[bytes, Quarantined] = {}
-        self._noted: set[bytes] | None = (
-            None  # what the watch has changed in the quarantine while that is read
-        )
-        self._is_reported = False  # what `quarantined` is now
+        self._noted: set[bytes] | None = None  # changes that the watch brings while the quarantine is read
+        self._is_reported = False  # whether `quarantined` has been reported
         self.on_change: OnChange = _ignore
         self.settled = 0
 
     def guard(self, key: bytes, own: bytes, is_right: Callable[[bytes], bool]) -> None:
-        """Put this value again whenever somebody deletes the key, or replaces it by one that is not right."""
+        """Restore this value whenever another program deletes the key or puts a value that `is_right` rejects."""
         self._guarded[key] = is_right, own
         self._want(key)
 
     def suspect(self, keys: tuple[bytes, ...]) -> None:
-        """Objects that could not be read when the journal was made."""
+        """Check objects that could not be read when the journal was built."""
         for key in keys:
             self._want(key)
 
@@ -152,7 +150,7 @@ class Foreign:
             self._want(key)
         if head is not None and not _is_no_change(head):
             logger.warning(
-                "somebody else has changed the key %s of etcd (revision %d): that is no change of an object",
+                "another program has changed the key %s of etcd (revision %d): that is no change of an object",
                 printable(head.now.key),
                 head.now.mod_revision,
             )
@@ -169,7 +167,7 @@ class Foreign:
             try:
                 found = Quarantined.decode(stored.value)
             except (Unreadable, UnknownLayout):
-                found = Quarantined(stored.mod_revision, 0, "somebody else has put it there", b"")
+                found = Quarantined(stored.mod_revision, 0, "another program has put it there", b"")
             found = replace(found, value=b"")
             if self.quarantined.get(key) != found:
                 logger.warning(
@@ -184,10 +182,8 @@ class Foreign:
         self._is_reported = False
         self._wanted.set()
 
-    # The task.
-
     async def run(self) -> None:
-        """Settle what is named, for ever."""
+        """Settle reported keys, forever."""
         while not await self._succeeds(self._read_quarantine):
             await trio.sleep(PAUSE_SECONDS)
         while True:
@@ -209,18 +205,18 @@ class Foreign:
         except (EtcdError, NotKnownYet) as error:
             if str(error) != self._logged:
                 self._logged = str(error)
-                logger.warning("what somebody else wrote to etcd is not settled yet: %s", error)
+                logger.warning("a change of another program in etcd is not settled yet: %s", error)
             return False
-        except Exception as crash:  # of one key: the others do not wait for it
+        except Exception as crash:  # of one key; the others must not wait for it
             if repr(crash) != self._logged:
                 self._logged = repr(crash)
-                logger.exception("what somebody else wrote to etcd is not settled yet")
+                logger.exception("a change of another program in etcd is not settled yet")
             return False
         self._logged = ""
         return True
 
     async def _read_quarantine(self) -> None:
-        """What is there at the start. What the watch brings meanwhile counts instead, also that a key has gone."""
+        """Read the quarantine at start. What the watch brings meanwhile takes precedence, also deletes."""
         self._noted = noted = set[bytes]()
         start, end = self._keys.quarantine, prefix_end(self._keys.quarantine)
         while True:
@@ -246,7 +242,7 @@ class Foreign:
             if found and is_right(found[0].value):
                 return
             version = found[0].mod_revision if found else 0
-            logger.warning("somebody else has changed the key %s of etcd: it is put again", printable(key))
+            logger.warning("another program has changed the key %s of etcd; restoring it", printable(key))
             try:
                 await self._etcd.txn([Compare(key, "mod_revision", version)], [Put(key, own)])
             except OutcomeUnknown:
@@ -263,7 +259,9 @@ class Foreign:
                 and isinstance(adopted, RangeResult)
                 and isinstance(head, RangeResult)
             )
-            if not version_of(head):  # somebody has deleted it: then nothing says what this node lacks
+            if not version_of(
+                head
+            ):  # another program deleted it, so it does not say which changes this node lacks
                 await newest_version(self._etcd, self._keys)
                 continue
             await self._feed.completed(version_of(head))
@@ -272,7 +270,7 @@ class Foreign:
                 return
 
     async def _adopt(self, key: bytes, now: KeyValue | None, adopted: int) -> bool:
-        """Whether nothing is left to do for a key."""
+        """Settle a key at this state. Returns whether it is settled."""
         row = self._row(key)
         if (0 if now is None else now.mod_revision) == (0 if row is None else row.offset):
             return True
@@ -301,7 +299,7 @@ class Foreign:
             return view.get(type_id, namespace, name)
 
     async def _commit(self, key: bytes, what: str, compares: list[Compare], then: list[Operation]) -> bool:
-        """False: the state is another one now. _Refused if only a claim is in the way."""
+        """Returns False if the state has changed. Raises _Refused if only a claim is in the way."""
         then = [Put(self._keys.adopted, b""), *then]
         try:
             result = await self._etcd.txn(
@@ -319,7 +317,7 @@ class Foreign:
         return False
 
     def _removal(self, key: bytes, row: Row, reason: str) -> list[Operation]:
-        """That an object has gone, by nobody."""
+        """The event that an object is gone, without a user."""
         type_name, namespace, name = self._keys.parse_object(key)
         body = without_version(row.body, row.offset)
         change = Change("delete", row.offset, self._now(), "", "", reason, urandom(16), row.facts, body)
@@ -328,7 +326,7 @@ class Foreign:
         return [*(DeleteRange(self._keys.of_claim(one)) for one in sorted(claimed)), self._head(head)]
 
     def _update(self, key: bytes, now: KeyValue, row: Row | None) -> tuple[list[Compare], list[Operation]]:
-        """A record that somebody else wrote, as a change by nobody. Unreadable, UnknownLayout, NotKnownYet."""
+        """A record of another program as a change without a user. Raises Unreadable, UnknownLayout or NotKnownYet."""
         type_name, namespace, name = self._keys.parse_object(key)
         facts, body = self.check(type_name, namespace, name, Change.decode(now.value).body)
         verb, previous = ("create", 0) if row is None else ("update", row.offset)
@@ -365,13 +363,13 @@ class Foreign:
 
 
 def own_cluster(cluster_id: bytes, dialect: str) -> tuple[bytes, Callable[[bytes], bool]]:
-    """The value of the key `cluster`, and whether another value is right: for `guard`."""
+    """The value of the key `cluster`, and whether another value is acceptable: for `guard`."""
     own = Cluster(cluster_id, dialect)
     return own.encode(), lambda value: _equal(Cluster.decode, value, own)
 
 
 def own_account_key(own: SealedKey) -> tuple[bytes, Callable[[bytes], bool]]:
-    """The same of the sealed key of service account tokens."""
+    """The same for the sealed key of service account tokens."""
     return own.encode(), lambda value: _equal(SealedKey.decode, value, own)
 
 
@@ -385,7 +383,7 @@ def _equal(decode: Callable[[bytes], object], value: bytes, own: object) -> bool
 
 
 def printable(key: bytes) -> str:
-    """A key as it is given to etcdctl, if it is text on one line: others choose it, and logs have it."""
+    """A key as etcdctl takes it, if it is text on one line: other programs choose it, and logs print it."""
     text = key.decode(errors="backslashreplace")
     return text if text.isprintable() else "".join(map(_printable, text))
 

@@ -1,7 +1,7 @@
-"""Consistent reads of a node: what every node has acknowledged before a read began is in the state that it reads.
+"""Consistent reads of a node: a read sees everything that any node acknowledged before the read began.
 
 A read waits for one linearizable read of the key `head`, and then until this node has followed the log up to there.
-One such read is under way at a time; all that come meanwhile wait for the next, so that their number costs etcd
+Only one such read runs at a time; all requests that arrive meanwhile share the next, so their number costs etcd
 nothing.
 """
 
@@ -18,7 +18,7 @@ from rewound.actors.store.etcd.epoch import newest_version
 from rewound.actors.store.etcd.records import Keys
 from rewound.actors.store.feed import Feed
 
-WITHIN: Final = 5.0  # seconds that this node may need to get the version that a round found
+WITHIN: Final = 5.0  # seconds that this node may take to receive the version that a round found
 
 
 class _Round:
@@ -32,7 +32,7 @@ class _Round:
 
 class Freshness:
     def __init__(self, etcd: Etcd, keys: Keys, feed: Feed, local: Committer) -> None:
-        """`local` stores what this node follows."""
+        """`local` stores the changes that this node follows."""
         self._etcd = etcd
         self._local = local
         self._keys = keys
@@ -41,12 +41,12 @@ class Freshness:
         self._wanted = trio.Event()
 
     async def wait(self) -> None:
-        """Until this node has all changes that were acknowledged before this call. Unreachable."""
+        """Wait until this node has all changes acknowledged before this call. Raises Unreachable if it cannot."""
         asked = self._waiting
         if asked is None:
             asked = self._waiting = _Round()
             self._wanted.set()
-        await asked.done.wait()  # two rounds at most, and a call of etcd has its own deadline
+        await asked.done.wait()  # at most two rounds, and a call of etcd has its own deadline
         if asked.failure is not None:
             raise Unreachable(f"the newest version is not known: {asked.failure}")
         if not self._feed.is_complete(asked.version):
@@ -61,7 +61,7 @@ class Freshness:
         raise Unreachable(f"this node has not received version {version} within {WITHIN:.0f} s")
 
     async def run(self) -> None:
-        """Read the newest version for those that wait, for ever."""
+        """Read the newest version for the waiting reads, forever."""
         while True:
             await self._wanted.wait()
             self._wanted = trio.Event()

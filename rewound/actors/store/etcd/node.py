@@ -1,4 +1,4 @@
-"""One node of a cluster whose journal is ordered by etcd: its services, made for an open journal.
+"""One node of a cluster whose journal is ordered by etcd: its services, created for an open journal.
 
 `prepare` (copy) the journal, open it, make a `Node`, run its tasks and `follow`, then `join`
 """
@@ -32,14 +32,16 @@ Task = tuple[str, Callable[[], Awaitable[None]]]
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a node needs to know of its cluster."""
+    """A node's identity in its cluster."""
 
     etcd: Etcd
     keys: Keys
-    node: str  # its id, which stays the same over restarts
+    node: str  # its id, stable across restarts
     start: int  # the version after which an empty journal follows
     account_key: SealedKey | None = None  # of the cluster, if it is in etcd
-    unreadable: tuple[bytes, ...] = ()  # keys of objects that the journal does not have for this reason
+    unreadable: tuple[
+        bytes, ...
+    ] = ()  # keys of objects that the journal lacks because they could not be read
 
 
 class Node:
@@ -54,9 +56,9 @@ class Node:
         check: CheckRecord = refuse_records,
         now: Callable[[], int] = lambda: time_ns() // 1000,
     ) -> None:
-        """`declared_by`: the type whose objects declare types, each the one that has its name.
+        """`declared_by`: the type whose objects each declare the type of the same name.
 
-        `check` decides about records that somebody else wrote; `now` is when they were found.
+        `check` validates records from other programs; `now` is the time when they were found.
         """
         etcd, keys = member.etcd, member.keys
         self.member = member
@@ -80,7 +82,7 @@ class Node:
             self._local,
             member.start,
             self.committer.apply,
-            self.committer.leave,
+            self.committer.mark_unstored,
             self.foreign,
             declared_by,
         )
@@ -91,7 +93,7 @@ class Node:
 
     @property
     def tasks(self) -> list[Task]:
-        """What runs as long as the node, and is started again when it crashes; besides `follower.run`."""
+        """The tasks that run as long as the node and are restarted when they crash, apart from `follower.run`."""
         return [
             ("committer", self._local.run),
             ("writes to etcd", self.committer.run),
@@ -101,6 +103,6 @@ class Node:
         ]
 
     async def join(self) -> None:
-        """Wait until this node has everything that was written before. EtcdUnavailable, EtcdRefused."""
+        """Wait until this node has everything written before. Raises EtcdUnavailable or EtcdRefused."""
         started = await self._epoch.begin_after(0)
         await self._feed.completed(started.head)

@@ -84,7 +84,7 @@ class Keys:
         return self.objects + f"{type_name}/{namespace}/{name}".encode()
 
     def parse_object(self, key: bytes) -> tuple[str, str, str]:
-        """Type, namespace and name. Unreadable."""
+        """Type, namespace and name. Raises Unreadable if it is not the key of an object."""
         try:
             type_name, namespace, name = key[len(self.objects) :].decode().split("/")
         except ValueError:
@@ -94,7 +94,7 @@ class Keys:
         return type_name, namespace, name
 
     def of_head(self, head: Head) -> bytes:
-        """The key of the object that a revision changed. Unreadable if no object can have these names."""
+        """The key of the object that a revision changed. Raises Unreadable if no object can have these names."""
         key = self.of_object(head.type_name, head.namespace, head.name)
         if self._is_of_object(key) is None:
             raise Unreadable("it names no object")
@@ -106,7 +106,7 @@ class Keys:
         return self.quarantine + key[len(self.prefix) :]
 
     def quarantined(self, key: bytes) -> bytes:
-        """The key that a key of the quarantine stands for."""
+        """The original key of a key in the quarantine."""
         return self.prefix + key[len(self.quarantine) :]
 
     def of_node(self, node: str) -> bytes:
@@ -119,40 +119,40 @@ class Keys:
         return self.claims + item.encode()
 
     def claimed_item(self, key: bytes) -> str:
-        """Empty if it is not the key of a claim."""
+        """The claimed item; empty if the key is no claim."""
         return key[len(self.claims) :].decode() if key.startswith(self.claims) else ""
 
     def of_quotas(self, namespace: str) -> bytes:
         return self.quotas + namespace.encode()
 
     def is_mark(self, key: bytes) -> bool:
-        """Whether a key says only that it is there: a claim or the quotas of a namespace."""
+        """Whether only the existence of the key matters: a claim or the quotas of a namespace."""
         return key.startswith((self.claims, self.quotas))
 
 
 class Change(NamedTuple):
-    """What an object became, and by whom."""
+    """The new state of an object, and who changed it."""
 
     verb: str
-    previous: int  # version of the object before; 0 when it did not exist
+    previous: int  # version of the object before; 0 if it did not exist
     time: int  # microseconds since 1970, by the clock of the node that wrote it
     user: str
     manager: str
     reason: str
-    write_id: bytes  # random: by which the node that wrote it knows it again
+    write_id: bytes  # random; the node that wrote it recognizes it by this
     facts: bytes
-    body: bytes  # with an empty resourceVersion; that of a deleted object is its last content
+    body: bytes  # with an empty resourceVersion; for a deleted object, its last content
 
     def encode(self) -> bytes:
         return _pack((LAYOUT, *self))
 
     @classmethod
     def decode(cls, value: bytes) -> Change:
-        """Unreadable, UnknownLayout."""
+        """Raises Unreadable or UnknownLayout."""
         return cls._make(_unpack("an object", value, _CHANGE))
 
     def can_be_stored(self, revision: int) -> bool:
-        """Whether a journal takes it as the change of this revision."""
+        """Whether a journal accepts it as the change of this revision."""
         return 0 <= self.previous < revision and 0 <= self.time <= MAX_TIME and EMPTY_VERSION in self.body
 
 
@@ -174,13 +174,13 @@ class Head(NamedTuple):
 
     @classmethod
     def decode(cls, value: bytes) -> Head:
-        """Unreadable, UnknownLayout."""
+        """Raises Unreadable or UnknownLayout."""
         return cls._make(_unpack("the newest change", value, _HEAD))
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """All nodes may start from the state at this version, and the event of that version has this time."""
+    """A version from whose state all nodes may start, and the time of its event."""
 
     version: int
     time: int
@@ -190,13 +190,13 @@ class Floor:
 
     @classmethod
     def decode(cls, value: bytes) -> Floor:
-        """Unreadable, UnknownLayout."""
+        """Raises Unreadable or UnknownLayout."""
         return cls(*_unpack("the floor", value, _FLOOR))
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Created by the first node, and the same for all."""
+    """The identity of the cluster. The first node creates it."""
 
     cluster_id: bytes
     dialect: str
@@ -206,7 +206,7 @@ class Cluster:
 
     @classmethod
     def decode(cls, value: bytes) -> Cluster:
-        """Unreadable, UnknownLayout."""
+        """Raises Unreadable or UnknownLayout."""
         return cls(*_unpack("the cluster", value, _CLUSTER))
 
 
@@ -222,25 +222,25 @@ class Serving:
 
     @classmethod
     def decode(cls, value: bytes) -> Serving:
-        """Unreadable, UnknownLayout."""
+        """Raises Unreadable or UnknownLayout."""
         return cls(*_unpack("a node that serves", value, _SERVING))
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """What somebody else wrote under a key, which no node can use."""
+    """A value that another program put under a key and no node can use."""
 
     revision: int  # that wrote it
     time: int  # microseconds since 1970, when a node found it
     why: str
-    value: bytes  # its beginning if it is large
+    value: bytes  # truncated if it is large
 
     def encode(self) -> bytes:
         return _pack((LAYOUT, self.revision, self.time, self.why, self.value))
 
     @classmethod
     def decode(cls, value: bytes) -> Quarantined:
-        """Unreadable, UnknownLayout."""
+        """Raises Unreadable or UnknownLayout."""
         return cls(*_unpack("a value in quarantine", value, _QUARANTINED))
 
 
@@ -256,7 +256,7 @@ class SealedKey:
 
     @classmethod
     def decode(cls, value: bytes) -> SealedKey:
-        """Unreadable, UnknownLayout."""
+        """Raises Unreadable or UnknownLayout."""
         return cls(*_unpack("the key of service account tokens", value, _SEALED_KEY))
 
 
@@ -276,10 +276,10 @@ _SEALED_KEY: Final[list[type]] = [int, str, bytes]
 
 
 def _unpack(what: str, value: bytes, types: list[type]) -> list[Any]:
-    """The fields of a record, of these types. Unreadable, UnknownLayout."""
+    """The fields of a record, checked for these types. Raises Unreadable or UnknownLayout."""
     try:
         unpacked = msgpack.unpackb(value)
-    except Exception as error:  # the library has no one class for bytes that it cannot read
+    except Exception as error:  # msgpack has no common class for bytes that it cannot read
         raise Unreadable(f"it is not msgpack ({type(error).__name__})") from None
     if type(unpacked) is list and list(map(type, unpacked)) == types and unpacked[0] == LAYOUT:
         del unpacked[0]
