@@ -1,5 +1,6 @@
-"""The controllers of APIServices: local ones for own group versions, the condition Available of the others, and what
-aggregated servers need: downloads of their OpenAPI documents, and a ConfigMap with the CAs to trust.
+"""The controllers of APIServices: they register local ones, check the availability of others, and serve aggregation.
+
+For aggregated servers they download OpenAPI documents and publish a ConfigMap with the CAs to trust.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ from rewound.journal.records import Event
 class RegistrationController:
     """The registration controller: a local APIService for every group version that this server serves itself.
 
-        v1.apps            label automanaged: onstart   created by bootstrap; a deleted one is created again
-        v1.example.com     label automanaged: "true"    for custom kinds; deleted with the last of them, and set back
+        v1.apps            label automanaged: onstart   created by bootstrap; recreated when deleted
+        v1.example.com     label automanaged: "true"    for custom kinds; deleted with the last of them, and restored
 
-    It follows the registry for group versions that come and go. An APIService without the label belongs to
-    a client and stays as it is, such as one that sends a group version to another server.
+    It follows the registry for group versions that appear and disappear. An APIService without the label belongs to a
+    client and stays as it is, such as one that delegates a group version to another server.
     """
 
     name = "API service registration controller"
@@ -75,7 +76,7 @@ class RegistrationController:
                     self.queue.add(f"{definition.version}.{definition.group}")
 
     async def catch_up(self) -> None:
-        """Custom kinds are published before controllers run; bootstrap creates those of built-in groups."""
+        """Add the group versions of custom kinds, which are already published. Bootstrap creates the built-in ones."""
         for group, versions in self._registry.current.groups().items():
             for version in versions:
                 if (group, version) not in built_in_priorities(self._names):
@@ -107,7 +108,7 @@ class RegistrationController:
 
     def _wanted(self, name: str) -> Object | None:
         version, _, group = name.partition(".")
-        # Those that are computed give way to whoever registers their group version.
+        # Computed kinds yield to an APIService that registers their group version.
         stored = [
             one for one in self._registry.current.of_version(group, version) if not one.storage.computed
         ]
@@ -130,7 +131,7 @@ class RegistrationController:
 MANAGER: Final = "kube-aggregator"
 PROBE_AGAIN: Final = 30.0  # seconds after a check that passed
 LONGEST_PAUSE: Final = 30.0
-_MAX_MESSAGE: Final = 1024  # of a failure, which may quote what a server sent
+_MAX_MESSAGE: Final = 1024  # of a failure, which may quote a server's response
 
 
 class Outcome(NamedTuple):
@@ -144,13 +145,12 @@ PASSED: Final = Outcome("True", "Passed", "all checks passed")
 
 
 class AvailabilityController:
-    """The availability controller: the condition Available of APIServices, as Kubernetes v1.25 sets it.
+    """The availability controller: sets the condition Available of APIServices as Kubernetes v1.25 does.
 
-    An APIService without a service is available. For another one its Service must exist, with the port, and its
-    Endpoints must have addresses; then the server must respond to a request for the discovery document of the
-    group version. A failed check is repeated after a growing pause, a passed one every 30 seconds, and each at
-    once when a Service, Endpoints or the APIService changes. Requests of clients check nothing: they read the
-    condition.
+    An APIService without a service is available. Otherwise its Service must exist, with the port, and its Endpoints
+    must have addresses; then the server must respond to a request for the discovery document of the group version. A
+    failed check is repeated after a growing pause, a successful one every 30 seconds, and each at once when a Service,
+    Endpoints or the APIService changes. Client requests check nothing: they read the condition.
     """
 
     name = "API service availability controller"
@@ -169,7 +169,7 @@ class AvailabilityController:
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.type_id == self._api_services:
-                if event.manager != MANAGER:  # its own writes need no second check
+                if event.manager != MANAGER:  # its own writes need no further check
                     self.queue.add(event.name)
             elif event.type_id in (self._services, self._endpoints):
                 self._add_those_of(event.namespace, event.name)
@@ -256,7 +256,7 @@ class AvailabilityController:
         try:
             await self._client.replace(self._kind, stored, "status")
         except (Conflict, NotFound):
-            self.queue.add(stored["metadata"]["name"])  # it has changed meanwhile: check again
+            self.queue.add(stored["metadata"]["name"])  # it has changed in the meantime: check again
 
 
 def _has_addresses(endpoints: Object, port_name: str) -> bool:
@@ -270,8 +270,10 @@ DOWNLOAD_AGAIN: Final = 60.0  # seconds
 
 
 class DescriptionController:
-    """The description controller: downloads the discovery and OpenAPI documents of available aggregated servers, again
-    every minute. They are in the memory of the process, so that each one that serves requests has one.
+    """The description controller: downloads the discovery and OpenAPI documents of available aggregated servers.
+
+    It repeats that every minute. The documents are in the process's memory, so every process that serves requests runs
+    one.
     """
 
     name = "API service description controller"
@@ -303,14 +305,13 @@ NAME: Final = "extension-apiserver-authentication"
 
 
 class TrustPublisher:
-    """The trust publisher: a ConfigMap with the CAs by which aggregated servers verify clients, and this server as
-    a proxy.
+    """The trust publisher: a ConfigMap with the CAs by which aggregated servers verify clients and this proxy.
 
         extension-apiserver-authentication    in the system namespace, as in Kubernetes v1.25
 
-    Aggregated servers read it when they start. It is restored when a client changes or deletes it; keys of
-    others stay. A server without a secure port publishes it with the first APIService of another server,
-    because it has no certificates before that.
+    Aggregated servers read it when they start. The controller restores it when a client changes or deletes it; other
+    keys stay. A server without a secure port publishes it with the first APIService of another server, because it has
+    no certificates before that.
     """
 
     name = "aggregation trust publisher"

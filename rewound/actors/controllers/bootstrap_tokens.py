@@ -37,16 +37,15 @@ SIGNATURE_PREFIX: Final = "jws-kubeconfig-"
 
 
 class BootstrapSigner:
-    """The bootstrap signer: keeps the signatures in the ConfigMap cluster-info, one for each bootstrap token that
-    signs.
+    """The bootstrap signer: maintains the signatures in the ConfigMap cluster-info, one per signing bootstrap token.
 
         data:
           kubeconfig: ...                          written by an administrator
           jws-kubeconfig-<token id>: <signature>   written by this controller
 
-    It signs again when the kubeconfig or a signature changes, removes the signatures of tokens that are gone,
-    expired or not for signing, and never creates the ConfigMap. Every change leads to one key, because all
-    signatures are in one object; it writes only when a signature differs.
+    It signs again when the kubeconfig or a signature changes, removes the signatures of tokens that are gone, expired
+    or not for signing, and never creates the ConfigMap. Every change leads to one key, because all signatures are in
+    one object; it writes only when a signature differs.
     """
 
     name = "bootstrap signer"
@@ -104,7 +103,7 @@ class BootstrapSigner:
             raise RetryLater from None
 
     def _signing_tokens(self, view: View, now: int) -> list[BootstrapToken]:
-        """The tokens that sign; the Secrets of bootstrap tokens are next to each other in the order of names."""
+        """The tokens that sign. The Secrets of bootstrap tokens are adjacent in the order of names."""
         namespace, found = self._names.system_namespace, []
         for _, name, row in view.rows(self._secrets, namespace, (namespace, SECRET_PREFIX)):
             if not name.startswith(SECRET_PREFIX):
@@ -123,9 +122,9 @@ class BootstrapSigner:
 def detached_signature(content: str, token: BootstrapToken, rules: Rules) -> str:
     """The signature of the kubeconfig in cluster-info: a detached JWS, signed with a bootstrap token (HS256).
 
-    A JWS is `<header>.<payload>.<signature>`; a detached one leaves the payload out. Who knows the token
-    verifies with it that the kubeconfig is that of the cluster, before it trusts the CA in it. The key is the
-    whole token, or its secret alone, as kubeadm verifies it: the rule `cluster-info-key`.
+    A JWS is `<header>.<payload>.<signature>`; a detached one omits the payload. A client that knows the token uses it
+    to verify that the kubeconfig is that of the cluster, before it trusts the CA in it. The key is the whole token, or
+    its secret alone, as kubeadm verifies it: the rule `cluster-info-key`.
     """
     header = _encoded(json.dumps({"alg": "HS256", "kid": token.id}, separators=(",", ":")).encode())
     signed = f"{header}.{_encoded(content.encode())}"
@@ -140,8 +139,7 @@ def _encoded(data: bytes) -> str:
 class TokenCleaner:
     """The token cleaner: deletes the Secrets of expired bootstrap tokens.
 
-    Authentication refuses an expired token by itself; this controller only removes what no client can use any
-    more.
+    Authentication rejects expired tokens by itself; this controller only removes what no client can use any more.
     """
 
     name = "token cleaner"

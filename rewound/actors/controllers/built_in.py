@@ -43,7 +43,7 @@ from rewound.actors.controllers.storage import ClaimProtection, EphemeralVolumeC
 
 
 def controllers(context: ControllerContext, publication: Publication | None = None) -> tuple[Loop[Any], ...]:
-    """Those that --controllers chooses, by their names in v1.25, and those that belong to the server itself.
+    """The controllers that --controllers selects, by their names in v1.25, and those that the server itself needs.
 
     Without a publication there are no custom kinds.
     """
@@ -78,13 +78,13 @@ def controllers(context: ControllerContext, publication: Publication | None = No
     loops = [Loop(one, context.feed) for one in (*own, *(by_name[name]() for name in sorted(chosen)))]
     if publication is not None:
         custom = CustomResourceController(context, publication)
-        # One worker: names that a definition gets depend on those of the others.
+        # One worker: the names that a definition gets depend on those of the others.
         loops.append(Loop(custom, context.feed, max_concurrent=1))
     return tuple(loops)
 
 
 def describing(context: ControllerContext) -> tuple[Loop[Any], ...]:
-    """What every process runs that serves requests: it keeps documents of other servers, and writes nothing."""
+    """The controllers of every process that serves requests: they hold documents of other servers and write nothing."""
     if context.aggregation is None:
         return ()
     return (Loop(DescriptionController(context, context.aggregation), context.feed),)

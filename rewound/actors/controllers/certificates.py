@@ -38,16 +38,14 @@ from rewound.actors.runtime.background_import import imported
 from rewound.actors.store.document import decode, is_being_deleted
 from rewound.journal.records import Event
 
-# A request may wait for a right for a day, and there may be many of them.
+# A request may wait for a permission for a day, and there may be many of them.
 LONGEST_PAUSE: Final = 600.0
-# Threads that read requests or sign, so that a flood of requests leaves the processor to others.
+# Threads that parse requests or sign, so that a flood of requests leaves CPU to others.
 _MAX_THREADS: Final = 2
 
 
 class RequestController:
-    """What the controllers of certificate signing requests share: the queue of names, and reading and writing a
-    request.
-    """
+    """Base of the controllers of certificate signing requests: the queue of names, reading and writing a request."""
 
     name: ClassVar[str]
     account: ClassVar[str]  # the service account that it writes as
@@ -93,7 +91,7 @@ class RequestController:
         raise NotImplementedError
 
     async def _replace(self, request: Object, status: Object, subresource: str) -> None:
-        """Store another status, unless the request has changed meanwhile."""
+        """Store another status, unless the request has changed in the meantime."""
         try:
             await self._client.replace(self._definition, {**request, "status": status}, subresource)
         except (Conflict, NotFound):
@@ -114,14 +112,12 @@ _NODE = _Right("nodeclient", "Auto approving kubelet client certificate after Su
 
 
 class CertificateApproving(RequestController):
-    """The approving controller: approves requests for client certificates of nodes, if their requester has the
-    right.
+    """The approving controller: approves requests for node client certificates if the requester has the permission.
 
-    The right is `create` on certificatesigningrequests/selfnodeclient for a node that renews its own
-    certificate, and on certificatesigningrequests/nodeclient for any node's. The authorizer is asked about the
-    user in the spec, which the server has set. A request without the right waits for an approver; the
-    controller asks again after a growing pause, as the right may be given later. Requests to other signers are
-    never approved here.
+    The permission is `create` on certificatesigningrequests/selfnodeclient for a node that renews its own certificate,
+    and on certificatesigningrequests/nodeclient for any node's. The authorizer is asked about the user in the spec,
+    which the server has set. A request without the permission waits for an approver; the controller asks again after a
+    growing pause, because the permission may be granted later. It never approves requests to other signers.
     """
 
     name = "certificate approving controller"
@@ -195,8 +191,8 @@ logger = logging.getLogger(__name__)
 class CertificateSigning(RequestController):
     """The signing controller: issues the certificates of approved requests to the built-in signers.
 
-    An approved request that its signer does not sign gets no certificate, but a line in the log, once, and by
-    the rule `unfit-requests` the condition Failed. Signing runs in a thread.
+    If its signer does not sign an approved request, it gets no certificate but a line in the log, once, and by the rule
+    `unfit-requests` the condition Failed. Signing runs in a thread.
     """
 
     name = "certificate signing controller"
@@ -207,7 +203,7 @@ class CertificateSigning(RequestController):
         self._authorities = context.authorities
         self._duration = context.signing_duration
         self._signers = signer_rules(context.names, context.rules)
-        self._reported: dict[str, str] = {}  # uids of requests with a line in the log, by name
+        self._reported: dict[str, str] = {}  # uids of requests that have been logged, by name
 
     def observe(self, events: Sequence[Event]) -> None:
         super().observe(events)
@@ -273,10 +269,10 @@ _DECIDED: Final = ("Approved", "Denied", "Failed")
 
 
 class CertificateCleaning(RequestController):
-    """The cleaning controller: deletes certificate signing requests that are old.
+    """The cleaning controller: deletes old certificate signing requests.
 
-    Approved, denied and failed requests an hour after that condition, pending ones a day after their creation,
-    and every request when the certificate in it expires. By the rule `unissued-requests`, approved ones without a
+    Approved, denied and failed requests an hour after that condition, pending ones a day after their creation, and
+    every request when the certificate in it expires. By the rule `unissued-requests`, approved ones without a
     certificate may stay. A request that is not due yet is in the queue with its time.
     """
 
@@ -312,7 +308,7 @@ def _due_times(request: Object, *, retained: bool) -> Iterator[float]:
         if retained and condition["type"] == "Approved" and not request["status"].get("certificate"):
             continue
         since = condition.get("lastUpdateTime")
-        # A client may send any time, but decides while the request is there and pending.
+        # A client may send any time, but only decides while the request exists and is pending.
         claimed = micros_of(since) / 1_000_000 if since else created
         yield min(max(claimed, created), created + PENDING_SECONDS) + DECIDED_SECONDS
     if not decided:

@@ -47,9 +47,9 @@ class Client:
         check_room: Callable[[Definition, str], None] | None = None,
         slots: NamespaceSlots | None = None,
     ) -> None:
-        """`authorizer` decides what the user may do; None: everything, as parts of the server may.
+        """`authorizer` decides what the user may do; None: everything, as for parts of the server.
 
-        `check_room` raises for an object that there is no room for, `slots` limit the writes at a time.
+        `check_room` raises if there is no room for an object, `slots` limit the concurrent writes.
         """
         self._authorizer = authorizer
         self._check_room, self._slots = check_room, slots
@@ -76,7 +76,7 @@ class Client:
         check_room: Callable[[Definition, str], None] | None = None,
         slots: NamespaceSlots | None = None,
     ) -> Client:
-        """Like `of_controller`, with the groups that the account would have: webhooks see them."""
+        """Like `of_controller`, but with the groups of the account, which webhooks see."""
         accounts, namespace = "system:serviceaccounts", names.system_namespace
         groups = (accounts, f"{accounts}:{namespace}", AUTHENTICATED)
         user = User(f"system:serviceaccount:{namespace}:{name}", groups=groups)
@@ -89,7 +89,7 @@ class Client:
         return self._write_contexts.new(self.identity, self._manager, suffix=suffix)
 
     async def create(self, definition: Definition, namespace: str, new: Object) -> bytes:
-        """Store a new object, which is decoded and has its defaults (`definition.schema.decode_object`)."""
+        """Store a new object, which is already decoded and defaulted (`definition.schema.decode_object`)."""
         if self._check_room is not None:
             self._check_room(definition, namespace)
         context = self._context(suffix="generateName" in new["metadata"])
@@ -99,7 +99,7 @@ class Client:
     async def replace(self, definition: Definition, new: Object, subresource: str = "") -> bytes:
         """Store a changed object; raises Conflict if its resourceVersion is not the current one.
 
-        Of a custom kind only owners and finalizers change: what is stored may be in another version.
+        For custom kinds only owners and finalizers change, because the stored object may be in another version.
         """
         metadata = new["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -129,13 +129,13 @@ class Client:
     async def submit(
         self, definition: Definition, namespace: str, name: str, subresource: str, sent: Object
     ) -> bytes:
-        """Send an object to a subresource that takes it, such as a Binding or an Eviction."""
+        """Send an object to a subresource that accepts one, such as a Binding or an Eviction."""
         context = self._context()
         command = Submit(definition.api_version, namespace, name, subresource, sent, context)
         return await self._ask("create", definition, command, namespace, name, subresource)
 
     async def apply(self, definition: Definition, namespace: str, name: str, applied: Object) -> bytes:
-        """Apply fields to an existing object, and take them over from other managers; raises NotFound without it."""
+        """Apply fields to an existing object, forcing conflicts; raises NotFound if it does not exist."""
         context = self._context()
         command = Patch(definition.api_version, namespace, name, "apply", applied, context, force=True)
         return await self._ask("patch", definition, command, namespace, name)
@@ -191,21 +191,20 @@ class Client:
 
 # As many as one commit should carry, far below the capacity of a mailbox.
 BATCH = 64
-BATCH_BYTES = 256 << 10  # what one commit should carry: everybody who follows writes reads it in one step
+BATCH_BYTES = 256 << 10  # what one commit should carry: every follower of writes reads it in one step
 
 T = TypeVar("T")
 
 
 def batch_of(size: int) -> int:
-    """How many objects of so many bytes are written together."""
+    """How many objects of this size are written together."""
     return max(1, min(BATCH, BATCH_BYTES // max(size, 1)))
 
 
 async def run_concurrently(
     work: Callable[[T], Awaitable[None]], items: Sequence[T], at_once: int = BATCH
 ) -> list[RequestError]:
-    """Call `work` for every item, concurrently, so that one commit carries many small writes; returns the
-    errors.
+    """Call `work` for every item, concurrently, so that one commit carries many small writes; returns the errors.
 
     A write that fails does not stop the others. `at_once`: how many at a time (`batch_of`).
     """

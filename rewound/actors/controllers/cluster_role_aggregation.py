@@ -1,11 +1,11 @@
 """The cluster role aggregation controller: writes the rules of aggregated cluster roles.
 
-A ClusterRole with an aggregationRule has the rules of all cluster roles whose labels its selectors select. The
-controller applies them with every change of one of them, and replaces rules that others wrote. An aggregated
-role may be selected by another one: the event of its change leads there.
+A ClusterRole with an aggregationRule has the rules of all cluster roles that its selectors match. The controller
+applies them with every change of one of them, and replaces rules that others wrote. An aggregated role may itself be
+selected by another one: the event of its change leads there.
 
-Aggregating takes longer the more roles are selected, and every one that is written leads to it: while many are written,
-a role is aggregated for a tenth of the time at most, so that the cost stays in proportion to theirs.
+Aggregating takes longer the more roles are selected, and every write of one triggers it. While many are written, a role
+is aggregated for a tenth of the time at most, so that the cost stays in proportion to theirs.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ MANAGER = "clusterrole-aggregation-controller"
 
 Labels = dict[str, str]
 
-PAUSES = 9  # times as long as an aggregation took, until the next one of the same role
+PAUSES = 9  # times the duration of an aggregation, until the same role is aggregated again
 LONGEST_PAUSE = 2.0
-FEW = 32  # roles whose rules are put together on the event loop
-LABELS_AT_ONCE = 500  # that are compared between two checkpoints: a millisecond
+FEW = 32  # roles whose rules are combined on the event loop
+LABELS_AT_ONCE = 500  # compared between two checkpoints: a millisecond
 
 _NO_RULE: Object = {}
 _AGGREGATION = b'"aggregationRule":'
@@ -53,7 +53,7 @@ class ClusterRoleAggregationController:
         self._labels: dict[str, Labels] = {}  # of every cluster role
         # The aggregated ones, without their rules; a large one that is not parsed yet may select any role.
         self._aggregated: dict[str, Object | None] = {}
-        self._next: dict[str, float] = {}  # when an aggregated role may be aggregated again
+        self._next: dict[str, float] = {}  # when a role may be aggregated again
         self.queue: WorkQueue[str] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -65,7 +65,7 @@ class ClusterRoleAggregationController:
                     self._observe(event.name, unpack_labels(event.facts), event.body)
 
     def _observe(self, name: str, after: Labels | None, body: bytes) -> None:
-        """Remember a role, and add those that selected it before or select it now. Parses aggregated roles only."""
+        """Remember a role, and add the roles that selected it before or select it now. Parses only aggregated roles."""
         before = self._labels.pop(name, None)
         self._aggregated.pop(name, None)
         if after is not None:
@@ -116,7 +116,7 @@ class ClusterRoleAggregationController:
             self._next[key] = ended + min(PAUSES * (ended - began), LONGEST_PAUSE)
 
     async def _aggregate(self, key: str) -> int:
-        """The number of roles that were read."""
+        """Aggregate a role; returns the number of roles that were read."""
         if self._aggregated.get(key, _NO_RULE) is None:
             await self._parse_large(key)
         role = self._aggregated.get(key)
@@ -148,7 +148,7 @@ class ClusterRoleAggregationController:
                 del self._aggregated[key]
 
     async def _selected(self, role: Object) -> list[str]:
-        """The names of the roles that the role selects; another change of one leads to another reconciliation."""
+        """The names of the roles that the role selects. A change of one leads to another reconciliation."""
         found = []
         for number, (name, labels) in enumerate(list(self._labels.items()), 1):
             if selects(role, labels):
@@ -158,7 +158,7 @@ class ClusterRoleAggregationController:
         return found
 
     async def _read(self, names: Sequence[str]) -> list[Object]:
-        """The roles that still exist; a change of one while they are read leads to another reconciliation."""
+        """The roles that still exist. A change of one while they are read leads to another reconciliation."""
         found: list[Object] = []
         for first in range(0, len(names), PAGE_SIZE):
             with self._journal.read() as view:
@@ -172,7 +172,7 @@ class ClusterRoleAggregationController:
         return found
 
     async def _apply(self, name: str, rules: list[Object]) -> None:
-        """Without rules the field is left out, as in v1.25: it goes if this controller wrote it."""
+        """Apply the rules. An empty field is omitted, as in v1.25, and so removed if this controller wrote it."""
         wanted: Object = {
             "apiVersion": self._definition.api_version,
             "kind": self._definition.kind,

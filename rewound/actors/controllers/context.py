@@ -1,4 +1,4 @@
-"""What controllers are built from."""
+"""The services and settings that controllers are built from."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class ControllerContext:
     authorizer: Authorizer
     authorities: Authorities
     rules: Rules = DOCUMENTED
-    signing_duration: float = 365 * 86400.0  # seconds for which signed certificates are valid at most
+    signing_duration: float = 365 * 86400.0  # maximum validity of signed certificates in seconds
     enabled: frozenset[str] | None = None  # names of the controllers to run; None: all
-    issuer: TokenIssuer | None = None  # None: token Secrets stay as they are
-    quotas: QuotaAccounts | None = None  # those that admission checks; None: a controller counts for itself
-    publishes_certificate: bool = False  # whether the server has a certificate that its clients verify
-    event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never
-    aggregation: AggregationContext | None = None  # None: APIServices lead nowhere
-    whole_cluster: bool = False  # whether all controllers were chosen, so that no node is tracked by others
-    is_short_of_memory: Callable[[], bool] = lambda: False
-    authorizes_nodes: bool = (
-        False  # whether simulated nodes may do what `authorizer` allows nodes, and no more
+    issuer: TokenIssuer | None = None  # None: token Secrets are not filled
+    quotas: QuotaAccounts | None = (
+        None  # the accounts that admission checks; None: a controller counts for itself
     )
+    publishes_certificate: bool = False  # whether the server has a certificate for its clients to verify
+    event_ttl: float = 3600.0  # seconds after which Events are deleted; 0: never
+    aggregation: AggregationContext | None = None  # None: no aggregation
+    whole_cluster: bool = False  # whether all controllers were chosen, so that nobody else tracks nodes
+    is_short_of_memory: Callable[[], bool] = lambda: False
+    authorizes_nodes: bool = False  # whether simulated nodes may do only what `authorizer` allows nodes
     workloads: WorkloadOptions = field(default_factory=WorkloadOptions)

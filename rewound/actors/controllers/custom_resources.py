@@ -43,7 +43,7 @@ from rewound.actors.store.document import is_being_deleted
 from rewound.journal.records import Event
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# Objects are often removed together: one check is enough for all that are removed within this time.
+# Objects are often removed together: one check covers all that are removed within this time.
 RECHECK_DELAY = 0.05
 
 
@@ -77,7 +77,7 @@ class CustomResourceController:
                 self.queue.add_after(self._deleting[event.type_id], RECHECK_DELAY)
 
     def _add_rivals(self, name: str) -> None:
-        """Definitions of the same group that lack names: some may be free now."""
+        """Add the definitions of the same group that lack names: some may be free now."""
         for known in self._publication.of_group(name.partition(".")[2]):
             if known.lacks_names and known.name != name:
                 self.queue.add(known.name)
@@ -92,7 +92,7 @@ class CustomResourceController:
             after = "", rows[-1]
             for (
                 module
-            ) in SCHEMA_MODULES:  # for the first request of a custom kind, which would hold the event loop
+            ) in SCHEMA_MODULES:  # for the first request of a custom kind, which would block the event loop
                 await imported(module)
             for name in rows:
                 known = self._publication.find(name)
@@ -110,7 +110,7 @@ class CustomResourceController:
             else:
                 await self._accept(body)
         except (Conflict, NotFound):
-            return  # it has changed meanwhile, and is in the queue again
+            return  # it has changed in the meantime, and is in the queue again
 
     def _read(self, name: str) -> bytes | None:
         with self._journal.read() as view:
@@ -119,8 +119,6 @@ class CustomResourceController:
 
     def _now(self) -> str:
         return seconds_text(self._client.now())
-
-    # Names and conditions.
 
     async def _accept(self, body: bytes) -> None:
         stored = outline(body)
@@ -142,7 +140,7 @@ class CustomResourceController:
         self._add_rivals(name)
 
     async def _write_status(self, changed: Object) -> Object:
-        """Store the status and finalizers of an outline, and return the next one. Conflict if it is not current.
+        """Store the status and finalizers of an outline, and return the new one. Raises Conflict if it is not current.
 
         The schemas are not needed for that: a write of the status keeps the stored spec.
         """
@@ -156,14 +154,12 @@ class CustomResourceController:
             status["conditions"], APPROVED, found.status, found.reason, found.message, now
         )
 
-    # Deletion.
-
     async def _finalize(self, body: bytes) -> None:
         stored = outline(body)
         if self._finalizer not in stored["metadata"].get("finalizers", ()):
             return
         name = stored["metadata"]["name"]
-        # Every create that was decided before the definition was marked as deleted is in the journal after this write.
+        # After this write, every create that was decided before the definition was marked as deleted is in the journal.
         stored = await self._write_terminating(
             stored, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
         )
@@ -188,7 +184,7 @@ class CustomResourceController:
         return await self._write_status({**stored, "status": {**stored["status"], "conditions": conditions}})
 
     async def _delete_objects(self, stored: Object) -> None:
-        """Delete all objects; RetryLater while some are left, which their finalizers keep."""
+        """Delete all objects. Raises RetryLater while finalizers keep some."""
         name = stored["metadata"]["name"]
         found = self._registry.current.stored_type(name)
         type_id = self._journal.type_id(name)
@@ -227,8 +223,8 @@ class CustomResourceController:
 def accept_names(stored: Object, resources: set[str], kinds: set[str]) -> tuple[Object, str, str]:
     """The accepted names, and reason and message of the conflict, if there is one. Pure.
 
-    Accepted are names that no other definition of the group has: `resources` and `kinds` are those of the
-    others. The last conflict is the one reported. The texts and reasons of the conditions are part of the API.
+    A name is accepted if no other definition of the group has it: `resources` and `kinds` are those of the others. The
+    last conflict is reported. The texts and reasons of the conditions are part of the API.
     """
     requested, accepted = stored["spec"]["names"], stored["status"]["acceptedNames"]
     new: dict[str, Any] = dict(accepted)
@@ -269,7 +265,7 @@ def _without_missing(names: Object) -> Object:
 
 
 def naming_conditions(stored: Object, reason: str, message: str, now: str) -> list[Object]:
-    """The conditions with NamesAccepted and Established as they are after a decision about the names."""
+    """The conditions, with NamesAccepted and Established after a decision about the names."""
     conditions = stored["status"]["conditions"]
     if reason:
         conditions = with_condition(conditions, NAMES_ACCEPTED, "False", reason, message, now)

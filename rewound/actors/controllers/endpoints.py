@@ -1,9 +1,11 @@
-"""Deletes the endpoints of a service when the service is deleted: what an API server alone needs of the endpoint
-controller, which `actors.workloads.endpoints` has whole and does this too.
+"""Deletes the Endpoints of a Service when the Service is deleted.
 
-A new service of the same name must not get the addresses of the old one. Endpoints that a client has written after the
-service was deleted stay. Endpoints may also exist without any service: that is why the controller looks for nothing at
-start, and why they have no owner reference that the garbage collector could follow.
+An API server alone needs only this part of the endpoints controller; `actors.workloads.endpoints` has all of it,
+including this.
+
+A new Service of the same name must not get the addresses of the old one. Endpoints that a client wrote after the
+Service was deleted stay. Endpoints may also exist without any Service. That is why the controller searches for nothing
+at start, and why they have no owner reference for the garbage collector.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class EndpointsCleanup:
                 self.queue.add((event.namespace, event.name, event.offset))
 
     async def catch_up(self) -> None:
-        """Do nothing: stored endpoints do not show whether a service existed."""
+        """Do nothing: stored Endpoints do not show whether a Service existed."""
 
     async def reconcile(self, key: DeletedService) -> None:
         namespace, name, deleted_at = key

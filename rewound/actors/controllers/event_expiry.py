@@ -1,8 +1,8 @@
 """Event expiry: deletes Events when --event-ttl has passed since they were last written.
 
-Events of both API groups are one stored type. Those that are due at about the same time share a slot, so that a write
-of an Event adds one entry to a list, and the queue has one key per slot. An Event therefore stays for up to
-a twentieth of its time longer, at most a minute, as with the shared leases of v1.25.
+Events of both API groups are one stored type. Those that are due at about the same time share a slot, so that writing
+an Event adds one entry to a list, and the queue has one key per slot. So an Event stays up to a twentieth of its TTL
+longer, at most a minute, as with the shared leases of v1.25.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class EventExpiry:
         return last
 
     def _time(self, view: View, offset: int) -> int:
-        """When the write of this offset happened; later if the journal no longer has it."""
+        """When the write of this offset happened; the present if the journal no longer has it."""
         found = next(view.events(max(offset - 1, view.floor), type_id=self._type_id), None)
         return self._clock.now() if found is None else found.time
 
@@ -93,7 +93,7 @@ class EventExpiry:
                 raise errors[0]
 
     def _unchanged(self, versions: list[Version]) -> list[Version]:
-        """Those that no later write has replaced or removed."""
+        """The versions that no later write has replaced or removed."""
         with self._journal.read() as view:
             return [one for one in versions if self._is_current(view, one)]
 

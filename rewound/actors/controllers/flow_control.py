@@ -1,10 +1,9 @@
-"""The flow control controller: maintains the mandatory and suggested FlowSchemas and PriorityLevelConfigurations, and
-the condition Dangling of every FlowSchema.
+"""The flow control controller: maintains the initial FlowSchemas and PriorityLevelConfigurations.
 
-It restores an initial object that was deleted at once; Kubernetes does so within a minute. It sets the spec of an
-initial object back while the annotation autoupdate-spec is "true", always for the mandatory ones; without the
-annotation, as long as the spec is unchanged. It deletes objects with that annotation which are no initial ones:
-an earlier release created them. `Bootstrap` creates what is missing at a start.
+It also sets the condition Dangling of every FlowSchema. It restores a deleted initial object at once (Kubernetes within
+a minute). It resets the spec of an initial object while the annotation autoupdate-spec is "true", always for the
+mandatory ones; without the annotation, as long as the spec is unchanged. It deletes objects with that annotation that
+are no longer initial ones: an earlier release created them. `Bootstrap` creates missing ones at start.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class FlowControlController:
                 self._add_schemas_of(event.name)
 
     def _add_schemas_of(self, level: str) -> None:
-        """Their condition Dangling may change. There are few FlowSchemas, and levels rarely come and go."""
+        """Their condition Dangling may change. There are few FlowSchemas, and levels are rarely added or removed."""
         with self._journal.read() as view:
             for _, name, row in view.rows(self._journal.type_id(self._schemas), ""):
                 if _level_of(decode(row.body)) == level:
@@ -108,7 +107,7 @@ class FlowControlController:
             return
 
     async def _maintain_spec(self, type_name: str, stored: Object) -> bool:
-        """Whether it wrote or deleted the object: then its event calls `reconcile` again."""
+        """Reset the spec. Returns whether it wrote or deleted the object: then its event calls `reconcile` again."""
         name, key = stored["metadata"]["name"], autoupdate_key(self._names)
         annotations = stored["metadata"].get("annotations") or {}
         definition = self._registry.current.storage(type_name)

@@ -1,18 +1,17 @@
 """The garbage collector: deletes dependents whose owners are deleted.
 
-- Background: it deletes an object that has no existing owner left; from one that has, it removes the dangling
-  references.
+- Background: it deletes an object that has no existing owner left; if it has one, it removes the dangling references.
 - Foreground (the owner has a deletionTimestamp and the finalizer foregroundDeletion): it deletes the dependents first,
   and removes the finalizer when no dependent with blockOwnerDeletion is left.
 - Orphan (finalizer orphan): it removes the references of the dependents to the owner, then the finalizer.
 
 The index of dependents names the objects to check, the journal has their state: the collector reads the object, then
 its owners, and every write has that resourceVersion as its precondition. If the object changes meanwhile, the collector
-checks it again instead of deleting an object that has a new owner. Owners and dependents of an object may be tens of
-thousands: the collector looks at them in turns.
+checks it again instead of deleting an object that has a new owner. An object may have tens of thousands of owners and
+dependents: the collector processes them in turns.
 
-When a type is registered while the server runs, the collector scans its objects, and checks again the objects with
-references that it could not resolve because the kind was unknown.
+When a type is registered while the server runs, the collector scans its objects. It also checks objects with references
+that it could not resolve because the kind was unknown.
 """
 
 from __future__ import annotations
@@ -66,17 +65,15 @@ class ClassifiedReferences:
 def classify_references(
     journal: Journal, types: StoredTypes, dependent: Definition, namespace: str, references: Sequence[Object]
 ) -> Steps[ClassifiedReferences | None]:
-    """Classifies an object's owner references: solid, dangling, or waiting for dependents to be deleted.
+    """Classify an object's owner references: solid, dangling, or waiting for dependents to be deleted.
 
-    Reads them in parts, each in a view of its own, and changes nothing. A reference is solid when an object of that
-    kind and name exists in the dependent's namespace (or without namespace, for cluster-scoped kinds) and has the uid
-    of the reference; an object with another uid is another object of the same name. An owner is waiting when it is in
-    foreground deletion.
+    Reads them in parts, each in its own view, and changes nothing. A reference is solid if an object of that kind and
+    name exists in the dependent's namespace (or without namespace, for cluster-scoped kinds) and has the uid of the
+    reference; an object with another uid is another object of the same name. An owner is waiting if it is in foreground
+    deletion.
 
-    A reference cannot be resolved if its kind is not served, or if a cluster-scoped object names a namespaced
-    owner. The garbage collector then leaves the object alone, because it must not delete on doubt.
-
-    None if a reference cannot be resolved.
+    A reference cannot be resolved if its kind is not served, or if a cluster-scoped object names a namespaced owner.
+    The result is then None, and the garbage collector leaves the object alone: it must not delete in doubt.
     """
     owners = ClassifiedReferences()
     for part in parts_of(references):
@@ -116,12 +113,12 @@ class DependentsStatistics:
 class Dependents:
     """An index from an owner's uid to its dependents, for the objects that have owner references.
 
-    The garbage collector owns it and updates it with every committed event. It has no entry for objects without
-    owners, nor for the owners themselves: the collector looks an owner up in the journal by kind and name, and
-    compares the uid.
+    The garbage collector owns it and updates it with every committed event. It has no entry for objects without owners,
+    nor for the owners themselves: the collector looks an owner up in the journal by kind and name, and compares the
+    uid.
 
-    Dependents of an owner are in the order in which they were added, because the collector deletes them from
-    the front and waits for one at the back.
+    Dependents are in the order in which they were added, because the collector deletes from the front and waits for one
+    at the back.
     """
 
     def __init__(self) -> None:
@@ -171,11 +168,11 @@ class Dependents:
             del self._by_owner[uid]
 
 
-# An object to check, the uid of an owner whose dependents are to be checked, or the id of a new type.
+# An object to check, the uid of an owner whose dependents must be checked, or the id of a new type.
 WorkKey = Key | str | int
 
 
-_BLOCKS = b'"blockOwnerDeletion":true'  # most dependents have none: they need not be parsed
+_BLOCKS = b'"blockOwnerDeletion":true'  # most dependents lack it and need not be parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +195,7 @@ class Item:
 
 
 def _needs_nothing(new: Event) -> bool:
-    """Whether a new object, of which nothing is known yet, has no owner and needs no work: most have none."""
+    """Whether a new object, of which nothing is known yet, has no owner and needs no work, as most."""
     return not new.removed and not has_owners(new.facts) and not needs_garbage_collector(new.body)
 
 
@@ -215,7 +212,7 @@ class GarbageCollector:
         self.queue: WorkQueue[WorkKey] = WorkQueue()
         self._dependents = Dependents()
         self._foreground: set[Key] = set()  # owners in foreground deletion
-        self._unresolved: set[Key] = set()  # objects with a reference that cannot be resolved
+        self._unresolved: set[Key] = set()  # objects with an unresolvable reference
         self._waiting_owners: dict[
             Key, set[Key]
         ] = {}  # a blocking dependent -> the owners to check again when it changes
@@ -232,8 +229,6 @@ class GarbageCollector:
         unjudged, self._unresolved = self._unresolved, set()
         for key in unjudged:
             self.queue.add(key)
-
-    # Following the feed.
 
     def observe(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -277,8 +272,6 @@ class GarbageCollector:
         self._dependents.drop(key)
         return False
 
-    # Catching up.
-
     async def catch_up(self) -> None:
         """Fill the index and add the keys of all objects that need work."""
         self._dependents.clear()
@@ -319,8 +312,6 @@ class GarbageCollector:
                 if needs_garbage_collector(row.body):
                     self._observe_deletion(key, row.facts, row.body)
         return last, owned
-
-    # Reconciling.
 
     async def reconcile(self, key: WorkKey) -> None:
         if isinstance(key, str):
@@ -366,8 +357,6 @@ class GarbageCollector:
             self._unresolved.add(item.key)
         return owners
 
-    # Dependents.
-
     async def _delete_or_release(self, item: Item, owners: ClassifiedReferences) -> None:
         if owners.all_solid:
             return
@@ -379,7 +368,7 @@ class GarbageCollector:
             await self._delete(item, _policy_of(item))
 
     async def _unblock_cycle(self, item: Item) -> Item:
-        """Unset blockOwnerDeletion if objects that own each other block each other: they would wait for ever."""
+        """Unset blockOwnerDeletion if objects that own each other block each other: they would wait forever."""
         blocks = any(reference.get("blockOwnerDeletion") for reference in item.references)
         if not blocks or not await in_turns(
             chosen(self._dependents.of(item.uid), self._foreground.__contains__)
@@ -414,8 +403,6 @@ class GarbageCollector:
             metadata["ownerReferences"] = kept
         await self._replace(item)
 
-    # ClassifiedReferences.
-
     async def _orphan_dependents(self, owner: Item) -> None:
         async def release(key: Key) -> None:
             with self._journal.read() as view:
@@ -427,7 +414,7 @@ class GarbageCollector:
         if refusals:
             raise refusals[0]
         if self._dependents.has_dependents(owner.uid):
-            # Created meanwhile: without its owner it would be deleted, against the Orphan policy.
+            # Created in the meantime: without its owner it would be deleted, against the Orphan policy.
             raise RetryLater
         await self._remove_finalizer(owner, ORPHAN)
 
@@ -440,7 +427,7 @@ class GarbageCollector:
             self._waiting_owners.setdefault(blocker, set()).add(owner.key)
 
     async def _find_blocker(self, uid: str) -> Key | None:
-        """A dependent that blocks its owner's deletion. Searches from the back, as deletes start at the front."""
+        """A dependent that blocks its owner's deletion. Searches from the back, because deletes start at the front."""
         turn = Turn()
         for key in reversed(self._dependents.of(uid)):
             if turn.over():
@@ -473,7 +460,7 @@ class GarbageCollector:
 
 
 def _policy_of(item: Item) -> str:
-    """The propagation policy that the finalizers of the object imply, as no client gave one."""
+    """The propagation policy that the object's finalizers imply, because no client gave one."""
     finalizers = item.object["metadata"].get("finalizers", ())
     if ORPHAN in finalizers:
         return "Orphan"

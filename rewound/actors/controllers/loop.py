@@ -5,8 +5,8 @@ journal and writing like any client. It is level-triggered: whatever happened me
 the result is the same. The loop follows the feed before `catch_up` begins, so there is no gap between the two, and
 reconciles only after `catch_up` has ended, because an incomplete index would lead to wrong decisions.
 
-A key that fails is retried after a growing pause while the other keys go on. Only an exception of the loop itself or of
-`catch_up` reaches the supervisor, which runs the loop again.
+A key that fails is retried after a growing pause while the other keys continue. Only an exception of the loop itself or
+of `catch_up` reaches the supervisor, which runs the loop again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 # Enough for one commit to carry many writes, few enough to leave room in the mailboxes for clients.
 MAX_CONCURRENT_RECONCILES = 32
-# More, for namespaces of which none is being reconciled: a namespace with many keys may take all others for long.
+# Additional ones, for namespaces of which none is being reconciled: one with many keys may occupy all others for long.
 FOR_OTHER_NAMESPACES = 8
 
 K = TypeVar("K", bound=Hashable)
@@ -85,7 +85,7 @@ class Loop(Generic[K]):
         return self._statistics, self._controller.queue.statistics()
 
     async def run(self) -> None:
-        """Run for ever, under `Supervisor.keep`."""
+        """Run forever, under `Supervisor.keep`."""
         self._controller.queue.requeue_active()
         self._feed.follow(self._controller.observe, self._controller.observed_types)
         try:

@@ -1,7 +1,7 @@
-"""How many writes of controllers to one namespace are on their way at a time.
+"""Limits the concurrent writes of controllers to one namespace.
 
-Actors take commands in the order of their arrival, and a commit has all that have arrived: the writes of others, and
-clients, wait for as many of one namespace as this allows, however many objects there have pods to create.
+Actors take commands in order of arrival, and a commit has all that have arrived. So clients and the writes to other
+namespaces wait for at most this many writes to one namespace, however many objects there have pods to create.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-# Twice what one pass writes together (`client.BATCH`): two objects of a namespace do not wait for each other.
+# Twice what one pass writes together (`client.BATCH`), so that two objects of a namespace need not wait for each other.
 SLOTS: Final = 128
 
 
@@ -24,7 +24,7 @@ class NamespaceSlots:
 
     @asynccontextmanager
     async def of(self, namespace: str) -> AsyncIterator[None]:
-        """Take a slot of the namespace for the block, in the order in which they are asked for."""
+        """Take a slot of the namespace for the block; first come, first served."""
         if self._used.get(namespace, 0) < self._slots:
             self._used[namespace] = self._used.get(namespace, 0) + 1
         else:
@@ -43,7 +43,7 @@ class NamespaceSlots:
                 del self._waiting[namespace]
 
     def _release(self, namespace: str) -> None:
-        """The first that waits has the slot now; if none does, it is free."""
+        """Pass the slot to the first waiter; if there is none, free it."""
         lot = self._waiting.get(namespace)
         if lot:
             lot.unpark()
@@ -57,7 +57,7 @@ _shared: Final[trio.lowlevel.RunVar[NamespaceSlots]] = trio.lowlevel.RunVar("nam
 
 
 def shared_slots() -> NamespaceSlots:
-    """Those of all controllers of this run of trio."""
+    """The slots shared by all controllers of this trio run."""
     try:
         return _shared.get()
     except LookupError:

@@ -1,12 +1,12 @@
 """The namespace controller: deletes the content of a terminating namespace, then finalizes it.
 
 It deletes every object of every namespaced type, also those of aggregated servers: while one of these cannot be
-asked, the namespace stays, with the condition NamespaceDeletionDiscoveryFailure. The namespace's conditions report
-the objects that finalizers keep; it checks again when an object there changes, or after a pause. When the namespace
-is empty, it removes its own entry from spec.finalizers; without finalizers the namespace is removed.
+reached, the namespace stays, with the condition NamespaceDeletionDiscoveryFailure. The namespace's conditions report
+the objects that finalizers keep; it checks again when an object there changes, or after a pause. When the namespace is
+empty, it removes its own entry from spec.finalizers; without finalizers the namespace is removed.
 
-No object can be missed: a create that admission allowed before it saw the deletionTimestamp is in the journal before
-the conditions are, so the check after writing them finds it.
+It misses no object: a create that admission allowed before it saw the deletionTimestamp is in the journal before the
+conditions are, so the check after writing them finds it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rewound.actors.store.document import decode, is_being_deleted
 from rewound.journal.records import Event
 
 NAMESPACES = "namespaces"
-# Objects of one namespace are often removed together: one check is enough for all that are removed within this time.
+# Objects of one namespace are often removed together: one check covers all that are removed within this time.
 RECHECK_DELAY = 0.2
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 UNAVAILABLE = "the server is currently unable to handle the request"
@@ -109,8 +109,6 @@ class NamespaceController:
             row = view.get(self._type_id, "", name)
         return decode(row.body) if row is not None else None
 
-    # Deleting the content.
-
     async def _delete_content(self, namespace: str) -> Remaining:
         remaining = Remaining()
         for type_id, definition in self._types_with_content(namespace):
@@ -124,7 +122,7 @@ class NamespaceController:
     async def _delete_remote(
         self, aggregation: AggregationContext, one: ApiService, namespace: str, remaining: Remaining
     ) -> None:
-        """Delete what an aggregated server has in the namespace; nothing is finalized while one cannot be asked."""
+        """Delete an aggregated server's objects in the namespace; it is not finalized while one is unreachable."""
         try:
             if not one.available:
                 raise Undiscovered(UNAVAILABLE)
@@ -150,7 +148,7 @@ class NamespaceController:
     async def _delete_all(
         self, type_id: int, definition: Definition, namespace: str, remaining: Remaining
     ) -> None:
-        """Delete all objects that are not being deleted already."""
+        """Delete all objects that are not already being deleted."""
         after: Position | None = None
         while True:
             with self._journal.read() as view:
@@ -187,8 +185,6 @@ class NamespaceController:
                 finalizers = decode(row.body)["metadata"].get("finalizers", ()) if has_some else ()
                 remaining.count(definition.plural, definition.group, finalizers)
             await trio.lowlevel.checkpoint()
-
-    # Writing to the namespace itself.
 
     async def _update_conditions(self, name: str, remaining: Remaining) -> Object | None:
         """Write the conditions if they changed; returns the current namespace, or None if it no longer exists."""
@@ -247,7 +243,7 @@ _WITHOUT_PROBLEMS = (
 
 @dataclass(slots=True)
 class Remaining:
-    """What is left in a namespace after the controller has tried to delete its content."""
+    """The content of a namespace that is left after the controller tried to delete it."""
 
     resources: Counter[str] = field(default_factory=Counter)  # "configmaps.", "leases.coordination.…"
     finalizers: Counter[str] = field(default_factory=Counter)
@@ -264,16 +260,14 @@ class Remaining:
 
 
 def with_conditions(old: Sequence[Object], remaining: Remaining, now: str) -> list[Object]:
-    """The five status conditions of a namespace that is being deleted, computed from its remaining content.
+    """Merge the five conditions of a terminating namespace, computed from its remaining content, into the old ones.
 
         remaining.count("configmaps", "", ["example.com/one"])
         with_conditions([], remaining, now)[3]["message"]
             -> "Some resources are remaining: configmaps. has 1 resource instances"
 
-    Each condition has one message for success and one for a problem; their order is fixed, and
-    lastTransitionTime changes only with the status.
-
-    Merge the new conditions into the old; keeps foreign ones, and transition times where the status is equal.
+    Each condition has one message for success and one for a problem; their order is fixed, and lastTransitionTime
+    changes only with the status. Conditions of other types stay.
     """
     conditions = [dict(condition) for condition in old]
     for new in _conditions(remaining, now):

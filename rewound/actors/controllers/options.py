@@ -1,6 +1,6 @@
-"""What flags say about how controllers work, with the names and defaults of kube-controller-manager v1.25.
+"""Options of controllers set by flags, with the names and defaults of kube-controller-manager v1.25.
 
-Without imports, so that reading the flags loads no controller. Times are in seconds.
+No imports, so that reading the flags loads no controller. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    default_storage_class: str = ""  # made at the start, with volumes of this server; v1.25 has no such flag
-    pvclaimbinder_sync_period: float = 15.0  # after which a claim that is not bound is looked at again
+    default_storage_class: str = ""  # created at start, with volumes of this server; v1.25 has no such flag
+    pvclaimbinder_sync_period: float = 15.0  # until an unbound claim is checked again
     node_monitor_period: float = 5.0  # between a change of a node's health and the taints that evict
-    node_monitor_grace_period: float = 40.0  # without a sign of a node, after which it is unknown
+    node_monitor_grace_period: float = 40.0  # without a sign of life of a node, until it is unknown
     node_startup_grace_period: float = 60.0  # the same for a node that has not reported its state yet
-    node_eviction_rate: float = 0.1  # nodes per second and zone that get taints which evict
-    secondary_node_eviction_rate: float = 0.01  # the same in a large zone of which much is down
-    large_cluster_size_threshold: int = 50  # up to this size, a zone of which much is down has the rate 0
-    unhealthy_zone_threshold: float = 0.55  # the part of a zone that counts as much
+    node_eviction_rate: float = 0.1  # nodes per second and zone that get evicting taints
+    secondary_node_eviction_rate: float = 0.01  # the same in a large zone that is partially disrupted
+    large_cluster_size_threshold: int = 50  # up to this size, a partially disrupted zone has the rate 0
+    unhealthy_zone_threshold: float = 0.55  # fraction of unready nodes at which a zone is partially disrupted
     terminated_pod_gc_threshold: int = 12500  # finished pods that may stay; 0: all
-    horizontal_pod_autoscaler_sync_period: float = 15.0  # between two looks at the metrics of an autoscaler
-    # For so long the highest recommendation holds.
+    horizontal_pod_autoscaler_sync_period: float = 15.0  # between two evaluations of an autoscaler
+    # The highest recommendation of this period applies.
     horizontal_pod_autoscaler_downscale_stabilization: float = 300.0
     horizontal_pod_autoscaler_tolerance: float = 0.1  # of the ratio of a metric to its target
-    # For so long after the start of a pod its CPU usage may say nothing.
+    # CPU usage within this time after the start of a pod may be ignored.
     horizontal_pod_autoscaler_cpu_initialization_period: float = 300.0
-    # A pod that turns unready so soon after its start was never ready.
+    # A pod that becomes unready this soon after its start was never ready.
     horizontal_pod_autoscaler_initial_readiness_delay: float = 30.0

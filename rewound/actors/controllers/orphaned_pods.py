@@ -1,9 +1,9 @@
-"""The pod garbage collector: deletes pods that are bound to a node which no longer exists.
+"""The pod garbage collector: deletes pods that are bound to a node that no longer exists.
 
-It waits for 40 seconds, as v1.25 does, in case the node comes back, and deletes without a grace period, because no node
-agent is left to end the pod. In an API server alone, pods whose node was never known stay: they are bound to nodes that
-somebody else tracks. With the controllers of a whole cluster they go too, and so do the oldest of those that have
-finished, when there are more than --terminated-pod-gc-threshold.
+It waits for 40 seconds, as v1.25 does, in case the node comes back, and deletes without a grace period, because no
+kubelet is left to stop the pod. In an API server alone, pods whose node was never known stay: they are bound to nodes
+that another program tracks. With the controllers of a whole cluster they are deleted too, and so are the oldest
+finished pods beyond --terminated-pod-gc-threshold.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from rewound.actors.store.document import decode
 from rewound.journal.records import Event
 
 QUARANTINE: Final = 40.0  # seconds
-# A match may be in another place of the body: it leads to a check, never to a deletion.
+# A match may be elsewhere in the body: it leads to a check, never to a deletion.
 _NODE_NAME: Final = re.compile(rb'"nodeName":"([^"\\]+)"')
 _FINISHED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')  # the same holds for these
-_FINISHED_PODS: Final = ""  # the key of those that have finished; all others are names of nodes
-# Whoever finishes beyond the limit asks for a look at all that have finished: one in so many seconds for each of these.
+_FINISHED_PODS: Final = ""  # the key of the finished pods; all other keys are names of nodes
+# A pod that finishes beyond the limit causes a check of all finished pods: this many seconds apart, for each of them.
 SECONDS_FOR_EACH: Final = 0.0001
 Orphan = tuple[str, str, str]  # namespace, name, uid
 
@@ -51,7 +51,7 @@ class PodGarbageCollector:
         self._whole_cluster = context.whole_cluster
         self._threshold = context.workloads.terminated_pod_gc_threshold if context.whole_cluster else 0
         self._finished: dict[Position, tuple[str, str]] = {}  # creation time and uid
-        self._next_look = 0.0  # at those that have finished
+        self._next_check = 0.0  # at those that have finished
         self.queue: WorkQueue[str] = WorkQueue()
 
     def observe(self, events: Sequence[Event]) -> None:
@@ -76,7 +76,7 @@ class PodGarbageCollector:
                 self.queue.add_after(name, QUARANTINE)
 
     def _count(self, pod: Position, body: bytes) -> None:
-        """Note whether the pod has finished; an empty body is that of a removed pod."""
+        """Record whether the pod has finished; an empty body is that of a removed pod."""
         self._finished.pop(pod, None)
         if any(mark in body for mark in _FINISHED):
             stored = decode(body)
@@ -84,7 +84,7 @@ class PodGarbageCollector:
                 metadata = stored["metadata"]
                 self._finished[pod] = metadata["creationTimestamp"], metadata["uid"]
         if len(self._finished) > self._threshold:
-            self.queue.add_after(_FINISHED_PODS, max(0.0, self._next_look - trio.current_time()))
+            self.queue.add_after(_FINISHED_PODS, max(0.0, self._next_check - trio.current_time()))
 
     async def catch_up(self) -> None:
         self._known.clear()
@@ -114,7 +114,7 @@ class PodGarbageCollector:
             await self._delete_pods_of(key)
 
     async def _delete_finished(self) -> None:
-        self._next_look = trio.current_time() + len(self._finished) * SECONDS_FOR_EACH
+        self._next_check = trio.current_time() + len(self._finished) * SECONDS_FOR_EACH
         oldest_first = await in_turns(in_order(self._finished.items(), lambda one: (one[1][0], one[0][1])))
         too_many = max(0, len(oldest_first) - self._threshold)
         pods = [(*position, uid) for position, (_, uid) in oldest_first[:too_many]]

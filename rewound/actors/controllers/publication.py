@@ -1,11 +1,12 @@
 """Publishes the kinds that CustomResourceDefinitions declare to the registry.
 
-It follows the feed with a synchronous callback: a kind is served, and a changed schema holds, before the client gets
-the response to the write that made it so. The naming controller reserves the number of a type in the journal before it
-writes the condition with which the kind is published. At a start all stored definitions are published at once, before
-the server listens.
+It follows the feed with a synchronous callback: a kind is served, and a changed schema applies, before the client gets
+the response to the write that caused it. The naming controller reserves the type id in the journal before it writes the
+condition with which the kind is published. At start all stored definitions are published at once, before the server
+listens.
 
-It also keeps what controllers need to know about all definitions, so that one change does not parse a thousand of them.
+It also holds the facts about all definitions that controllers need, so that one change does not parse a thousand of
+them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is remembered of one definition."""
+    """The remembered facts of one definition."""
 
     name: str
     uid: str
@@ -51,7 +52,7 @@ class Known:
     established: bool
     published: bool
     terminating: bool
-    lacks_names: bool  # some of the requested names are not accepted
+    lacks_names: bool  # some requested names are not accepted
 
     @property
     def resource_names(self) -> set[str]:
@@ -64,7 +65,7 @@ class Known:
         return {self.accepted["kind"], self.accepted.get("listKind", "")} - {""}
 
     def same_kind(self, other: Known) -> bool:
-        """Whether both declare the same: neither spec nor names nor what is served differ."""
+        """Whether both declare the same: spec, names and served versions are equal."""
         return (
             self.uid == other.uid
             and self.generation == other.generation
@@ -84,7 +85,7 @@ class Publication:
         next_offset: Callable[[], int],
         rules: Rules = DOCUMENTED,
     ) -> None:
-        """`next_offset`: the first offset that no write can get which was decided before now."""
+        """`next_offset`: the first offset that no write decided before now can get."""
         self._names, self._registry, self._journal = names, registry, journal
         self._next_offset, self._rules = next_offset, rules
         self._type_id = journal.type_id(definition_type(names))
@@ -108,7 +109,7 @@ class Publication:
     def establishes(self, events: Sequence[Event]) -> bool:
         """Whether a batch has the first condition Established of a definition.
 
-        A client that reads it expects that the kind is served: no read may return it before the feed has it.
+        A client that reads the condition expects the kind to be served: no read may return it before the feed has it.
         """
         return any(event.type_id == self._type_id and self._is_established_by(event) for event in events)
 
@@ -117,8 +118,6 @@ class Publication:
         if event.removed or (known is not None and known.established):
             return False
         return is_true(outline(event.body), ESTABLISHED)
-
-    # The state at a start.
 
     def _publish_stored(self) -> None:
         served: list[Any] = []
@@ -133,8 +132,6 @@ class Publication:
                 unserved += kind.unserved
         if served or unserved:
             self._registry.publish(served, unserved)
-
-    # Changes.
 
     def _committed(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -165,7 +162,7 @@ class Publication:
             self._withdraw(event.name)
 
     def _stop_creates(self, name: str) -> None:
-        """A definition is being deleted: nothing else about its kind has changed, so that no schema is parsed."""
+        """A definition is being deleted. Nothing else about its kind has changed, so no schema is parsed."""
         found = self._registry.current.stored_type(name)
         if found is None or self.overlaps_built_in(name):
             return
@@ -197,7 +194,7 @@ class Publication:
         return before
 
     def _kind(self, stored: Object, body: bytes, since: int) -> DeclaredKind:
-        """Nothing for a definition that is not to be served, or that no request could reach."""
+        """The kind to serve; None for a definition that is not served, or that no request could reach."""
         name = stored["metadata"]["name"]
         if not is_served(stored) or self.overlaps_built_in(name) or not self._journal.type_id(name):
             return DeclaredKind()
@@ -208,9 +205,9 @@ class Publication:
         return DeclaredKind(tuple(reachable), tuple(hidden))
 
     def _is_reachable(self, one: Definition, recorded: bool) -> bool:
-        """A group version that the server itself has kinds in belongs to these alone.
+        """Whether requests can reach a kind: a group version with built-in kinds belongs to these alone.
 
-        Except for kinds of a recorded server, whose release has more of them in that group version.
+        Kinds of a recorded server are the exception: its release may have more kinds in that group version.
         """
         built_in = self._registry.built_in
         if not built_in.of_version(one.group, one.version):
@@ -242,18 +239,18 @@ _STATUS: Final = b',"status":{'
 
 
 def outline(body: bytes) -> Object:
-    """Stored CustomResourceDefinitions without their versions, read from the bytes around them.
+    """Read a stored CustomResourceDefinition without its versions, from the bytes around them.
 
-    Schemas are most of a definition: parsing a megabyte of them holds the interpreter for 20 milliseconds, in
-    whichever thread. Controllers read names and conditions, which stand before and behind the versions:
+    Schemas are most of a definition: parsing a megabyte of them holds the interpreter lock for 20 milliseconds, in any
+    thread. Controllers need only names and conditions, which are before and after the versions:
 
         {"metadata":{...},"spec":{"group":"example.com","names":{...},"scope":"Cluster","versions":[...]},"status":{...}}
 
-    Nothing before the versions can look like the mark below: strings have no quotes that are not escaped, the
-    values of labels and annotations are strings, and the names in managedFields begin with f:. The status has
-    no member `status` that is an object, so that the last one in the text is the status itself.
+    Nothing before the versions can look like the mark below: strings have no unescaped quotes, the values of labels and
+    annotations are strings, and the names in managedFields start with f:. The status has no member `status` that is an
+    object, so the last one in the text is the status itself.
 
-    The definition, whose spec has group, names and scope; the whole of a small one.
+    The spec of the result has group, names and scope. A small definition is parsed completely.
     """
     found: Object = orjson.loads(_without_versions(body) if len(body) > LARGE_BYTES else body)
     return found

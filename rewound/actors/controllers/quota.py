@@ -1,9 +1,8 @@
 """The status of resource quotas: charged in the commit of the writes that use them, corrected by a controller.
 
 Admission reserves what a write uses (`QuotaAccounts`). Right after an actor has submitted its batch, `QuotaCharges`
-submits one status per quota that the batch uses; both are then one transaction, so `status.used` is never behind what
-is stored. What is freed, and what admission reserved for a write that failed, `ResourceQuotaController` brings into
-the status later.
+submits one status per quota that the batch uses; both are then one transaction, so `status.used` is never behind the
+stored objects. `ResourceQuotaController` later releases freed amounts and those reserved for writes that failed.
 """
 
 from __future__ import annotations
@@ -31,11 +30,10 @@ from rewound.journal.records import Event
 
 
 class ResourceQuotaController:
-    """The resource quota controller: writes the status of quotas, their limits and what the namespace uses of
-    them.
+    """The resource quota controller: writes the status of quotas, their limits and the usage of the namespace.
 
-    The accounts that admission checks are the source (`QuotaAccounts`): they report each quota whose usage or
-    spec has changed, and count what is stored. Writes that are not durable yet are not in the status.
+    The accounts that admission checks are the source (`QuotaAccounts`): they report each quota whose usage or spec has
+    changed, and count stored objects. Writes that are not durable yet are not in the status.
     """
 
     name = "resource quota controller"
@@ -55,7 +53,7 @@ class ResourceQuotaController:
         accounts.listen(self.queue.add)
 
     def observe(self, events: Sequence[Event]) -> None:
-        """Nothing: see `observed_types`."""
+        """Do nothing: see `observed_types`."""
 
     async def catch_up(self) -> None:
         for key in self._accounts.all_quotas():
@@ -82,7 +80,7 @@ class ResourceQuotaController:
             raise RetryLater from None
 
     async def _used(self, namespace: str, name: str) -> dict[str, str] | None:
-        """What the objects of the namespace use of the quota; None if there is no such quota."""
+        """The namespace's usage of the quota; None if there is no such quota."""
         while (quotas := self._accounts.quotas_of(namespace)) is not None:
             account = self._accounts.account(namespace)
             if account is not None:
@@ -95,7 +93,7 @@ class ResourceQuotaController:
         return None
 
     def _wait_for_end(self, end: int | None, key: QuotaKey) -> None:
-        """Come back when the next pod stops to count that is being deleted."""
+        """Reconcile again when the next terminating pod stops counting."""
         if end is not None:
             self.queue.add_after(key, (end - self._clock.now()) / 1_000_000 + 1)
 
@@ -108,13 +106,12 @@ logger = logging.getLogger(__name__)
 
 
 class QuotaCharges:
-    """Charges quotas in the commit of the writes that use them: `status.used` is never behind what is stored.
+    """Charges quotas in the commit of the writes that use them: `status.used` is never behind the stored objects.
 
-    Admission reserves what a write uses. Right after an actor has submitted its batch, this module submits one
-    status per quota that the batch uses; both are then one transaction. What is freed, and what admission
-    reserved for a write that failed, the resource quota controller brings into the status later. It also checks
-    a status after each charge: one that the actor of the quotas refused, or that came late because the quota is
-    large, is corrected then.
+    Admission reserves what a write uses. Right after an actor has submitted its batch, this submits one status per
+    quota that the batch uses; both are then one transaction. The resource quota controller later releases freed amounts
+    and those reserved for writes that failed. It also checks a status after each charge, and corrects one that the
+    actor of the quotas rejected, or that came late because the quota is large.
     """
 
     def __init__(
@@ -132,7 +129,7 @@ class QuotaCharges:
         self._accounts = accounts
 
     def charge(self, key: QuotaKey, used: dict[str, str]) -> None:
-        """Submit the status of a quota. Without effect while its actor starts again: the controller writes it then."""
+        """Submit the status of a quota. Does nothing while its actor restarts: the controller writes it then."""
         namespace, name = key
         context = self._write_contexts.new(SERVER_USER, self._manager)
         patch = {"status": {"used": used}}
@@ -142,7 +139,7 @@ class QuotaCharges:
 
     def _charged(self, key: QuotaKey, result: Outcome | BaseException) -> None:
         if isinstance(result, NotFound | NoSuchResource):
-            return  # it was deleted meanwhile
+            return  # it was deleted in the meantime
         if isinstance(result, BaseException) and not isinstance(result, ShuttingDown):
             logger.warning("the status of the quota %s/%s was not charged: %s", *key, result)
         self._accounts.report(key)

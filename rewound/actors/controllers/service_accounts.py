@@ -1,7 +1,7 @@
-"""The controllers of service accounts: what a pod needs to run as one and to verify this server.
+"""The controllers of service accounts: they create what a pod needs to run as one and to verify this server.
 
-`ServiceAccountController` creates the account `default` in every namespace, `TokenSecretController` fills Secrets
-with tokens of accounts, `RootCertificatePublisher` keeps a ConfigMap with the CA certificate of this server.
+`ServiceAccountController` creates the account `default` in every namespace, `TokenSecretController` fills Secrets with
+tokens of accounts, `RootCertificatePublisher` maintains a ConfigMap with the CA certificate of this server.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ DEFAULT = "default"
 class ServiceAccountController:
     """The service account controller: creates a service account named `default` in every active namespace.
 
-    Pods that name no service account run as this one. The controller creates it with the namespace and again
-    when it is deleted, but not in a terminating namespace, where admission would refuse it.
+    Pods that name no service account run as this one. The controller creates it with the namespace and again when it is
+    deleted, but not in a terminating namespace, where admission would reject it.
     """
 
     name = "service account controller"
@@ -98,10 +98,10 @@ Key = tuple[
 class TokenSecretController:
     """The token controller: fills Secrets of the service account token type, and deletes those without an account.
 
-    Such a Secret names its account in an annotation. It gets the account's uid, a token that does not expire,
-    the namespace and the CA certificate of this server; keys that a client emptied are filled again. The Secret
-    is deleted when its account does not exist or has another uid. When it is gone, its name is removed from the
-    account's list of secrets.
+    Such a Secret names its account in an annotation. It gets the account's uid, a token that does not expire, the
+    namespace and the CA certificate of this server; keys that a client emptied are filled again. The Secret is deleted
+    if its account does not exist or has another uid. When it is gone, its name is removed from the account's list of
+    secrets.
     """
 
     name = "service account token controller"
@@ -264,11 +264,11 @@ _DESCRIPTION = (
 
 
 class RootCertificatePublisher:
-    """The root certificate publisher: keeps a ConfigMap with the CA certificate of this server in every namespace.
+    """The root certificate publisher: maintains a ConfigMap with this server's CA certificate in every namespace.
 
-    Pods mount it beside their token, to verify the server. The ConfigMap is restored when a client changes or
-    deletes it. The publisher runs on servers with a secure port only, since others have no certificate to
-    verify; the rule `root-certificate` says whether it does without --controllers that names it.
+    Pods mount it next to their token, to verify the server. The ConfigMap is restored when a client changes or deletes
+    it. The publisher runs only on servers with a secure port, since others have no certificate to verify; the rule
+    `root-certificate` says whether it runs if --controllers does not name it.
     """
 
     name = "root certificate publisher"

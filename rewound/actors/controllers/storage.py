@@ -1,4 +1,4 @@
-"""The controllers of storage: claims and volumes in use stay, and ephemeral volumes of pods get a claim."""
+"""The controllers of storage: they protect claims and volumes in use, and create the claims of ephemeral volumes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ Key = tuple[str, str]  # namespace and name
 
 
 class FinalizerRelease:
-    """Releases one finalizer of deleted objects of one type, once nothing uses the object; subclasses say what
-    is in use.
+    """Releases one finalizer of deleted objects of one type, once nothing uses the object; subclasses define use.
 
-    The finalizer keeps a claim or volume that is deleted while it is in use. Objects that lack it, because they
-    are older than the admission plugin that adds it or because a client removed it, get it here, as in v1.25. A
-    controller reconciles an object when it lacks the finalizer, when its deletion begins, and again when
-    something that uses it changes; at rest nothing runs.
+    The finalizer keeps a claim or volume that is deleted while it is in use. Objects that lack it, because they are
+    older than the admission plugin that adds it or because a client removed it, get it here, as in v1.25. A controller
+    reconciles an object when it lacks the finalizer, when its deletion begins, and again when something that uses it
+    changes; at rest nothing runs.
     """
 
     def __init__(self, context: ControllerContext, type_name: str, finalizer: str) -> None:
@@ -96,8 +95,8 @@ class FinalizerRelease:
 class ClaimProtection(FinalizerRelease):
     """PVC protection: a deleted claim stays while a pod uses it.
 
-    As in v1.25, a pod uses a claim from when it is bound to a node until it is removed, even if it has finished
-    before; a pod without a node does not, because no node starts a pod whose claim is being deleted.
+    As in v1.25, a pod uses a claim from when it is bound to a node until it is removed, even if it has finished before;
+    a pod without a node does not, because no node starts a pod whose claim is being deleted.
     """
 
     name = "PVC protection controller"
@@ -138,7 +137,7 @@ class ClaimProtection(FinalizerRelease):
 
 Uses = dict[
     str, str
-]  # by name of the claim: "", or the uid of the pod if the claim must be made for that pod
+]  # by name of the claim: "", or the uid of the pod if the claim must have been created for that pod
 
 
 class PodsByClaim:
@@ -154,8 +153,8 @@ class PodsByClaim:
         return any(not uid or uid in controllers for uid in found)
 
     def update(self, pod: Key, body: bytes) -> list[Key]:
-        """Replace the claims of a pod; returns those that it used and does not use any more."""
-        # Most pods have no claim and are not parsed. The bytes may occur anywhere, so that a match proves nothing.
+        """Replace the claims of a pod; returns those that it no longer uses."""
+        # Most pods have no claim and are not parsed. The bytes may occur anywhere, so a match proves nothing.
         mentions = b'"claimName"' in body or b'"volumeClaimTemplate"' in body
         new = dict(_uses(decode(body))) if mentions else {}
         if not new and pod not in self._claims:
@@ -186,7 +185,7 @@ def _uses(pod: Object) -> Iterator[tuple[str, str]]:
     if not spec.get("nodeName"):
         return
     volumes = spec.get("volumes") or ()
-    # A pod whose node has ended it may be held by a finalizer that waits for its own claims.
+    # A finalizer that waits for the pod's own claims may hold a pod that its node has stopped.
     if not ("deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") == 0):
         for volume in volumes:
             if "ephemeral" in volume:
@@ -215,9 +214,9 @@ _TEMPLATE: Final = b'"volumeClaimTemplate"'
 class EphemeralVolumeController:
     """The ephemeral volume controller: creates the claim of each ephemeral volume of a pod.
 
-    The claim is named `<pod>-<volume>` and has the pod as its controller, so that the garbage collector deletes
-    it with the pod. A claim of that name that belongs to something else stays as it is, and an Event about the
-    pod reports it; when that claim is removed, the pod gets its own.
+    The claim is named `<pod>-<volume>` and has the pod as its controller, so that the garbage collector deletes it with
+    the pod. A claim of that name that belongs to something else stays as it is, and an Event about the pod reports it;
+    when that claim is removed, the pod gets its own.
     """
 
     name = "ephemeral volume controller"

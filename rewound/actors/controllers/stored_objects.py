@@ -1,6 +1,4 @@
-"""What controllers read of stored objects: whole collections in pages, the type of an object, what its deletion waits
-for.
-"""
+"""Reads stored objects for controllers: collections in pages, the type of an object, what its deletion waits for."""
 
 from __future__ import annotations
 
@@ -28,15 +26,15 @@ def next_page(
 ) -> Iterator[tuple[str, str, Row]]:
     """The next objects after a position, at least one; none at the end.
 
-    Each page is read in a view of its own. A controller that scans all objects must not block the event loop:
-    it runs a checkpoint between two pages, while no view is open. The feed reports objects that are written at
-    positions which the scan has passed.
+    Each page is read in its own view. A controller that scans all objects must not block the event loop: it runs a
+    checkpoint between two pages, while no view is open. The feed reports objects that are written at positions that the
+    scan has passed.
     """
     if after is None and view.count(type_id, namespace) <= PAGE_SIZE:
-        rows = view.rows(type_id, namespace)  # reads no row of the types that follow
+        rows = view.rows(type_id, namespace)  # reads no row of the following types
     else:
-        # No object has an empty name, so the position of the empty name is before the first object. Without any
-        # position, `rows` would read everything at once.
+        # No object has an empty name, so the position of the empty name is before the first object. Without a position,
+        # `rows` would read everything at once.
         rows = view.rows(type_id, namespace, after or (namespace or "", ""))
     size = 0
     for count, found in enumerate(rows, 1):
@@ -47,10 +45,10 @@ def next_page(
 
 
 async def each_stored(journal: Journal, type_id: int, namespace: str | None) -> AsyncGenerator[Object, None]:
-    """All objects of a type, or of one namespace, in the order of lists; in turns on the event loop.
+    """All objects of a type, or of one namespace, in list order; in turns on the event loop.
 
-    What the caller does with each object counts for the turn. Objects that change meanwhile may be in either version.
-    A caller that may stop before the end closes it (`contextlib.aclosing`).
+    The caller's work on each object counts towards the turn. Objects that change meanwhile may be in either version. A
+    caller that may stop before the end closes it (`contextlib.aclosing`).
     """
     after: Position | None = None
     turn = Turn()
@@ -77,10 +75,10 @@ class StoredTypes:
     def __init__(self, registry: Registry, journal: Journal) -> None:
         self._registry = registry
         self._journal = journal
-        self._names: dict[int, str] = {}  # by type id, which never changes its type
+        self._names: dict[int, str] = {}  # by type id; the name of an id never changes
 
     def __iter__(self) -> Iterator[tuple[int, Definition]]:
-        """Every stored type that the catalog has."""
+        """Every stored type in the catalog."""
         for name, type_id in self._journal.types().items():
             found = self._registry.current.stored_type(name)
             if found is not None:
@@ -108,9 +106,9 @@ _FINALIZERS = {name: f'"{name}"'.encode() for name in (ORPHAN, FOREGROUND)}
 def needs_garbage_collector(body: bytes) -> bool:
     """Whether the object is being deleted and has one of the garbage collector's finalizers.
 
-    Controllers check every committed event and, at start, every object. Therefore a search for bytes decides
-    the common case, not being deleted, and only the few objects that contain the bytes are parsed: they can
-    occur anywhere in a body, so a hit proves nothing.
+    Controllers check every committed event and, at start, every object. Therefore a search for bytes decides the common
+    case, not being deleted. Only the few objects that contain the bytes are parsed: these can occur anywhere in a body,
+    so a hit proves nothing.
     """
     # Not `in`: that first tries to convert the bytes to an integer, which costs an exception.
     return body.find(_DELETION_TIMESTAMP) >= 0 and (_waits_for(body, ORPHAN) or _waits_for(body, FOREGROUND))

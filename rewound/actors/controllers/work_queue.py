@@ -1,8 +1,8 @@
 """The work queue of a controller: keys to reconcile, each at most once, ready now or due later.
 
-The feed's callback adds keys, the loop takes them. A key that is added while it is being reconciled becomes ready once
-more afterwards, so the queue misses no change and never hands out a key twice at a time. A failed key becomes ready
-after a pause that doubles with every failure up to a limit; `add` makes it ready at once.
+The feed's callback adds keys, the loop takes them. A key that is added while it is being reconciled becomes ready again
+afterwards, so the queue misses no change and never hands out a key twice at a time. A failed key becomes ready after a
+pause that doubles with every failure up to a limit; `add` makes it ready at once.
 
 Namespaces take turns: the next key is the first one of the namespace that has waited longest, and namespaces of which
 no key is being reconciled come first. Within a namespace keys keep their order. So however many keys one namespace has,
@@ -23,13 +23,15 @@ from typing import Final, Generic, TypeVar
 import trio
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 60.0
-_FEW_OUTDATED: Final = 64  # entries of the schedule; more than these and those that are due are cleared away
+_FEW_OUTDATED: Final = (
+    64  # outdated entries of the schedule that may stay, besides as many as there are due keys
+)
 
 K = TypeVar("K", bound=Hashable)
 
 
 def before_name(key: Hashable) -> Hashable:
-    """The namespace of keys that end with namespace and name; all keys that are no tuples count as one namespace."""
+    """The namespace of keys that end with namespace and name. All keys that are not tuples count as one namespace."""
     return key[-2] if isinstance(key, tuple) and len(key) > 1 else ""
 
 
@@ -51,12 +53,12 @@ class WorkQueue(Generic[K]):
     ) -> None:
         self._first_pause, self._longest_pause = first_pause, longest_pause
         self._namespace_of = namespace_of
-        # Of each namespace in order of arrival, by whether keys of it are being reconciled (`_active_in`). A plain dict
-        # would skip over all removed entries to find its first key.
+        # The keys of each namespace in order of arrival, by whether keys of it are being reconciled (`_active_in`). A
+        # plain dict would skip over all removed entries to find its first key.
         self._idle: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
         self._busy: OrderedDict[Hashable, OrderedDict[K, None]] = OrderedDict()
         self._ready = 0
-        self._active: dict[K, bool] = {}  # True: added again meanwhile
+        self._active: dict[K, bool] = {}  # True: added again in the meantime
         self._active_in: dict[Hashable, int] = {}
         self._due: dict[K, float] = {}
         # May contain outdated entries, which differ from `_due`. The number avoids a comparison of keys.
@@ -94,7 +96,7 @@ class WorkQueue(Generic[K]):
     async def take(self, shared: int | None = None) -> K:
         """The next ready key; it stays active until `done` or `retry`.
 
-        While `shared` keys are active, wait for one of a namespace that has none among them.
+        While `shared` keys are active, wait for one of a namespace without an active key.
         """
         while True:
             self._make_due_keys_ready()
@@ -112,7 +114,7 @@ class WorkQueue(Generic[K]):
         failed = self._failed.get(key, 0)
         self._failed[key] = failed + 1
         self._failures += 1
-        # The exponent is limited before the power is taken: failures may go on for years.
+        # Limit the exponent before taking the power: failures may continue for years.
         pause: float = min(self._first_pause * 2 ** min(failed, 32), self._longest_pause)
         if not self._release(key):
             self.add_after(key, pause)
