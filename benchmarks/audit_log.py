@@ -19,7 +19,7 @@ from uuid import UUID
 
 import orjson
 
-from rewound.gateway.cli.main import main as rewound
+from rewound.cli.main import main as rewound
 
 OBJECTS = 2000
 _BEGAN = 1_700_000_000

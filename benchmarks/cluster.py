@@ -24,7 +24,7 @@ from benchmarks.loads.client import Client
 from benchmarks.servers.cpu import cpu_seconds
 from benchmarks.servers.memory import memory
 from benchmarks.servers.server_process import ServerProcess
-from rewound.gateway.cli.fixture.pool import Pool, start
+from rewound.testing.fixture.pool import Pool, start
 
 NODES, REPLICAS = 5_000, 10_000
 APPS: Final = "/apis/apps/v1/namespaces/default/deployments"

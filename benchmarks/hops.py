@@ -61,7 +61,7 @@ def _serve(folder: Path) -> int:
 
     signal.signal(signal.SIGUSR1, begin)
     signal.signal(signal.SIGUSR2, end)
-    from rewound.gateway.cli.main import main as rewound
+    from rewound.cli.main import main as rewound
 
     return rewound(["serve", "--data-dir", str(folder / "data"), "--secure-port", str(PORT)])
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rewound.gateway.cli.fixture.errors import NoResponse, NotStarted, RequestFailed, ServerEnded
-    from rewound.gateway.cli.fixture.pool import start
-    from rewound.gateway.cli.fixture.rewound import Rewound
-    from rewound.gateway.explore.explore import ExplorationFailed, explore
-    from rewound.gateway.explore.invariants import Invariant
-    from rewound.gateway.explore.parties import Api, AsyncApi
+    from rewound.testing.explore.explore import ExplorationFailed, explore
+    from rewound.testing.explore.invariants import Invariant
+    from rewound.testing.explore.parties import Api, AsyncApi
+    from rewound.testing.fixture.failures import NoResponse, NotStarted, RequestFailed, ServerEnded
+    from rewound.testing.fixture.pool import start
+    from rewound.testing.fixture.rewound import Rewound
 
 __all__ = [
     "Api",
@@ -38,17 +38,17 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Api": "explore.parties",
-    "AsyncApi": "explore.parties",
-    "ExplorationFailed": "explore.explore",
-    "Invariant": "explore.invariants",
-    "NoResponse": "cli.fixture.errors",
-    "NotStarted": "cli.fixture.errors",
-    "RequestFailed": "cli.fixture.errors",
-    "Rewound": "cli.fixture.rewound",
-    "ServerEnded": "cli.fixture.errors",
-    "explore": "explore.explore",
-    "start": "cli.fixture.pool",
+    "Api": "testing.explore.parties",
+    "AsyncApi": "testing.explore.parties",
+    "ExplorationFailed": "testing.explore.explore",
+    "Invariant": "testing.explore.invariants",
+    "NoResponse": "testing.fixture.failures",
+    "NotStarted": "testing.fixture.failures",
+    "RequestFailed": "testing.fixture.failures",
+    "Rewound": "testing.fixture.rewound",
+    "ServerEnded": "testing.fixture.failures",
+    "explore": "testing.explore.explore",
+    "start": "testing.fixture.pool",
 }
 
 
@@ -57,7 +57,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'rewound' has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(f"rewound.gateway.{_MODULES[name]}"), name)
+    found = getattr(import_module(f"rewound.{_MODULES[name]}"), name)
     globals()[name] = found
     return found
 

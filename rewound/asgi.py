@@ -16,11 +16,12 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from rewound.gateway.cli.failures import explain
-from rewound.gateway.cli.flags.parser import parse_flags
-from rewound.gateway.composition.application import Application
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Settings
+from rewound.server.application import Application
+from rewound.server.failures import explain
+from rewound.server.flags.parser import parse_flags
+from rewound.testing.controlled import WITH_CONTROLS
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ _OTHERS: Final = frozenset(("REWOUND_URL", "REWOUND_EXEC_PLUGINS", "REWOUND_FAIL
 
 
 def create_application(settings: Settings) -> Application:
-    return Application(settings, explain=_explained)
+    return Application(settings, extensions=WITH_CONTROLS, explain=_explained)
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
@@ -66,4 +67,4 @@ def _explained(error: BaseException, settings: Settings | None) -> str:
     return known or f"{type(error).__name__}: {error}"
 
 
-application = Application(lambda: settings_of(os.environ), explain=_explained)
+application = Application(lambda: settings_of(os.environ), extensions=WITH_CONTROLS, explain=_explained)

@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     send_fewer_reports(config)
     config.pluginmanager.register(TimeLimit())
     if not config.pluginmanager.has_plugin("rewound"):
-        from rewound.gateway.cli.fixture import plugin
+        from rewound.testing.fixture import plugin
 
         config.pluginmanager.register(plugin, "rewound")
 

@@ -29,7 +29,7 @@ import pytest
 import trio
 
 from rewound.actors.certificates.trust import verifying
-from rewound.gateway.etcd.client import EtcdClient
+from rewound.cluster.etcd.client import EtcdClient
 from tests.issuers import CLIENT, SERVER, issuer
 from tests.ports import reserve_port
 

@@ -37,7 +37,7 @@ with open(sys.argv.pop(1), "rb") as file:
 seconds, nanoseconds = time.time, time.time_ns
 time.time = lambda: seconds() + struct.unpack("d", ahead)[0]
 time.time_ns = lambda: nanoseconds() + round(struct.unpack("d", ahead)[0] * 1e9)
-from rewound.gateway.cli.main import main
+from rewound.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

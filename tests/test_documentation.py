@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-from rewound.gateway.release import RELEASE
+from rewound.release import RELEASE
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "rewound"
@@ -20,7 +20,7 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def test_documentation_names_files_that_exist() -> None:
-    pattern = re.compile(r"`((?:actors|gateway|journal|tests|benchmarks)/[\w/.-]*[\w/])`")
+    pattern = re.compile(r"`((?:actors|gateway|journal|rewound|tests|benchmarks)/[\w/.-]*[\w/])`")
     named = {(page.name, path) for page in PAGES for path in pattern.findall(page.read_text())}
     assert len(named) > 30
     ignored = {"benchmarks/results/", "benchmarks/results/scratch"}
@@ -30,7 +30,9 @@ def test_documentation_names_files_that_exist() -> None:
 
 def test_code_names_files_that_exist() -> None:
     """In docstrings, comments and messages."""
-    pattern = re.compile(r"(?<![\w/.-])((?:actors|gateway|journal|tests|benchmarks|docs)/[\w/.-]*[\w/])")
+    pattern = re.compile(
+        r"(?<![\w/.-])((?:actors|gateway|journal|rewound|tests|benchmarks|docs)/[\w/.-]*[\w/])"
+    )
     ignored = {"docs/benchmarks/NAME"}
     named = {
         (str(path.relative_to(ROOT)), name) for path in _code() for name in pattern.findall(path.read_text())
@@ -90,14 +92,18 @@ def test_map_lists_every_folder_in_a_short_row_in_the_order_of_the_layers() -> N
     page = (DOCS / "architecture.md").read_text()
     assert [row for row in page.splitlines() if row.startswith("|") and len(row) > 200] == []
     layers = _layers()
-    for package in ("gateway", "actors", "journal"):
-        section = page.partition(f"\n### {package}\n")[2].partition("\n#")[0]
+    for heading, package in (
+        ("rewound", "rewound"),
+        ("gateway", "rewound.gateway"),
+        ("actors", "rewound.actors"),
+        ("journal", "rewound.journal"),
+    ):
+        section = page.partition(f"\n### {heading}\n")[2].partition("\n#")[0]
         listed = re.findall(r"^\| `(\w+)/` \|", section, re.MULTILINE)
-        assert sorted(listed) == sorted(path.parent.name for path in (SOURCE / package).glob("*/__init__.py"))
-        heights = [
-            layers[f"rewound.{package}.{name}"] for name in listed if f"rewound.{package}.{name}" in layers
-        ]
-        assert heights == sorted(heights) and (heights or package == "journal")
+        folder = ROOT / package.replace(".", "/")
+        assert sorted(listed) == sorted(path.parent.name for path in folder.glob("*/__init__.py"))
+        heights = [layers[f"{package}.{name}"] for name in listed if f"{package}.{name}" in layers]
+        assert heights == sorted(heights) and (heights or heading == "journal")
 
 
 def _layers() -> dict[str, int]:

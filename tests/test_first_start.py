@@ -30,7 +30,7 @@ def serve_once(folder: Path, command: str, *flags: str) -> tuple[int, str]:
 
 
 def test_server_is_ready_and_stops_although_its_port_is_in_use(tmp_path: Path) -> None:
-    command = f"{sys.executable} -m rewound.gateway.cli.main serve $(FLAGS)"
+    command = f"{sys.executable} -m rewound.cli.main serve $(FLAGS)"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         code, output = serve_once(tmp_path, command, f"--port={taken.getsockname()[1]}")
     assert code == 0, output

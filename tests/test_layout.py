@@ -13,7 +13,20 @@ import pytest
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "rewound"
-PACKAGES = ("actors", "gateway", "journal")
+PACKAGES = (
+    "actors",
+    "cli",
+    "client",
+    "cluster",
+    "gateway",
+    "journal",
+    "recording",
+    "rewind",
+    "server",
+    "testing",
+    "workers",
+)
+LINKED = ("actors", "gateway", "journal")
 # Of the whole server: its API, its web page, real clients, recorded conversations, benchmarks, kills and power losses.
 OF_THE_WHOLE = ("api", "benchmarks", "browser", "clients", "conformance", "robustness")
 
@@ -41,7 +54,7 @@ FOLDERS_IMPORTED = re.compile(
     rf"from {NAMES_OF_FOLDERS}[\w.]* import|^\W*import {NAMES_OF_FOLDERS}|-m {NAMES_OF_FOLDERS}"
     r"|(?<!rewound\.)gateway\.asgi"
 )
-FIRST_WORDS = (".asgi", *(f"{word} {name}" for word in ("from", "import", "-m") for name in PACKAGES))
+FIRST_WORDS = (".asgi", *(f"{word} {name}" for word in ("from", "import", "-m") for name in LINKED))
 READ_BY_PEOPLE_AND_PROGRAMS = (".py", ".md", ".toml", ".mk", ".yaml", ".sh", ".js", ".go")
 
 
@@ -68,7 +81,7 @@ def imports_in(text: str) -> list[str]:
 
 def test_import_under_the_name_of_a_folder_fails() -> None:
     """It would find the module a second time, with classes of its own."""
-    for name in ("actors", "gateway", "journal"):
+    for name in LINKED:
         with pytest.raises(ImportError, match=f"rewound.{name}"):
             import_module(f"{name}.errors")
 
@@ -84,7 +97,7 @@ def subfolders(folder: Path) -> list[str]:
 
 def test_links_at_the_top_lead_to_the_folders() -> None:
     """Nothing needs them but people: the design and the documents name `actors/`, `gateway/` and `journal/`."""
-    for name in PACKAGES:
+    for name in LINKED:
         link = TESTS.parent / name
         assert link.is_symlink(), (
             f"{name} is no symbolic link: git has made a file of it. The server runs without the links; to have them,"

@@ -30,7 +30,7 @@ from benchmarks.servers.endpoint import Endpoint
 from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.simulate import Cluster, Costs, Layout, summary
 from rewound.actors.etcd.api import Compare, Put
-from rewound.gateway.etcd.client import EtcdClient
+from rewound.cluster.etcd.client import EtcdClient
 from tests.local_cluster import TOKEN, LocalCluster, local_cluster
 
 CONNECTIONS = (1, 16)

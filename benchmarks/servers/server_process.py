@@ -111,7 +111,7 @@ def server_command(given: str) -> list[str]:
     if given:
         return shlex.split(given)
     installed = Path(sys.executable).parent / "rewound"
-    return [str(installed)] if installed.exists() else [sys.executable, "-m", "rewound.gateway.cli.main"]
+    return [str(installed)] if installed.exists() else [sys.executable, "-m", "rewound.cli.main"]
 
 
 def worker_flags(workers: int) -> tuple[str, ...]:

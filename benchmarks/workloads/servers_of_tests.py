@@ -11,8 +11,8 @@ from typing import Final
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Comparison
-from rewound.gateway.cli.fixture.pool import Pool
-from rewound.gateway.cli.fixture.rewound import Rewound
+from rewound.testing.fixture.pool import Pool
+from rewound.testing.fixture.rewound import Rewound
 
 CHANGED: Final = 20  # objects that a restore brings back
 _COLLECTION: Final = "/api/v1/namespaces/default/configmaps"

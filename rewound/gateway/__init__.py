@@ -1,1 +1,1 @@
-"""HTTP in and out: connections, the request pipeline, representations, discovery, health and the command line."""
+"""HTTP in and out: connections, the request pipeline, handlers, representations, watches, discovery, health, audit."""

@@ -173,7 +173,7 @@ class BodyNotRead(Exception):
 
 
 class ReplyLost(BodyNotRead):
-    """The request was read, and the connection is to end without a response (`gateway.faults`)."""
+    """The request was read, and the connection is to end without a response (`testing.faults`)."""
 
     def __init__(self) -> None:
         super().__init__(0, "a fault rule ended the connection without a response")

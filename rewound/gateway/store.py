@@ -1,6 +1,6 @@
 """The store: everything below HTTP of one server, as one value that constructors take.
 
-`gateway.composition.open_store` builds it for a data folder. What serves requests takes the store, and keeps those of
+`server.open_store` builds it for a data folder. What serves requests takes the store, and keeps those of
 its services that it needs.
 """
 
@@ -30,7 +30,7 @@ from rewound.actors.runtime.clock import Clock
 from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.runtime.write_context import WriteContexts
 from rewound.actors.store.committer import Commits
-from rewound.actors.store.etcd.node import Node
+from rewound.actors.store.etcd.etcd_node import Node
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.reads import Horizon, Reads
 from rewound.gateway.aggregation.on_demand import ServersOnDemand

@@ -28,24 +28,27 @@ SOURCE = ROOT / "rewound"
 # Expressions that compare or look up a dialect and decide no rule, by module.
 ABOUT_NAMES = {
     ("gateway/aggregation/on_demand.py", "NAMES[self._settings.dialect]"),
-    ("gateway/composition/open_store.py", "NAMES[settings.dialect]"),
-    ("gateway/composition/account_key.py", "NAMES[settings.dialect]"),
-    ("gateway/standby/sinks.py", "header.dialect not in NAMES"),  # a stream of another program
+    ("rewound/server/open_store.py", "NAMES[settings.dialect]"),
+    ("rewound/cluster/account_key.py", "NAMES[settings.dialect]"),
+    ("rewound/cluster/standby/sinks.py", "header.dialect not in NAMES"),  # a stream of another program
     ("gateway/settings/settings.py", "NAMES[self.dialect]"),
-    ("gateway/explore/invariants.py", "NAMES[dialect]"),
-    ("gateway/explore/server.py", "NAMES[dialect]"),
-    ("gateway/replay/replay.py", "NAMES[recording.dialect]"),
-    ("gateway/replay/until.py", "NAMES[recording.dialect]"),
+    ("rewound/testing/explore/invariants.py", "NAMES[dialect]"),
+    ("rewound/testing/explore/still_server.py", "NAMES[dialect]"),
+    ("rewound/recording/replay/replay.py", "NAMES[recording.dialect]"),
+    ("rewound/recording/replay/until.py", "NAMES[recording.dialect]"),
     ("actors/store/etcd/copy.py", "cluster.dialect != dialect"),  # nodes of one cluster have one
-    ("gateway/cli/journal/query/folder.py", "journal.dialect in NAMES"),
-    ("gateway/cli/journal/query/folder.py", "NAMES[journal.dialect]"),
-    ("gateway/cli/fixture/clients.py", "dialect != 'kubernetes'"),  # which clients can talk to it
-    ("gateway/cli/serve.py", "settings.dialect != 'kubernetes'"),  # a hint about kubectl
-    ("gateway/cli/serve.py", "settings.dialect == 'kubernetes'"),
-    ("gateway/cli/journal/recover.py", "found.dialect == 'cluster'"),  # a flag of the printed command
-    ("gateway/cli/journal/importing.py", "header.dialect == 'cluster'"),
-    ("gateway/cli/importing.py", "NAMES[journal.dialect]"),
-    ("gateway/record/audit_import.py", "self._names.dialect == 'kubernetes'"),  # which server wrote the log
+    ("rewound/recording/query/folder.py", "journal.dialect in NAMES"),
+    ("rewound/recording/query/folder.py", "NAMES[journal.dialect]"),
+    ("rewound/testing/fixture/clients.py", "dialect != 'kubernetes'"),  # which clients can talk to it
+    ("rewound/cli/serve.py", "settings.dialect != 'kubernetes'"),  # a hint about kubectl
+    ("rewound/cli/serve.py", "settings.dialect == 'kubernetes'"),
+    ("rewound/cli/journal/recover.py", "found.dialect == 'cluster'"),  # a flag of the printed command
+    ("rewound/cli/journal/importing.py", "header.dialect == 'cluster'"),
+    ("rewound/cli/importing.py", "NAMES[journal.dialect]"),
+    (
+        "rewound/recording/record/audit_import.py",
+        "self._names.dialect == 'kubernetes'",
+    ),  # which server wrote the log
 }
 
 

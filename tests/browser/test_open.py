@@ -10,9 +10,9 @@ import trio
 
 from tests.browser.chromium import open_page
 from tests.browser.journal_page import LOADS, tell_story
-from tests.gateway.cli.open.opened import opened, target_of
-from tests.gateway.cli.open.process import opened_in_browser
-from tests.gateway.client.fake_server import fake_server
+from tests.cli.open.opened import opened, target_of
+from tests.cli.open.process import opened_in_browser
+from tests.client.fake_server import fake_server
 from tests.gateway.https import served_securely
 
 

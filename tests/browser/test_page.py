@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rewound.actors.access.authorization.chain import AlwaysAllow
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.browser.chromium import open_page
 from tests.browser.journal_page import (
     LOADS,
@@ -22,7 +22,7 @@ from tests.browser.journal_page import (
 )
 from tests.gateway.api import ADMIN, ALICE, config_map
 from tests.gateway.https import served_securely
-from tests.gateway.rewind.test_at import allow
+from tests.rewind.test_at import allow
 
 EXPORT = """new Promise((found) => {
     const create = URL.createObjectURL;

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rewound.gateway.replay.player import Moment
-from rewound.gateway.replay.replay import Plan
+from rewound.recording.replay.player import Moment
+from rewound.recording.replay.replay import Plan
 from tests.browser.chromium import open_page
 from tests.browser.journal_page import open_signed_in
-from tests.gateway.page.test_replayed_timeline import record
-from tests.gateway.replay.replaying import replayed
+from tests.recording.replay.replaying import replayed
+from tests.rewind.page.test_replayed_timeline import record
 
 DAYS = {"from": "2020-01-01T00:00:00.000000Z", "to": "2030-01-01T00:00:00.000000Z"}
 

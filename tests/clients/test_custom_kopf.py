@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import trio
 
-from rewound.gateway.cli.fixture.rewound import Rewound
+from rewound.testing.fixture.rewound import Rewound
 from tests.clients.program import TIMEOUT, program
 from tests.clients.shops import DEFINITION, shop
 

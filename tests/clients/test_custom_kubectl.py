@@ -14,7 +14,7 @@ from typing import Any
 
 import trio
 
-from rewound.gateway.cli.fixture.rewound import Rewound
+from rewound.testing.fixture.rewound import Rewound
 from tests.clients.program import TIMEOUT
 from tests.clients.shops import DEFINITION, shop
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rewound.gateway.cli.fixture.rewound import Rewound
+from rewound.testing.fixture.rewound import Rewound
 from tests.clients.program import program
 from tests.clients.shops import DEFINITION, shop
 

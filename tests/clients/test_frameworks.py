@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rewound.gateway.cli.fixture.processes import module_environment
+from rewound.testing.fixture.processes import module_environment
 from tests.clients.program import TIMEOUT
-from tests.gateway.cli.fixture.test_examples import indented
+from tests.testing.fixture.test_examples import indented
 
 OPERATOR = """
 import kopf

@@ -126,7 +126,7 @@ def _server(names: Names) -> Iterator[Client]:
     with tempfile.TemporaryDirectory() as folder:
         tokens = pathlib.Path(folder) / "tokens.csv"
         tokens.write_text(f"{TOKEN},cel,cel,system:masters\n")
-        command = [sys.executable, "-m", "rewound.gateway.cli.main", "serve", f"--data-dir={folder}/data"]
+        command = [sys.executable, "-m", "rewound.cli.main", "serve", f"--data-dir={folder}/data"]
         flags = ["--secure-port=0", f"--insecure-port={port}", f"--token-auth-file={tokens}"]
         with subprocess.Popen(
             [*command, *flags, f"--dialect={names.dialect}"], stdout=subprocess.PIPE, text=True

@@ -32,11 +32,12 @@ from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.names import NAMES
 from rewound.actors.store.committer import Committer
-from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
-from rewound.gateway.composition.run import run
 from rewound.gateway.settings.cluster import ClusterSettings
 from rewound.gateway.settings.settings import LOOPBACK, Addresses, Settings
 from rewound.gateway.store import Store
+from rewound.server.extensions import NO_EXTENSIONS, Extensions
+from rewound.server.run import run
+from rewound.testing.controlled import install_controls
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.actors.object_store import Document, ManualClock, Refused, Verbs, memory_folder, open_store
 from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
@@ -321,6 +322,7 @@ async def served(
         if "cluster" in changed:
             await _share_certificates((folder or scratch) / "data" / "pki", changed.get("dialect", "cluster"))
         async with trio.open_nursery() as nursery:
+            extensions = replace(extensions, install_controls=install_controls)
             api = made_as(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
             await api.start(prepared=prepared)
             try:
@@ -344,7 +346,7 @@ _clusters: dict[Path, FakeCluster] = {}
 class SlowDisk(Committer):
     """A Committer that waits before each write.
 
-    Tests replace `gateway.composition.open_store.Committer` and set `gate` on the class. On etcd, transactions wait.
+    Tests replace `server.open_store.Committer` and set `gate` on the class. On etcd, transactions wait.
     """
 
     gate: trio.Event | None = None

@@ -20,8 +20,8 @@ from typing import Any
 import orjson
 
 from rewound.actors.selectors.facts import pack_facts
-from rewound.gateway.cli import progress
-from rewound.gateway.cli.main import main
+from rewound.cli import progress
+from rewound.cli.main import main
 from rewound.journal import Event, Journal
 
 NOON = round(datetime(2024, 5, 1, 12, 0, tzinfo=UTC).timestamp() * 1_000_000)

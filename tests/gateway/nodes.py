@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.settings.cluster import ClusterSettings
+from rewound.server.extensions import Extensions
 from tests.actors.object_store import memory_folder
 from tests.actors.store.etcd.fake import FakeCluster, FakeEtcd
 from tests.gateway.api import Api, served

@@ -24,7 +24,7 @@ from tests.gateway.api import ADMIN, TOKENS
 from tests.ports import reserve_port
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "rewound.gateway.cli.main"]
+COMMAND = [sys.executable, "-m", "rewound.cli.main"]
 
 
 class Server:

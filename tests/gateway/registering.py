@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rewound.actors.kinds.registry import Registry
-from rewound.gateway.composition import open_store
+from rewound.server import open_store
 from tests.gateway.api import Api, served
 
 

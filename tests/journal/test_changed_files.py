@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rewound.gateway.cli.memory_faults import EXIT_CODE, explain_memory_faults
 from rewound.journal import Event, Journal, environment
 from rewound.journal.errors import AlreadyOpen, CannotGrow, CannotRead, Damaged, StorageFailed, WritesStopped
+from rewound.server.memory_faults import EXIT_CODE, explain_memory_faults
 from tests.journal.model import Model
 
 WRITE_WITH_LMDB = """

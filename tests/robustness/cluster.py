@@ -30,7 +30,7 @@ _READY_POLL_SECONDS, _FILE_POLL_SECONDS = 0.02, 0.0005
 # Runs the command `rewound` after some statements, for what depends on the machine or would take long.
 _TUNED = """
 import sys
-from rewound.gateway.cli.main import main
+from rewound.cli.main import main
 {statements}
 sys.exit(main(sys.argv[1:]))
 """
@@ -96,7 +96,7 @@ class Cluster:
         if statements:
             return [sys.executable, "-c", _TUNED.format(statements="\n".join(statements))]
         installed = Path(sys.executable).parent / "rewound"
-        return [str(installed)] if installed.exists() else [sys.executable, "-m", "rewound.gateway.cli.main"]
+        return [str(installed)] if installed.exists() else [sys.executable, "-m", "rewound.cli.main"]
 
     def _flags(self) -> tuple[str, ...]:
         return (

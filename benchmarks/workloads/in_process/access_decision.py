@@ -20,11 +20,11 @@ from rewound.actors.names import CLUSTER
 from rewound.actors.runtime.clock import WallClock
 from rewound.actors.selectors.facts import pack_facts
 from rewound.actors.store.feed import Feed
-from rewound.gateway.composition.access import Access, build_access
-from rewound.gateway.composition.extensions import NO_EXTENSIONS
 from rewound.gateway.settings.settings import Settings
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
+from rewound.server.access import Access, build_access
+from rewound.server.extensions import NO_EXTENSIONS
 
 GROUP = CLUSTER.group("rbac.authorization")
 HEADER = b"Bearer benchmark-user"

@@ -20,13 +20,13 @@ from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
 from rewound.actors.selectors.facts import pack_facts
-from rewound.gateway.replay.control import ReplayControl
-from rewound.gateway.replay.player import FULL_SPEED, Moment, Player
-from rewound.gateway.replay.replay import Plan, replay_settings, run_replay
-from rewound.gateway.replay.source import open_source
 from rewound.gateway.settings.settings import Addresses, Settings
 from rewound.journal.log import Journal
 from rewound.journal.records import Event
+from rewound.recording.replay.control import ReplayControl
+from rewound.recording.replay.player import FULL_SPEED, Moment, Player
+from rewound.recording.replay.replay import Plan, replay_settings, run_replay
+from rewound.recording.replay.source import open_source
 
 TOKEN = "benchmark"
 _REQUEST = (

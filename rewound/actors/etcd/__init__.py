@@ -1,4 +1,4 @@
 """The etcd API that a journal on etcd uses: `api` has the requests, the replies and the errors.
 
-`gateway/etcd` implements `Etcd`.
+`rewound/cluster/etcd` implements `Etcd`.
 """

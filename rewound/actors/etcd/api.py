@@ -1,6 +1,6 @@
 """Requests to an etcd v3 cluster, their replies and their errors.
 
-The gateway implements `Etcd` (`gateway/etcd`): it chooses the member, sends the call and exchanges the password for a
+`rewound/cluster/etcd` implements `Etcd`: it chooses the member, sends the call and exchanges the password for a
 token. Every call has a deadline. Until then it retries calls that change nothing, or are safe to repeat, at the other
 members; it never repeats a transaction that may have been applied.
 

@@ -5,7 +5,7 @@
         return found
 
 `run` does all of it at once. The gateway takes turns on the event loop, and does large pieces, and those that wait,
-in a thread (`gateway/rewind/turns.py`). A generator holds no read transaction while it yields.
+in a thread (`rewound/rewind/turns.py`). A generator holds no read transaction while it yields.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from hypercorn.config import Config, SocketTypeError
 
-from rewound.gateway.settings.server import Address, host_and_port
+from rewound.gateway.settings.server_config import Address, host_and_port
 
 UNIX = "unix:"
 QUIC = "quic:"  # begins a bind of HTTP/3 in messages: it may have the port of another one

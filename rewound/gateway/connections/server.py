@@ -35,7 +35,7 @@ from rewound.gateway.connections.transport import Transport
 from rewound.gateway.exchange import RequestObserver
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.message import Peer
-from rewound.gateway.settings.server import Address
+from rewound.gateway.settings.server_config import Address
 
 if TYPE_CHECKING:
     from rewound.gateway.connections.http2.connection import Http2

@@ -27,7 +27,7 @@ from rewound.gateway.connections.transport import Transport
 from rewound.gateway.connections.unauthenticated import UnauthenticatedWork
 from rewound.gateway.exchange import RequestObserver
 from rewound.gateway.memory.budget import MemoryBudget
-from rewound.gateway.settings.server import Address
+from rewound.gateway.settings.server_config import Address
 
 log = logging.getLogger("rewound.gateway")
 

@@ -1,6 +1,6 @@
 """Serves kinds whose objects are computed on every read, and never stored, watched or written.
 
-Their definitions have `Storage(computed=True)`; `gateway.composition` provides a source for each.
+Their definitions have `Storage(computed=True)`; `server` provides a source for each.
 """
 
 from __future__ import annotations

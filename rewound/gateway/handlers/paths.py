@@ -26,8 +26,8 @@ from rewound.gateway.pipeline import render
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import MethodNotAllowed, NoSuchPath
 from rewound.gateway.pipeline.route import FEED_PATH, PAGE_PATH, TIMELINE_PATH
-from rewound.gateway.release import version_document
 from rewound.gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
+from rewound.release import version_document
 
 _HEADINGS = (
     *("PriorityLevelName", "IsIdle", "WaitingRequests", "ExecutingRequests", "SeatsInUse", "Seats"),

@@ -19,8 +19,8 @@ from rewound.actors.store.committer import BOUNDS as WRITE_BOUNDS
 from rewound.gateway.ops.exposition import Distributions, Value
 from rewound.gateway.ops.metrics import Metrics
 from rewound.gateway.ops.request_series import summed
-from rewound.gateway.release import RELEASE, version_document
 from rewound.gateway.watch.watched_type import EVENT_SIZES
+from rewound.release import RELEASE, version_document
 
 if TYPE_CHECKING:
     from rewound.actors.admission.calls import CallStatistics
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rewound.actors.runtime.mailbox import MailboxStatistics
     from rewound.actors.scheduler.scheduler import Scheduler, SchedulerStatistics
     from rewound.actors.store.committer import CommitterStatistics
-    from rewound.actors.store.etcd.node import Node
+    from rewound.actors.store.etcd.etcd_node import Node
     from rewound.gateway.audit.audit_log import AuditStatistics
     from rewound.gateway.connections.server_state import ServerStatistics
     from rewound.gateway.memory.budget import MemoryStatistics

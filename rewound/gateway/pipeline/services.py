@@ -104,7 +104,7 @@ class SlowRequests(Protocol):
 
 
 class InjectedRequest(Protocol):
-    """A request with faults, of `gateway.faults`."""
+    """A request with faults, of `testing.faults`."""
 
     delay_seconds: float
 

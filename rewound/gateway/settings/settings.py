@@ -1,4 +1,4 @@
-"""The settings of a server: one frozen value, made from the command line, read by `gateway.composition`.
+"""The settings of a server: one frozen value, made from the command line, read by `server`.
 
 Every rule about the settings is here, or in `access` and `server`, so that a `Settings` that exists can be served:
 files exist, certificates have keys, at least one port is open. An error names the flag and says what to do next.
@@ -47,7 +47,7 @@ from rewound.gateway.settings.checks import (
     split_list,
 )
 from rewound.gateway.settings.cluster import ClusterSettings
-from rewound.gateway.settings.server import Address, ServerSettings, bound_address, host_and_port
+from rewound.gateway.settings.server_config import Address, ServerSettings, bound_address, host_and_port
 
 if TYPE_CHECKING:
     from rewound.actors.admission.configuration import AdmissionConfiguration

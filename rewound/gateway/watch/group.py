@@ -319,7 +319,7 @@ class Group:
 
     async def offer(self, frames: list[Frame], data: bytes) -> None:
         """Send the bytes of some frames to every member that has all up to `swept`, in one call each."""
-        pipes = list(self.sweeping) if data else []  # `gateway.faults` drops events
+        pipes = list(self.sweeping) if data else []  # `testing.faults` drops events
         departures = self._removals
         longest = max(SMALLEST_TURN, min(TURN, TURN_BYTES // (len(data) or 1)))
         first, length = 0, longest

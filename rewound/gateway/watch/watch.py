@@ -42,7 +42,7 @@ class Durations(Protocol):
 
 
 class WatchFollower(Protocol):
-    """Follows one watch: `gateway.faults` limits how far it gets."""
+    """Follows one watch: `testing.faults` limits how far it gets."""
 
     def started(self) -> None:
         """The watch begins; it is asked for its limit next."""

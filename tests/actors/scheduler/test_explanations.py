@@ -10,7 +10,7 @@ import pytest
 from rewound.actors.messages import Object
 from rewound.actors.scheduler.explanation import ANSWERED, ASKED
 from tests.actors.scheduler.scheduling import add_nodes, assigned, node, open_scheduling, pod
-from tests.gateway.client.command import runner
+from tests.client.command import runner
 
 
 def asking(name: str, cpu: str, **spec: object) -> Object:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rewound.actors.access.authorize import Attributes, Decision, Rules, Verdict
 from rewound.actors.identity import User
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.gateway.api import Api
 from tests.gateway.https import served_securely
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from rewound.gateway.cli.access.commands import COMMANDS
-from rewound.gateway.cli.access.flags import Parser
-from rewound.gateway.cli.flags.parser import make_parser
+from rewound.cli.access.commands import COMMANDS
+from rewound.cli.access.flags import Parser
+from rewound.server.flags.parser import make_parser
 from tests.ports import reserve_port
 
 ROOT = Path(__file__).parents[3]
@@ -69,7 +69,7 @@ def command_parser(arguments: list[str]) -> tuple[Parser, list[str]]:
     module = COMMANDS[name]
     if (name, rest[:1]) == ("token", ["bootstrap"]):
         module, rest = "bootstrap_token", rest[1:]
-    command = import_module(f"rewound.gateway.cli.access.{module}")
+    command = import_module(f"rewound.cli.access.{module}")
     parser = Parser(f"rewound {name}", command.__doc__)
     command.add_flags(parser)
     return parser, rest
@@ -115,7 +115,7 @@ def test_every_flag_about_access_is_documented_and_every_documented_flag_exists(
 SHIM = """#!/bin/sh
 first=$1; [ $# = 0 ] || shift
 [ "$first" != serve ] || set -- --secure-port {secure} "$@"
-exec {python} -m rewound.gateway.cli.main "$first" "$@"
+exec {python} -m rewound.cli.main "$first" "$@"
 """
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.actors.certificates.making_requests import Wanted
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.gateway.api import ALICE, Api, ApiResponse, served

@@ -13,7 +13,7 @@ import trio
 from cryptography import x509
 
 from rewound.actors.names import NAMES
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.actors.certificates.making_requests import NODE, Wanted, key_pem
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.gateway.api import ADMIN, ALICE, Api

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rewound.gateway.cli.flags.parser import parse_flags
 from rewound.gateway.settings.access import AuthorizationSettings
 from rewound.gateway.settings.checks import SettingsError
+from rewound.server.flags.parser import parse_flags
 from tests.gateway.api import ADMIN, ALICE, Api, served, settings
 from tests.gateway.outgoing.https_peer import Peer, Received, Reply, https_peer
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.settings.access import OidcSettings
+from rewound.server.extensions import Extensions
 from tests.actors.access.authentication.test_token_methods import Known
 from tests.actors.object_store import ManualClock
 from tests.api.access.seen_users import PATH, SeenUsers

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from rewound.actors.access.accounts.claims import AccountOptions
 from rewound.actors.access.accounts.keys import AccountKeyError
 from rewound.actors.names import NAMES
-from rewound.gateway.cli.flags.parser import parse_flags
 from rewound.gateway.settings.access import ServiceAccountSettings
 from rewound.gateway.settings.checks import SettingsError
+from rewound.server.flags.parser import parse_flags
 from tests.cases import cases
 from tests.gateway.account_tokens import (
     ISSUER,

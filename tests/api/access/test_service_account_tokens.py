@@ -11,8 +11,8 @@ from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.errors import Forbidden, Resource
 from rewound.actors.names import NAMES
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.settings.access import ServiceAccountSettings
+from rewound.server.extensions import Extensions
 from tests.actors.object_store import Document
 from tests.gateway.account_tokens import (
     ISSUER,

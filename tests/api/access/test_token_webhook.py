@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import trio
 
-from rewound.gateway.cli.flags.parser import parse_flags
 from rewound.gateway.settings.access import TokenWebhookSettings
 from rewound.gateway.settings.checks import SettingsError
+from rewound.server.flags.parser import parse_flags
 from tests.gateway.api import ADMIN, Api, served
 from tests.gateway.outgoing.https_peer import Peer, Received, https_peer
 

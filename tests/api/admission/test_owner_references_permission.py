@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.gateway.api import ALICE, Api, ApiResponse, config_map, served
 from tests.gateway.granting import Grants
 

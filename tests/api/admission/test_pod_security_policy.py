@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.api.admission.audited import annotations_of_pods, audited
 from tests.gateway.api import ALICE, Api, ApiResponse, served
 from tests.gateway.granting import Grants

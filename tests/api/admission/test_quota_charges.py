@@ -12,8 +12,8 @@ from rewound.actors.admission.plugin import Admitted, AsyncPlugin, Plugin, rule
 from rewound.actors.admission.request import UPDATE, AdmissionRequest
 from rewound.actors.errors import Forbidden, Resource
 from rewound.actors.runtime.write_context import SERVER_USER
-from rewound.gateway.composition.extensions import NO_EXTENSIONS, Extensions
 from rewound.gateway.settings.settings import ControllerSettings
+from rewound.server.extensions import NO_EXTENSIONS, Extensions
 from tests.gateway.api import Api, Document, served
 
 HERE = "/api/v1/namespaces/charged"

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rewound.gateway.composition import open_store
+from rewound.server import open_store
 from tests.cases import cases
 from tests.gateway.api import Api, ApiResponse, SlowDisk, config_map, names, served
 from tests.gateway.shared_server import shared

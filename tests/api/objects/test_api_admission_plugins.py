@@ -8,7 +8,7 @@ import trio
 from rewound.actors.admission.plugin import Admitted, AsyncPlugin, rule
 from rewound.actors.admission.request import CREATE, AdmissionRequest
 from rewound.actors.errors import Forbidden, Resource
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
 

@@ -460,7 +460,7 @@ SEEN_BELOW_HTTP = {
     "cluster-info-key": "tests/actors/controllers/test_cluster_info_signatures.py",
     "node-usages": "tests/actors/certificates/test_signer_rules.py",
     "oidc-groups": "tests/actors/access/authentication/test_oidc_claims.py",
-    "root-certificate": "tests/gateway/cli/test_cli_controllers.py",
+    "root-certificate": "tests/cli/test_cli_controllers.py",
     "unfit-requests": "tests/actors/controllers/test_certificate_signing.py",
     "unissued-requests": "tests/actors/controllers/test_certificate_cleaning.py",
     "watch-history": "tests/api/lists/test_api_expired_versions.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rewound.actors.access.authentication.authenticate import Authenticated
 from rewound.actors.identity import AUTHENTICATED, MASTERS, User
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.actors.access.authorization.policies import binding, role, rule, user
 from tests.gateway.api import ADMIN, ALICE, Api, config_map, served
 from tests.gateway.connections.http2_client import Http2Client

@@ -39,7 +39,7 @@ async def limited(**changed: Any) -> AsyncIterator[Api]:
 
 @pytest.fixture
 def slow_disk(monkeypatch: pytest.MonkeyPatch) -> type[SlowDisk]:
-    monkeypatch.setattr("rewound.gateway.composition.open_store.Committer", SlowDisk)
+    monkeypatch.setattr("rewound.server.open_store.Committer", SlowDisk)
     monkeypatch.setattr(SlowDisk, "gate", None)
     return SlowDisk
 

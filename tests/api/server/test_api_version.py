@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rewound.gateway.release import RELEASE
+from rewound.release import RELEASE
 from tests.gateway.shared_server import shared
 
 STRINGS = {

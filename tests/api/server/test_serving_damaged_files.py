@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from rewound.gateway.cli.memory_faults import EXIT_CODE
+from rewound.server.memory_faults import EXIT_CODE
 from tests.gateway.processes import Server, process, refused
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -11,13 +11,13 @@ import trio
 
 from rewound.actors.bootstrap.bootstrap import Bootstrap
 from rewound.actors.runtime.clock import WallClock
-from rewound.gateway.cli.main import main
-from rewound.gateway.composition.data_folder import CreatedPaths
-from rewound.gateway.composition.extensions import NO_EXTENSIONS
-from rewound.gateway.composition.open_store import open_store
-from rewound.gateway.composition.run import run
+from rewound.cli.main import main
 from rewound.journal.errors import WrongDialect
 from rewound.journal.log import Journal
+from rewound.server.data_folder import CreatedPaths
+from rewound.server.extensions import NO_EXTENSIONS
+from rewound.server.open_store import open_store
+from rewound.server.run import run
 from tests.gateway.api import config_map, served, settings
 from tests.gateway.processes import process, refused
 

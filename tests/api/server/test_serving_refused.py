@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rewound.gateway.cli.main import main
+from rewound.cli.main import main
 from rewound.journal.log import Journal
 
 

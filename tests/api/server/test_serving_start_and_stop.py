@@ -10,8 +10,8 @@ import trio
 from trio.testing import MockClock
 
 from rewound.actors.bootstrap.bootstrap import Bootstrap
-from rewound.gateway.composition import open_store
-from rewound.gateway.composition.run import run
+from rewound.server import open_store
+from rewound.server.run import run
 from tests.actors.object_store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
 from tests.ports import reserve_port

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rewound.gateway.composition import open_store
+from rewound.server import open_store
 from tests.api.webhooks.hooking import CONFIG_MAPS, MAPS, Hooks, hooking
 from tests.gateway.api import ApiResponse, SlowDisk
 from tests.settling import settled

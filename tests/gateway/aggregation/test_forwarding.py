@@ -11,9 +11,9 @@ import trio
 
 from rewound.actors.access.authentication.authenticate import Authenticated
 from rewound.actors.identity import User
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.proxy.upstream import NOT_ALLOWED
 from rewound.gateway.settings.settings import ProxySettings
+from rewound.server.extensions import Extensions
 from tests.api.access.test_proxy_authentication import proxy_settings
 from tests.gateway.account_tokens import eventually
 from tests.gateway.aggregation.aggregated import (

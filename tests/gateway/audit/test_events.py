@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.handlers.dispatch import Dispatch
 from rewound.gateway.settings.settings import AuditSettings
+from rewound.server.extensions import Extensions
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.audit.auditing import PATH, audited, rules, watch_briefly
 from tests.gateway.observing import Observer

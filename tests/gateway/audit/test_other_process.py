@@ -15,9 +15,9 @@ import trio
 from rewound.gateway.audit.backends.remote import AuditCalls, AuditWriter, RemoteOutput
 from rewound.gateway.audit.backends.rotated_file import NotWritten
 from rewound.gateway.audit.build import build_audit_writer, shared_throttle
-from rewound.gateway.composition.extensions import Extensions, Shared
 from rewound.gateway.handlers.paths import LevelRows
 from rewound.gateway.settings.settings import AuditSettings
+from rewound.server.extensions import Extensions, Shared
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.audit.auditing import IGNORED, PATH, rules
 from tests.gateway.audit.test_log_modes import metric

@@ -9,9 +9,9 @@ import pytest
 
 from rewound.actors.names import CLUSTER
 from rewound.gateway.audit.build import build_audit
-from rewound.gateway.cli.flags.parser import parse_flags
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import AuditSettings
+from rewound.server.flags.parser import parse_flags
 from tests.actors.object_store import ManualClock
 from tests.cases import cases
 from tests.gateway.audit.auditing import rules

@@ -16,15 +16,15 @@ import pytest
 import trio
 from hypercorn.config import Config
 
-from rewound.gateway.cli.flags.parser import parse_flags
-from rewound.gateway.cli.logs import configure_logging
-from rewound.gateway.cli.process import write_pid_file
 from rewound.gateway.connections.config import ServerConfig, server_config
 from rewound.gateway.connections.limits import Limits
 from rewound.gateway.connections.unauthenticated import WorkShares
 from rewound.gateway.settings.checks import SettingsError
-from rewound.gateway.settings.server import ASGI, FLAGS, REFUSED, USED, ServerSettings
+from rewound.gateway.settings.server_config import ASGI, FLAGS, REFUSED, USED, ServerSettings
 from rewound.gateway.settings.settings import Settings
+from rewound.server.flags.parser import parse_flags
+from rewound.server.logs import configure_logging
+from rewound.server.process import write_pid_file
 from tests.cases import cases
 from tests.gateway.api import served
 from tests.gateway.connections.http_server import Client

@@ -63,7 +63,7 @@ def test_modules_are_imported_on_first_use() -> None:
     import sys
 
     module = "rewound.gateway.describe.openapi.documents"
-    loaded = f"import rewound.gateway.composition.run, sys; print({module!r} in sys.modules)"
+    loaded = f"import rewound.server.run, sys; print({module!r} in sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=120
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rewound.actors.access.authorize import ALLOWED, NO_OPINION
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.handlers.dispatch import Dispatch
+from rewound.server.extensions import Extensions
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.observing import Observer
 

@@ -9,7 +9,7 @@ import trio
 from rewound.actors.access.authentication.authenticate import Authenticated
 from rewound.actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules, Verdict
 from rewound.actors.identity import User
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.gateway.api import ADMIN, ALICE, Api, ApiResponse, config_map, served
 
 PATH = "/api/v1/namespaces/default/configmaps"

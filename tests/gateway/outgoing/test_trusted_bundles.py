@@ -19,8 +19,8 @@ from rewound.actors.access.remote.target import read_target
 from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.credentials import WebhookCredentials
 from rewound.actors.certificates.trust import InvalidBundle, trust, unverifying, verifying
+from rewound.client.target import client_context
 from rewound.gateway.aggregation.servers import _make_context as aggregated_context
-from rewound.gateway.client.target import client_context
 from rewound.gateway.proxy.locations import Kubelets
 from rewound.gateway.settings.settings import ProxySettings
 from tests.cases import checking

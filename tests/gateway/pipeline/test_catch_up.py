@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from rewound.actors.errors import Unreachable
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.pipeline.context import RequestContext
+from rewound.server.extensions import Extensions
 from tests.gateway.api import Api, config_map, served
 
 MAPS = "/api/v1/namespaces/default/configmaps"

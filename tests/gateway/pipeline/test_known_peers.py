@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rewound.gateway.composition.extensions import NO_EXTENSIONS
 from rewound.gateway.connections.limits import Limits
 from rewound.gateway.connections.responder import Handle, Refuse
 from rewound.gateway.connections.server import Server
 from rewound.gateway.exchange import RequestObserver
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.message import Peer, Request, Response
+from rewound.server.extensions import NO_EXTENSIONS
 from tests.gateway.api import ALICE, Api, served
 
 SECRETS = "/api/v1/namespaces/default/secrets"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.watch import changes, frames
 from rewound.gateway.watch.member import CLOSE_TIMEOUT
+from rewound.server.extensions import Extensions
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.observing import Observer
 from tests.gateway.watch.http2_watches import WIDE, StreamBody, StreamWatch, connection

@@ -6,8 +6,8 @@ import orjson
 import pytest
 from trio.testing import MockClock
 
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.watch.selection import Selection
+from rewound.server.extensions import Extensions
 from tests.gateway.api import config_map, served
 from tests.gateway.observing import Observer
 from tests.gateway.watch.http2_watches import connection

@@ -6,7 +6,7 @@ import pytest
 
 from rewound.actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision, Rules
 from rewound.actors.identity import User
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.cases import cases
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.shared_server import shared

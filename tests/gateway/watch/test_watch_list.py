@@ -11,11 +11,11 @@ from trio.testing import MockClock
 from tests.actors.object_store import Document
 from tests.cases import checking
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.faults.injecting import set_faults
 from tests.gateway.nodes import nodes
 from tests.gateway.watch.test_protobuf_streams import first_events
 from tests.gateway.watch.watching import type_and_name, versions, watching
 from tests.settling import advance
+from tests.testing.faults.injecting import set_faults
 
 GATE = {"feature_gates": "WatchList=true"}
 PATH = "/api/v1/namespaces/default/configmaps"

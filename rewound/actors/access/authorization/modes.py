@@ -1,6 +1,6 @@
 """The authorizers that `--authorization-mode` lists, in its order; before them, system:masters may do everything.
 
-`gateway/composition/access.py` has a function per mode that creates its authorizer; this module knows the names of
+`rewound/server/access.py` has a function per mode that creates its authorizer; this module knows the names of
 the modes, and the order. A mode that has no function yet is accepted, and decides nothing. Flags are parsed with this
 module before anything about access is imported.
 """
@@ -38,6 +38,6 @@ def authorizer(
     if all(mode != "Node" for mode, _ in made):
         return chain
     others = AuthorizerChain([*first, SystemMasters(), *(one for mode, one in made if mode != "Node")])
-    from rewound.actors.access.authorization.node import NodesApart
+    from rewound.actors.access.authorization.node_authorizer import NodesApart
 
     return NodesApart(chain, others)

@@ -27,7 +27,7 @@ import orjson
 
 from rewound.actors.errors import DefaultsTooLarge
 from rewound.actors.golang.json import unescaped
-from rewound.actors.kinds.structural.node import NO_NODES, Node
+from rewound.actors.kinds.structural.schema_node import NO_NODES, Node
 from rewound.actors.runtime.time_limit import check_time
 
 Dropped = list[str]  # names of dropped fields

@@ -58,7 +58,7 @@ from rewound.actors.kinds.structural.coercion import (
 from rewound.actors.kinds.structural.embedded import NotAnObject, compile_validation, sorted_members
 from rewound.actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from rewound.actors.kinds.structural.formats import has_slow_pattern
-from rewound.actors.kinds.structural.node import Node, count_nodes, has_rules, parse_schema
+from rewound.actors.kinds.structural.schema_node import Node, count_nodes, has_rules, parse_schema
 from rewound.actors.kinds.structural.validation import (
     NO_PATH,
     compile_list_types,

@@ -33,8 +33,8 @@ from rewound.actors.kinds.structural.coercion import TYPE_META, DefaultSizes, co
 from rewound.actors.kinds.structural.embedded import NotAnObject, compile_validation
 from rewound.actors.kinds.structural.embedded import compile_coercion as compile_embedded
 from rewound.actors.kinds.structural.formats import MOST_PATTERNS, compile_pattern, weight_of
-from rewound.actors.kinds.structural.node import NO_NODES, Node, Rule, has_rules, parse_schema
 from rewound.actors.kinds.structural.rules import BUDGET, Declared, compile_rules, compile_tree, declare
+from rewound.actors.kinds.structural.schema_node import NO_NODES, Node, Rule, has_rules, parse_schema
 from rewound.actors.kinds.structural.validation import report, validate
 from rewound.actors.kinds.validation import (
     FieldError,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from rewound.actors.golang.format import show
 from rewound.actors.kinds.declaration.meta import OBJECT_META, metadata_rules
 from rewound.actors.kinds.schema.exact_decoder import ExactDecoder
-from rewound.actors.kinds.structural.node import Node, may_have
+from rewound.actors.kinds.structural.schema_node import Node, may_have
 from rewound.actors.kinds.validation import (
     FieldError,
     FieldErrors,

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from rewound.actors.cel.go_regexp import compile_re2, is_large, may_take_long
-from rewound.actors.kinds.structural.node import Node
+from rewound.actors.kinds.structural.schema_node import Node
 
 # Different patterns of one definition, of which each may take some memory with hostile texts.
 MOST_PATTERNS: Final = 2000

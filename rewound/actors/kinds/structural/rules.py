@@ -54,7 +54,7 @@ from rewound.actors.cel.types import (
     map_of,
 )
 from rewound.actors.cel.values import BadData, CannotCompile, EvaluationError, EvaluationStopped
-from rewound.actors.kinds.structural.node import Node, Rule, has_rules
+from rewound.actors.kinds.structural.schema_node import Node, Rule, has_rules
 from rewound.actors.kinds.structural.validation import NO_PATH
 from rewound.actors.kinds.validation import FieldErrors, invalid
 from rewound.actors.names import Names

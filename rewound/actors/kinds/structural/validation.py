@@ -31,7 +31,7 @@ from rewound.actors.kinds.structural.formats import (
     has_slow_pattern,
     longest_at_once,
 )
-from rewound.actors.kinds.structural.node import Node, may_have
+from rewound.actors.kinds.structural.schema_node import Node, may_have
 from rewound.actors.kinds.validation import FieldError, FieldErrors, duplicate, invalid, required, too_many
 from rewound.actors.runtime.time_limit import check_time, need_thread
 

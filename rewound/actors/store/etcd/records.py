@@ -13,7 +13,7 @@ Below the prefix of a cluster:
     cluster                             who the cluster is: id, dialect, layout
     adopted                             put by every transaction that settles what somebody else wrote (`foreign`)
     quarantine/<key below the prefix>   what somebody else wrote and no node can use (`foreign`)
-    keys/service-accounts               the sealed key that signs tokens (`gateway.composition.account_key`)
+    keys/service-accounts               the sealed key that signs tokens (`cluster.account_key`)
 
 No key begins with a slash: the prefix /registry of --journal is `registry/` in etcd.
 

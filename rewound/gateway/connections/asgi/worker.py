@@ -38,7 +38,7 @@ from rewound.gateway.connections.transport import Transport
 from rewound.gateway.exchange import RequestObserver
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.message import Peer
-from rewound.gateway.settings.server import Address
+from rewound.gateway.settings.server_config import Address
 
 # Bytes of a message that are encrypted at once.
 _SLICE: Final = 256 * KIB

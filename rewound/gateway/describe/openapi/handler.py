@@ -41,10 +41,10 @@ from rewound.gateway.describe.remote import RemoteDescriptions
 from rewound.gateway.message import Response
 from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import NoSuchPath
-from rewound.gateway.release import SERVED_VERSION
 from rewound.gateway.wire import compression
 from rewound.gateway.wire.http_date import http_date
 from rewound.gateway.wire.negotiate import NotAcceptable, parse_accept
+from rewound.release import SERVED_VERSION
 
 if TYPE_CHECKING:
     from rewound.gateway.describe.openapi.custom import CustomDocument, CustomDocuments

@@ -4,7 +4,7 @@
 
 `scalars` decides for `reader` and `writer` when a plain scalar is a number, a boolean or null, so that what `writer`
 writes reads back as the same value. The functions import these modules, with the YAML library, on first use: a start
-does not wait for them (`gateway.composition.background_imports` imports them afterwards, in a thread).
+does not wait for them (`server.background_imports` imports them afterwards, in a thread).
 """
 
 from __future__ import annotations

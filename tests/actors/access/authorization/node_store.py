@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from rewound.actors.access.authorization.node import NodeAuthorizer, NodeGraph
+from rewound.actors.access.authorization.node_authorizer import NodeAuthorizer, NodeGraph
 from rewound.actors.access.authorize import Attributes, Decision
 from rewound.actors.identity import User
 from rewound.actors.names import CLUSTER

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from rewound.actors.access.authorization.chain import AuthorizerChain, SystemMasters
-from rewound.actors.access.authorization.node import NodesApart
+from rewound.actors.access.authorization.node_authorizer import NodesApart
 from rewound.actors.access.authorize import (
     ALLOWED,
     DENIED,

@@ -10,7 +10,7 @@ import trio
 
 from rewound.actors.access.authorization.chain import AlwaysDeny
 from rewound.actors.access.authorization.modes import authorizer
-from rewound.actors.access.authorization.node import BoundPod
+from rewound.actors.access.authorization.node_authorizer import BoundPod
 from rewound.actors.access.authorize import Decision
 from rewound.actors.identity import User
 from rewound.actors.runtime.large_work import LARGE_BYTES

@@ -7,7 +7,7 @@ import random
 import pytest
 import trio
 
-from rewound.actors.access.authorization.node import CLAIM, NodeGraph
+from rewound.actors.access.authorization.node_authorizer import CLAIM, NodeGraph
 from rewound.actors.names import CLUSTER
 from tests.actors.access.authorization.node_store import Nodes, nodes, persistent_volume, pod
 from tests.actors.object_store import Document, Store

@@ -13,7 +13,7 @@ from rewound.actors.kinds.structural import validation
 from rewound.actors.kinds.structural.coercion import MOST_CREATED, DefaultSizes
 from rewound.actors.kinds.structural.compile import compile_schema
 from rewound.actors.kinds.structural.definition_checks import check_schema
-from rewound.actors.kinds.structural.node import Node, parse_schema
+from rewound.actors.kinds.structural.schema_node import Node, parse_schema
 from rewound.actors.kinds.structural.validation import compile_list_types
 from rewound.actors.kinds.validation import collect
 from rewound.actors.names import CLUSTER

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rewound.actors.kinds.structural.node import parse_schema
+from rewound.actors.kinds.structural.schema_node import parse_schema
 from rewound.actors.kinds.structural.validation import compile_validity, validate
 from rewound.actors.names import NAMES
 from tests.cases import cases

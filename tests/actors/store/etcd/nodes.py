@@ -13,8 +13,8 @@ from rewound.actors.runtime.supervisor import Supervisor
 from rewound.actors.store.committer import UNCONDITIONAL, Condition
 from rewound.actors.store.etcd.committer import Claims
 from rewound.actors.store.etcd.copy import prepare
+from rewound.actors.store.etcd.etcd_node import Membership, Node, Task
 from rewound.actors.store.etcd.foreign import CheckRecord, refuse_records
-from rewound.actors.store.etcd.node import Membership, Node, Task
 from rewound.actors.store.etcd.records import Keys
 from rewound.actors.store.feed import Feed
 from rewound.actors.store.proposal import Proposal

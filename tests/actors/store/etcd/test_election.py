@@ -3,7 +3,7 @@
 import trio
 
 from rewound.actors.store.etcd.election import GIVE_UP_SECONDS, TTL
-from rewound.actors.store.etcd.node import Task
+from rewound.actors.store.etcd.etcd_node import Task
 from tests.actors.store.etcd.fake import FakeCluster
 from tests.actors.store.etcd.nodes import RunningNode, running
 

@@ -14,8 +14,8 @@ import trio.testing
 
 from rewound.actors.profile import Rules
 from rewound.asgi import create_application, settings_of
-from rewound.gateway.composition.application import Application
 from rewound.gateway.settings.checks import SettingsError
+from rewound.server.application import Application
 from tests.actors.certificates.shared_folder import own_certificates
 from tests.gateway.api import ADMIN, settings
 

@@ -12,10 +12,10 @@ import pytest
 import trio
 from aioquic.h3.connection import ErrorCode
 
-from rewound.gateway.composition.extensions import Extensions
 from rewound.gateway.settings import settings as settings_module
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.settings import Settings
+from rewound.server.extensions import Extensions
 from tests.cases import cases
 from tests.conformance.http3_client import Http3Client, connected
 from tests.conformance.through import Answer

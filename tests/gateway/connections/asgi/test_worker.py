@@ -10,7 +10,7 @@ import h2.connection
 import pytest
 import trio
 
-from rewound.gateway.composition.extensions import Extensions
+from rewound.server.extensions import Extensions
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.https import Kubeconfig, secure_client, served_securely
 from tests.gateway.observing import Observer

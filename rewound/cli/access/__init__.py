@@ -1,0 +1,1 @@
+"""Commands about access, over `rewound.client`: kubeconfig, token, certificate, can-i and cluster-info."""

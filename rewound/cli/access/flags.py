@@ -1,0 +1,121 @@
+"""Flags that all commands which ask a server share, and the parser that reports every mistake in one sentence."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rewound.client.errors import UsageError
+from rewound.server.flags.durations import duration as parse_duration
+
+if TYPE_CHECKING:
+    from rewound.client.session import Session
+
+Options = Any  # argparse.Namespace: its attributes are the flags
+
+
+def _not_empty(text: str) -> str:
+    """Refuse the value of a variable that is not set: the command would act as another user than it says."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; give a value, or leave the flag out")
+    return text
+
+
+class _Value(argparse.Action):
+    """A value that is not empty. A `type` would check the default too."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        try:
+            setattr(namespace, self.dest, _not_empty(values))
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentError(self, str(error)) from error
+
+
+class Parser(argparse.ArgumentParser):
+    """`text` is the docstring of the command: its first line is left out, the rest is the help."""
+
+    def __init__(self, name: str, text: str | None) -> None:
+        super().__init__(
+            prog=name,
+            description=(text or "").partition("\n\n")[2].strip("\n"),
+            allow_abbrev=False,
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=34),
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message.removeprefix('argument ')}; see {self.prog} --help")
+
+
+def add_connection(parser: Any, namespace: str = "instead of that of the context") -> None:
+    """`namespace`: what the flag --namespace means for the command."""
+    group = parser.add_argument_group("which server, and as whom")
+    group.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="(default $KUBECONFIG, ./rewound-data/admin.kubeconfig or ~/.kube/config)",
+    )
+    group.add_argument("--context", default="", metavar="NAME", help="a context of the file")
+    group.add_argument("-s", "--server", default="", metavar="URL", help="instead of that of the file")
+    group.add_argument(
+        "--certificate-authority",
+        type=Path,
+        metavar="FILE",
+        help="CA of the server, instead of that of the file",
+    )
+    group.add_argument(
+        "--token",
+        action=_Value,
+        default="",
+        metavar="TOKEN",
+        help="a bearer token, instead of the credentials of the file",
+    )
+    group.add_argument(
+        "--as", dest="as_user", action=_Value, default="", metavar="USER", help="impersonate this user"
+    )
+    group.add_argument(
+        "--as-group",
+        action="append",
+        type=_not_empty,
+        default=[],
+        metavar="GROUP",
+        help="and this group; may be repeated",
+    )
+    group.add_argument("-n", "--namespace", default="", metavar="NAME", help=namespace)
+
+
+def open_session(options: Options) -> Session:
+    from rewound.client.kubeconfig import Overrides, load_target
+    from rewound.client.session import Session
+
+    return Session(
+        load_target(
+            Overrides(
+                kubeconfig=options.kubeconfig,
+                context=options.context,
+                server=options.server,
+                certificate_authority=options.certificate_authority,
+                token=options.token,
+                impersonated_user=options.as_user,
+                impersonated_groups=tuple(options.as_group),
+                namespace=options.namespace,
+            )
+        )
+    )
+
+
+def duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def account(text: str, namespace: str) -> tuple[str, str]:
+    """Namespace and name of an account: NAME, or NAMESPACE/NAME."""
+    before, slash, after = text.partition("/")
+    found = (before, after) if slash else (namespace, text)
+    if not all(found) or "/" in found[1]:
+        raise UsageError(f"{text!r} names no account; write NAME or NAMESPACE/NAME")
+    return found

@@ -1,0 +1,146 @@
+"""Flags that several commands share: the object, what is read, and the form of the output."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rewound.cli.access.flags import Options as Options
+from rewound.cli.access.flags import Parser as Parser
+from rewound.cli.access.flags import add_connection
+from rewound.client.errors import UsageError
+from rewound.recording.query.moments import Moment, parse_moment
+
+T = TypeVar("T")
+
+DATA_DIR = Path("rewound-data")
+KIND = "ConfigMap, configmaps, cm or configmaps.<group>"
+MOMENT = "a version, a time or how long ago"
+
+
+OBJECT_NAMESPACE = "of the object (default: that of the context, or default)"
+
+
+def add_source(parser: Parser, namespace: str = OBJECT_NAMESPACE, *, writes: bool = False) -> None:
+    """What is read: a server, a folder or a file. `namespace` is what the flag --namespace means.
+
+    `writes`: a server is written to, and a folder or file only shows what would be written.
+    """
+    group = parser.add_argument_group("a data folder or a file instead of a server")
+    unless = "(default ./rewound-data, if there is one and neither a flag nor $KUBECONFIG names a server)"
+    group.add_argument(
+        "--data-dir", type=Path, metavar="FOLDER", help="print what would be written" if writes else unless
+    )
+    group.add_argument(
+        "--file", type=Path, metavar="FILE", help="that `rewound export`, `record` or `backup` wrote"
+    )
+    add_connection(parser, namespace)
+
+
+def add_folder(parser: Parser) -> None:
+    """Of commands that work on a folder, and on no server."""
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        default=DATA_DIR,
+        action=_Given,
+        metavar="FOLDER",
+        help=f"(default ./{DATA_DIR})",
+    )
+    parser.set_defaults(data_dir_given=False)
+
+
+class _Given(argparse.Action):
+    """Remembers that the folder is no default."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        namespace.data_dir, namespace.data_dir_given = values, True
+
+
+def refuse_second_folder(options: Options, name: str, folder: Path | None) -> None:
+    """An argument and --data-dir name the same thing. UsageError."""
+    if folder is not None and options.data_dir_given:
+        raise UsageError(
+            f"--data-dir: names {options.data_dir}, and the argument {name} names {folder}; leave one of them out"
+        )
+
+
+def add_output(parser: Parser, *forms: str) -> None:
+    parser.add_argument(
+        "-o", "--output", choices=("text", *forms), default="text", help="(default text, for people)"
+    )
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colours; auto is on a terminal, unless NO_COLOR is set",
+    )
+
+
+def add_object(parser: Any) -> None:
+    parser.add_argument("kind", metavar="KIND", help=KIND)
+    parser.add_argument("name", metavar="NAME", help="or NAMESPACE/NAME")
+
+
+def add_uid(parser: Parser) -> None:
+    parser.add_argument("--uid", default="", metavar="UID", help="which of the objects that had this name")
+
+
+def add_kinds(parser: Parser) -> None:
+    parser.add_argument(
+        "--kind", action="append", default=[], metavar="KIND", help=f"{KIND}; may be repeated"
+    )
+    parser.add_argument("--name", metavar="NAME", help="objects of this name; * is a wildcard")
+
+
+def add_limit(parser: Parser) -> None:
+    parser.add_argument("--limit", "--tail", type=count, metavar="N", help="only the newest N")
+
+
+def add_managed_fields(parser: Parser) -> None:
+    parser.add_argument(
+        "--show-managed-fields", action="store_true", help="compare metadata.managedFields too"
+    )
+
+
+def add_show_secrets(parser: Parser) -> None:
+    parser.add_argument(
+        "--show-secrets", action="store_true", help="print the values of Secrets (default ***)"
+    )
+
+
+def moment(text: str) -> Moment:
+    return _checked(parse_moment, text)
+
+
+def ends(text: str) -> tuple[Moment, Moment]:
+    """The ends of a difference."""
+    first, dots, second = text.partition("..")
+    if not dots or not first:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} are not two versions or times: A..B, or A.. for the present"
+        )
+    return moment(first), moment(second) if second else Moment()
+
+
+def count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
+    return int(text)
+
+
+def offset(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20) or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version; `rewound log` shows them")
+    return int(text)
+
+
+def _checked(parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except ValueError as wrong:
+        raise argparse.ArgumentTypeError(str(wrong)) from wrong

@@ -1,0 +1,389 @@
+"""What the commands print: events as lines, as columns and as documents, and nothing of Secrets that is not asked for.
+
+`Output` has colours and a width on a terminal, plain text everywhere else. Text from the journal is escaped: names,
+users and values come from clients, and may contain control sequences.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import TextIOWrapper
+from typing import Any, TextIO, TypeVar
+
+import orjson
+
+from rewound.actors.golang.json import unescaped
+from rewound.actors.rewind.difference import (
+    MANAGED_FIELDS,
+    RESOURCE_VERSION,
+    Change,
+    describe,
+    difference,
+    escaped,
+)
+from rewound.actors.rewind.documents import manager_text, user_text
+from rewound.actors.rewind.summary import line_of
+from rewound.journal.records import GUESSED, Event
+from rewound.recording.progress import Progress
+from rewound.recording.query.events import Entry, object_name
+from rewound.recording.query.folder import (
+    MASK,
+    MASK_AFTER,
+    MASK_BEFORE,
+    Kind,
+    masked,
+    masked_pair,
+    object_bytes,
+)
+from rewound.recording.query.moments import clock, local, rfc3339
+
+Document = dict[str, Any]
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+SIGN_COLORS = {"+": "green", "-": "red", "~": "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    stream: TextIO
+    colored: bool = False
+    width: int | None = None  # of the terminal
+
+    @classmethod
+    def of(cls, stream: TextIO, color: str, environ: Mapping[str, str] = os.environ) -> Output:
+        if isinstance(stream, TextIOWrapper):
+            # Escape a character that this terminal cannot show.
+            stream.reconfigure(errors="backslashreplace")
+        terminal = stream.isatty()
+        wanted = terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        colored = color == "always" or (color == "auto" and bool(wanted))
+        return cls(stream, colored, shutil.get_terminal_size().columns if terminal else None)
+
+    def line(self, text: str = "") -> None:
+        self.stream.write(text + "\n")
+
+    def json(self, document: Any) -> None:
+        """One document in one line."""
+        self.stream.write(unescaped(document, option=orjson.OPT_APPEND_NEWLINE).decode())
+
+    def yaml(self, document: Any) -> None:
+        self.stream.write(yaml_of(unescaped(document)))
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+    def paint(self, text: str, color: str) -> str:
+        return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if self.colored and color and text else text
+
+    def fit(self, text: str, used: int = 0) -> str:
+        """Cut to the rest of the terminal's width."""
+        if self.width is None or used + len(text) <= self.width:
+            return text
+        return text[: max(0, self.width - used - 1)] + "…"
+
+
+T = TypeVar("T")
+
+
+def until_printed(
+    items: Iterator[T], progress: Progress, output: Output, shows: Callable[[T], object] = bool
+) -> Iterator[T]:
+    """The items, of which each that `shows` something is printed: with the first, progress ends on a terminal.
+
+    There, both would mix.
+    """
+    for item in items:
+        if output.width is not None and shows(item):
+            progress.end()
+        yield item
+
+
+def yaml_of(body: bytes) -> str:
+    # Imported when needed: it imports much of the server.
+    from rewound.gateway.wire.yaml import from_json
+
+    return from_json(body).decode()
+
+
+GAP = "  "
+MAX_WIDTH = 70  # one long name should not move all later rows to the right
+MIN_NAME_WIDTH = 14  # a shortened name keeps this much
+MIN_LAST_WIDTH = 24  # with less space than this, the last column is not cut
+
+
+class Columns:
+    """Aligned columns of a table that is printed in batches: widths only grow.
+
+    `log -f` prints a few rows at a time, and a reader has seen the rows before: its columns begin with widths
+    for most names, and when one has to grow, the titles are printed again above the rows that have the new
+    widths. Other tables have their titles once. On a terminal, long names are shortened in favour of the last
+    column, which has the most information, and that one is cut at the edge.
+
+    `right`: titles of right-aligned columns; `shares`: a name may take 1/n of the terminal's width.
+
+    `reserved`: widths that columns have from the start, because rows come one by one.
+    """
+
+    def __init__(
+        self,
+        output: Output,
+        titles: Sequence[str],
+        right: Sequence[str] = (),
+        shares: Mapping[str, int] | None = None,
+        reserved: Mapping[str, int] | None = None,
+    ) -> None:
+        self._output, self._titles = output, titles
+        self._right = [title in right for title in titles]
+        self._shares = [(shares or {}).get(title, 0) for title in titles]
+        self._widths = [
+            max(len(title), self._allowed(number, (reserved or {}).get(title, 0)))
+            for number, title in enumerate(titles)
+        ]
+        self._titled: list[int] = []  # the widths below the titles that were printed last
+        self._one_by_one = bool(reserved)
+
+    def rows(
+        self,
+        rows: Iterable[Sequence[str]],
+        colors: Sequence[Sequence[str]] = (),
+        below: Callable[[int], None] | None = None,
+    ) -> None:
+        """Print rows; `colors` has the colour of each cell, or is empty; `below` prints what follows a row."""
+        cells = [[self._shown(number, cell) for number, cell in enumerate(row)] for row in rows]
+        for row in cells:
+            for number, cell in enumerate(row):
+                self._widths[number] = max(self._widths[number], min(len(cell), MAX_WIDTH))
+        padded = self._widths[:-1]  # the last column is not
+        if cells and (not self._titled or (self._one_by_one and self._titled != padded)):
+            self._titled = padded
+            self._print(self._titles, ["dim"] * len(self._titles))
+        for number, row in enumerate(cells):
+            self._print(row, colors[number] if colors else [""] * len(row))
+            if below is not None:
+                below(number)
+
+    def _shown(self, number: int, cell: str) -> str:
+        text = escaped(cell)
+        return _shorten(text, self._allowed(number, len(text)))
+
+    def _allowed(self, number: int, wanted: int) -> int:
+        """How much of a width a cell of this column may take on this terminal."""
+        width, share = self._output.width, self._shares[number]
+        if width is None or not share:
+            return wanted
+        return min(wanted, max(MIN_NAME_WIDTH, width // share))
+
+    def _print(self, cells: Sequence[str], colors: Sequence[str]) -> None:
+        padded = [self._padded(number, cell) for number, cell in enumerate(cells)]
+        used = sum(map(len, padded[:-1])) + len(GAP) * (len(cells) - 1)
+        if self._output.width is not None and self._output.width - used >= MIN_LAST_WIDTH:
+            padded[-1] = self._output.fit(padded[-1], used)
+        painted = [self._output.paint(text, color) for text, color in zip(padded, colors, strict=True)]
+        self._output.line(GAP.join(painted).rstrip())
+
+    def _padded(self, number: int, cell: str) -> str:
+        if self._right[number]:
+            return cell.rjust(self._widths[number])
+        return cell if number == len(self._titles) - 1 else cell.ljust(self._widths[number])
+
+
+def _shorten(text: str, width: int) -> str:
+    """Leave out the middle, because names often differ at both ends."""
+    if len(text) <= width:
+        return text
+    return text[: width // 2 - 1] + "…" + text[-(width - width // 2) :]
+
+
+_TITLES = ("VERSION", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT")
+VERB_COLORS = {"create": "green", "update": "yellow", "patch": "yellow", "apply": "yellow"}
+
+
+# Widths to begin with when later events are not known yet: names of most events fit.
+_RESERVED = {"VERSION": 7, "USER": 24, "VERB": 6, "KIND": 16, "OBJECT": 36, "MANAGER": 20}
+_SHARES = {"USER": 8, "OBJECT": 4, "MANAGER": 8}
+
+
+class LogLines:
+    """Keeps the column widths, so that later batches line up with earlier ones.
+
+    `follows`: more events come later, so the columns begin wide enough for most names.
+    """
+
+    def __init__(self, output: Output, kind_of: Callable[[int], Kind], *, follows: bool = False) -> None:
+        self._kind_of = kind_of
+        self._time = clock if output.width is not None else local
+        self._columns = Columns(output, _TITLES, ("VERSION",), _SHARES, _RESERVED if follows else {})
+
+    def print(self, entries: Sequence[Entry | Document]) -> None:
+        """Events, and requests that were refused, which have no version."""
+        self._columns.rows(
+            [self._cells(one) if isinstance(one, Entry) else self._of_refused(one) for one in entries],
+            [_colors(one.event) if isinstance(one, Entry) else _REFUSED_COLORS for one in entries],
+        )
+
+    def _of_refused(self, request: Document) -> list[str]:
+        return [
+            "-",
+            self._time(request["time"]),
+            request["user"],
+            request["verb"],
+            request.get("kind", request["type"]),
+            object_name(request["namespace"], request["name"]),
+            request["userAgent"].partition("/")[0],
+            f"refused: {request['code']} {request['message'] or request['reason']}",
+        ]
+
+    def _cells(self, entry: Entry) -> list[str]:
+        event = entry.event
+        return [
+            str(event.offset),
+            self._time(event.time),
+            user_text(event),
+            event.verb,
+            self._kind_of(event.type_id).kind,
+            object_name(event.namespace, event.name),
+            manager_text(event),
+            effect(entry),
+        ]
+
+
+def effect(entry: Entry) -> str:
+    """The effect of an event, in a few words."""
+    # A guessed manager is marked in its own column.
+    reason = entry.event.reason.removesuffix(GUESSED).removesuffix("; ")
+    if entry.event.removed:
+        return f"{reason}: removed" if reason else "removed"
+    created = not entry.event.previous
+    return change_words(entry.summary, reason, created=created)
+
+
+def change_words(summary: Document, reason: str = "", *, created: bool = False) -> str:
+    """A summary in one line."""
+    line = line_of(summary)
+    if summary.get("compacted"):
+        text = "what it changed is no longer in the journal"
+    elif created:
+        text = f"created: {line}" if line else "created"
+    else:
+        text = line or "nothing changed"
+    return f"{reason}: {text}" if reason else text
+
+
+def verb_color(event: Event) -> str:
+    return "red" if event.removed else VERB_COLORS.get(event.verb, "")
+
+
+def _colors(event: Event) -> list[str]:
+    return ["cyan", "dim", "", verb_color(event), "", "bold", "dim", ""]
+
+
+_REFUSED_COLORS = ["dim", "dim", "", "red", "", "bold", "dim", "red"]
+
+
+def print_changes(output: Output, entry: Entry, indent: str, *, managed_fields: bool) -> None:
+    for change in entry.compared(managed_fields=managed_fields):
+        text = escaped(f"{indent}{change.sign} {describe(change)}")
+        output.line(output.paint(output.fit(text), SIGN_COLORS[change.sign]))
+
+
+def rate(per_second: float) -> str:
+    """Per second, minute, hour or day: the first in which it is at least 1."""
+    for unit, seconds in (("s", 1), ("min", 60), ("h", 3600)):
+        if per_second * seconds >= 1:
+            return f"{per_second * seconds:.1f}/{unit}"
+    return f"{per_second * 86400:.1f}/day" if per_second else "0/s"
+
+
+def identity(kind: Kind, namespace: str, name: str) -> Document:
+    document: Document = {"kind": kind.kind, "apiVersion": kind.api_version, "resource": kind.type_name}
+    if namespace:
+        document["namespace"] = namespace
+    return {**document, "name": name}
+
+
+def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) -> Document:
+    event = entry.event
+    changes = entry.compared(managed_fields=managed_fields)
+    return {
+        "offset": event.offset,
+        "time": rfc3339(event.time),
+        "user": event.user,
+        "verb": event.verb,
+        "manager": event.manager,
+        **({"reason": event.reason} if event.reason else {}),
+        **({"guessed": True} if event.is_guess else {}),
+        **({"userGuessed": True} if event.is_user_guess else {}),
+        **identity(kind, event.namespace, event.name),
+        "previous": event.previous,
+        "removed": event.removed,
+        "size": len(event.body),
+        "changes": [change.document() for change in changes],
+        "object": orjson.Fragment(object_bytes(kind, entry.body)),
+    }
+
+
+# Documents of the API without the values of a Secret.
+
+
+def masked_object(document: Document) -> Document:
+    result: Document = orjson.loads(masked(unescaped(document)))
+    return result
+
+
+def masked_version(item: Document) -> Document:
+    """A version of a Secret in its history."""
+    patch, changes = item["patch"], item.get("changes")
+    return {
+        **item,
+        "patch": None if patch is None else [_masked_operation(one) for one in patch],
+        **({} if changes is None else {"changes": [_masked_change(one) for one in changes]}),
+    }
+
+
+def _masked_operation(one: Document) -> Document:
+    if "value" not in one:
+        return one
+    if one["path"] == "":
+        return {**one, "value": masked_object(one["value"])}
+    return {**one, "value": _mask_of(one["value"], MASK)} if _is_hidden(one["path"]) else one
+
+
+def _masked_change(one: Document) -> Document:
+    if not _is_hidden("/" + one["path"].replace(".", "/").replace("[", "/")):
+        return one
+    marks = {"before": MASK_BEFORE, "after": MASK_AFTER}
+    if not ("before" in one and "after" in one):
+        marks = dict.fromkeys(marks, MASK)
+    return {key: _mask_of(value, marks[key]) if key in marks else value for key, value in one.items()}
+
+
+def _mask_of(value: Any, mask: str) -> Any:
+    return dict.fromkeys(value, mask) if isinstance(value, dict) else mask
+
+
+def _is_hidden(pointer: str) -> bool:
+    """Whether a JSON pointer leads to values of a Secret, or to annotations, which may have copies of them."""
+    return pointer.split("/")[1] in ("data", "stringData") or pointer.startswith("/metadata/annotations")
+
+
+def masked_field(one: Document) -> Document:
+    """A field of a Secret in blame."""
+    # A path that is too long to be shown may be one of those.
+    return {**one, "value": MASK} if "path" not in one or _is_hidden(one["path"]) else one
+
+
+def difference_lines(
+    before: Document | None, after: Document | None, *, mask: bool, managed_fields: bool
+) -> list[Change | str]:
+    """The changes between two contents of an object, or a line about the whole of it."""
+    if before is None or after is None:
+        if before is after:
+            return ["nothing changed"]
+        return ["+ the object" if before is None else "- the object"]
+    if mask:
+        before, after = masked_pair(before, after)
+    ignored = RESOURCE_VERSION if managed_fields else RESOURCE_VERSION | {MANAGED_FIELDS}
+    return [*difference(before, after, ignored)] or ["nothing changed"]

@@ -1,0 +1,145 @@
+"""The command `rewound`. Each subcommand is imported when it runs, so that the others start fast."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib import import_module
+
+Run = Callable[[Sequence[str]], int]
+
+
+def _serve(arguments: Sequence[str]) -> int:
+    """Without garbage collection until the server is ready: a start creates modules and kinds, which stay.
+
+    They are then exempt from every later collection, too, which would visit them in vain.
+    """
+    gc.disable()
+    try:
+        from rewound.cli.serve import serve
+
+        return serve(arguments)
+    finally:
+        gc.enable()
+
+
+def _in(module: str, function: str, *first: str) -> Run:
+    """The command that a function of a module of `rewound.cli` runs, with these arguments before the others."""
+
+    def run(arguments: Sequence[str]) -> int:
+        found = getattr(import_module(f"rewound.cli.{module}"), function)
+        code: int = found(*first, arguments)
+        return code
+
+    return run
+
+
+def _of_journal(name: str, arguments: Sequence[str]) -> int:
+    from rewound.cli.journal.commands import journal
+
+    return journal([name, *arguments], "rewound")
+
+
+def _journal(arguments: Sequence[str]) -> int:
+    """The commands of a journal by their longer names, those of `import` too."""
+    if arguments[:1] == ["import"] and arguments[1:2] in (["audit"], ["kwok"]):
+        run, _ = COMMANDS["import"]
+        return run(arguments[1:])
+    from rewound.cli.journal.commands import journal
+
+    return journal(arguments)
+
+
+COMMANDS: dict[str, tuple[Run, str]] = {
+    "serve": (_serve, "serve the API; `rewound serve --help` lists the flags"),
+    "dev": (_in("dev", "dev"), "run a command with a server of its own; prints the story when it fails"),
+    "envtest": (
+        _in("envtest", "envtest"),
+        "print a folder for KUBEBUILDER_ASSETS: controller-runtime's envtest starts Rewound",
+    ),
+    "open": (_in("open.command", "run"), "show the journal in a browser, signed in"),
+    "log": (partial(_of_journal, "log"), "who did what, when; -f follows"),
+    "history": (partial(_of_journal, "history"), "the versions of an object, and what changed"),
+    "show": (partial(_of_journal, "show"), "one event with its object, and what it changed"),
+    "at": (partial(_of_journal, "at"), "objects as they were at a version or a time"),
+    "diff": (partial(_of_journal, "diff"), "what changed between two versions or times"),
+    "blame": (partial(_of_journal, "blame"), "who set each field of an object"),
+    "why": (partial(_of_journal, "why"), "which nodes do for a pod, and how they score"),
+    "rollback": (partial(_of_journal, "rollback"), "update an object to what it was"),
+    "undelete": (partial(_of_journal, "undelete"), "create a deleted object again"),
+    "replay": (_in("replay.command", "run"), "serve a journal as it was, and play it"),
+    "record": (_in("record", "record"), "capture a running server into a journal"),
+    "stats": (partial(_of_journal, "stats"), "sizes, counts and rates of a journal"),
+    "verify": (partial(_of_journal, "verify"), "check every record of a data folder or a file"),
+    "recover": (partial(_of_journal, "recover"), "save what is sound in a damaged folder into a new one"),
+    "export": (partial(_of_journal, "export"), "write a journal to one portable file"),
+    "import": (
+        _in("importing", "run"),
+        "create a new data folder from such a file; `import audit` from an audit log, `import kwok`",
+    ),
+    "state": (partial(_of_journal, "state"), "as `at`, of all kinds unless some are given"),
+    "journal": (
+        _journal,
+        "the commands from log to state by their longer names: `rewound journal log`",
+    ),
+    "backup": (_in("backup", "backup"), "write the journal of a running server to a file; --follow goes on"),
+    "restore": (_in("restore", "restore"), "create a data folder from a backup, at any offset or time in it"),
+    "promote": (_in("promote", "promote"), "make a standby (`rewound serve --follow`) the leader"),
+    "kubeconfig": (
+        _in("access.commands", "run", "kubeconfig"),
+        "write a kubeconfig file for a user, a service account or a token",
+    ),
+    "token": (
+        _in("access.commands", "run", "token"),
+        "a token of a service account; `rewound token bootstrap` for a node that joins",
+    ),
+    "certificate": (
+        _in("access.commands", "run", "certificate"),
+        "approve or deny requests for certificates",
+    ),
+    "can-i": (_in("access.commands", "run", "can-i"), "whether you may do something, and why"),
+    "cluster-info": (
+        _in("access.commands", "run", "cluster-info"),
+        "verify cluster-info with a bootstrap token",
+    ),
+}
+_LINES = "".join(f"  rewound {name:13} {text}\n" for name, (_, text) in COMMANDS.items())
+USAGE = f"""\
+usage: rewound <command> [flags]
+
+{_LINES}  rewound --version     the release
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if command in COMMANDS:
+        run, _ = COMMANDS[command]
+        return run(rest)
+    if command in ("--version", "version"):
+        from rewound.release import RELEASE
+
+        print(f"rewound {RELEASE}")
+        return 0
+    if command in ("--help", "-h", "help"):
+        print(USAGE, end="")
+        return 0
+    if not command:
+        print(USAGE, end="", file=sys.stderr)
+    else:
+        print(_unknown(command), file=sys.stderr)
+    return 2
+
+
+def _unknown(command: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(command, COMMANDS, n=1)
+    meant = f"did you mean `rewound {near[0]}`? " if near else ""
+    return f"rewound: {command!r} is not a command; {meant}`rewound --help` lists them"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

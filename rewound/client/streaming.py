@@ -1,0 +1,199 @@
+"""The client for trio: many requests and watches at the same time, with the credentials of one target.
+
+It sends what `Session` sends and raises the same errors. Each watch has a connection of its own; connections that no
+request uses are pooled for the next.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import orjson
+import trio
+
+from rewound.client.credentials import Credential, FixedCredential, KeyPair
+from rewound.client.errors import ClientError
+from rewound.client.session import Document, Session
+from rewound.client.target import Target, client_context, environment_proxy, is_local
+
+CONNECT_SECONDS = 30.0
+READ_SECONDS = 60.0
+# Bytes: a server that sends for ever must not fill the memory.
+MAX_LINE = 32 << 20  # of one watch event
+MAX_DOCUMENT = 1 << 30  # of one response; a page of a list may have 500 objects of more than a megabyte
+MAX_REFUSAL = 1 << 20
+
+
+class _Lines:
+    """Joins lines that arrive in parts; what a broken connection leaves of the last one is dropped."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def split(self, data: bytes) -> list[bytes]:
+        """The lines that are complete with this data. ClientError."""
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join((*self._parts, lines[0]))
+            self._parts, self._size = [], 0
+        self._size += len(rest)
+        if self._size > MAX_LINE:
+            raise too_large()
+        if rest:
+            self._parts.append(rest)
+        return lines
+
+
+def too_large() -> ClientError:
+    return ClientError(f"the server sent a watch event of more than {MAX_LINE >> 20} MiB")
+
+
+class StreamingSession(Session):
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._contexts: dict[KeyPair | None, ssl.SSLContext] = {}
+        self._clients: dict[KeyPair | None, httpx.AsyncClient] = {}
+        self.requests = 0
+
+    async def aclose(self) -> None:
+        clients, self._clients = self._clients, {}
+        for one in clients.values():
+            await one.aclose()
+
+    async def get_document(self, path: str, **query: str) -> Document:
+        """The document of a successful GET. StatusError, ClientError."""
+        async with self._open_response(path, query, READ_SECONDS) as response:
+            body = await self._read(response, MAX_DOCUMENT)
+        try:
+            document = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            document = None
+        if not isinstance(document, dict):
+            raise ClientError(f"{self.target.server}{path} did not respond with a JSON object")
+        return document
+
+    async def _read(self, response: httpx.Response, most: int) -> bytes:
+        """The whole body. ClientError if it is longer than `most`."""
+        body = bytearray()
+
+        async def add(data: bytes) -> None:
+            body.extend(data)
+            if len(body) > most:
+                raise ClientError(f"{self.target.server} sent a response of more than {most >> 20} MiB")
+
+        failure = await _read_all(response, add)
+        if failure is not None:
+            raise failure
+        return bytes(body)
+
+    async def read_lines(
+        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+    ) -> None:
+        """Pass on the lines of a GET that lasts, to its end; it may be silent for so long. StatusError, ClientError.
+
+        What `take` raises ends it.
+        """
+        lines = _Lines()
+
+        async def split(data: bytes) -> None:
+            for line in lines.split(data):
+                await take(line)
+
+        await self.read_parts(path, seconds, split, **query)
+
+    async def read_parts(
+        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+    ) -> None:
+        """Pass on the bytes of a GET that lasts, as they arrive, like `read_lines`."""
+        async with self._open_response(path, query, seconds) as response:
+            failure = await _read_all(response, take)
+        if failure is not None:
+            raise failure
+
+    @asynccontextmanager
+    async def _open_response(
+        self, path: str, query: dict[str, str], seconds: float
+    ) -> AsyncIterator[httpx.Response]:
+        credential = await self.credential()
+        client = self._client(credential)
+        name = self.target.tls_server_name
+        self.requests += 1
+        try:
+            async with client.stream(
+                "GET",
+                self.target.server.rstrip("/") + path,
+                params=query or None,
+                headers=self.headers(credential),
+                timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS, pool=None),
+                extensions={"sni_hostname": name} if name else None,
+            ) as response:
+                if response.status_code == 401:
+                    self.target.credentials.rejected(credential)
+                if response.status_code >= 300:
+                    body = await self._read(response, MAX_REFUSAL)
+                    raise self._refusal(httpx.Response(response.status_code, content=body), credential)
+                yield response
+        except httpx.TimeoutException as error:
+            raise ClientError(f"{self.target.server} did not respond within {seconds:g} seconds") from error
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise self._connection_error(error) from error
+
+    async def credential(self) -> Credential:
+        """Plugins and identity providers take long: they run in a thread."""
+        source = self.target.credentials
+        if isinstance(source, FixedCredential):
+            return source.credential()
+        return await trio.to_thread.run_sync(source.credential)
+
+    def _client(self, credential: Credential) -> httpx.AsyncClient:
+        """A new client for a new certificate: it is presented in the TLS handshake only."""
+        found = self._clients.get(credential.pair)
+        if found is None:
+            target = self.target
+            local = is_local(target.server)
+            # Plain HTTP needs no context: reading the system's authorities takes long.
+            context = self.context(credential.pair) if target.server.startswith("https:") else False
+            try:
+                found = httpx.AsyncClient(
+                    verify=context,
+                    proxy=target.proxy_url or environment_proxy(target.server) or None,
+                    trust_env=False,
+                    limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+                    # Compression costs more than it saves on one machine.
+                    headers={"accept-encoding": "identity"} if local else None,
+                )
+            except (ValueError, ImportError) as error:
+                raise self._unusable_proxy() from error
+            self._clients[credential.pair] = found
+        return found
+
+    def context(self, pair: KeyPair | None) -> ssl.SSLContext:
+        found = self._contexts.get(pair)
+        if found is None:
+            target = self.target
+            found = self._contexts[pair] = client_context(
+                target.authority, pair, target.configured_in, insecure=target.insecure
+            )
+        return found
+
+
+async def _read_all(response: httpx.Response, take: Callable[[bytes], Awaitable[None]]) -> Exception | None:
+    """Pass on what arrives, until its end or until `take` raises: returns what it raised.
+
+    Then the response is cancelled, not left: the iterators of the HTTP library are generators, which must not be
+    collected half-read.
+    """
+    failure: Exception | None = None
+    with trio.CancelScope() as scope:
+        async for data in response.aiter_bytes():
+            if failure is None:
+                try:
+                    await take(data)
+                except Exception as error:
+                    failure = error
+                    scope.cancel()
+    return failure

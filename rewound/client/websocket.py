@@ -1,0 +1,265 @@
+"""The client for trio whose watches are WebSockets: for proxies and load balancers on the way that hold back or cut
+long responses.
+
+Everything else is that of `StreamingSession`: credentials, trusted CA, proxy, limits, errors. A message is an event.
+"""
+
+from __future__ import annotations
+
+import ssl
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import httpx
+import trio
+import trio_websocket
+
+from rewound.actors.certificates.trust import verifying
+from rewound.client import streaming
+from rewound.client.credentials import Credential
+from rewound.client.errors import ClientError
+from rewound.client.streaming import CONNECT_SECONDS, MAX_REFUSAL, StreamingSession
+from rewound.client.target import environment_proxy
+
+_RECEIVED = 1 << 16  # bytes at once
+_PROXY_HEAD = 1 << 16  # bytes, at most
+_PORTS = {"http": 80, "https": 443}
+_ENDED = (1000, 1001)  # close codes: the watch is over, the server stops
+_TOO_LARGE = 1009
+_CLOSED = (trio.BrokenResourceError, trio.ClosedResourceError)
+
+
+class WebSocketSession(StreamingSession):
+    async def read_lines(
+        self, path: str, seconds: float, take: Callable[[bytes], Awaitable[None]], **query: str
+    ) -> None:
+        credential = await self.credential()
+        url = httpx.URL(self.target.server.rstrip("/") + path, params=query)
+        # Servers in Go refuse a WebSocket without an origin.
+        origin = (b"origin", f"{url.scheme}://{url.netloc.decode()}".encode())
+        headers = [*self.headers(credential), origin]
+        self.requests += 1
+        socket = await self._connect(url, credential)
+        stream = _WatchedStream(self, socket, seconds)
+        ended: Exception | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                with trio.move_on_after(seconds) as handshake:
+                    connection = await trio_websocket.wrap_client_stream(
+                        nursery,
+                        stream,  # type: ignore[arg-type]  # any stream will do
+                        url.netloc.decode(),
+                        url.raw_path.decode(),
+                        extra_headers=headers,
+                        max_message_size=streaming.MAX_LINE,
+                        receive_buffer_size=_RECEIVED,
+                    )
+                if handshake.cancelled_caught:
+                    ended = self.silent(seconds)
+                else:
+                    stream.is_open = True
+                    ended = await self._take_messages(connection, take)
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            failed, others = group.split(Exception)
+            if others is not None:
+                raise others from None  # cancelled
+            ended = self._protocol_error(_first(failed), credential)
+        finally:
+            await trio.aclose_forcefully(socket)
+        # What happened to the stream is the reason of everything else.
+        ended = stream.failure or ended
+        if ended is not None:
+            raise ended
+
+    async def _take_messages(
+        self, connection: trio_websocket.WebSocketConnection, take: Callable[[bytes], Awaitable[None]]
+    ) -> Exception | None:
+        """Take events to the end of the watch; returns what ended it before."""
+        try:
+            while True:
+                message = await connection.get_message()
+                await take(message.encode() if isinstance(message, str) else message)
+        except trio_websocket.ConnectionClosed as closed:
+            code = closed.reason.code if closed.reason is not None else 1002
+            if code in _ENDED:
+                return None
+            if code == _TOO_LARGE:
+                return streaming.too_large()
+            text = (closed.reason.reason if closed.reason is not None else None) or "no reason given"
+            return ClientError(f"{self.target.server} closed the WebSocket of a watch: {code} ({text})")
+        except Exception as error:
+            return error
+
+    def _protocol_error(self, error: Exception, credential: Credential) -> Exception:
+        """What an error of the library means, which has no class for all of them."""
+        if isinstance(error, trio_websocket.ConnectionRejected):
+            if error.status_code == 401:
+                self.target.credentials.rejected(credential)
+            return self._refusal(httpx.Response(error.status_code, content=error.body or b""), credential)
+        if isinstance(error, ClientError):
+            return error
+        failure = ClientError(f"{self.target.server} does not speak the WebSocket protocol ({error!r})")
+        failure.__cause__ = error
+        return failure
+
+    def silent(self, seconds: float) -> ClientError:
+        return ClientError(f"{self.target.server} did not respond within {seconds:g} seconds")
+
+    def connection_error(self, error: Exception) -> ClientError:
+        """Of a stream: trio's errors say only that it is broken, their cause says why."""
+        cause = error.__cause__
+        return self._connection_error(
+            cause if isinstance(error, _CLOSED) and isinstance(cause, Exception) else error
+        )
+
+    # The connection.
+
+    async def _connect(self, url: httpx.URL, credential: Credential) -> trio.abc.Stream:
+        """A stream to the server, through its proxy and with TLS where these are wanted. ClientError."""
+        target = self.target
+        stream: trio.abc.Stream | None = None
+        try:
+            with trio.fail_after(CONNECT_SECONDS):
+                port = url.port or _PORTS[url.scheme]
+                proxy = target.proxy_url or environment_proxy(target.server)
+                if proxy:
+                    stream = await self._through_proxy(proxy, url.raw_host.decode(), port)
+                else:
+                    stream = await trio.open_tcp_stream(url.raw_host.decode(), port)
+                if url.scheme == "https":
+                    name = target.tls_server_name or url.raw_host.decode()
+                    stream = await _secured(stream, self.context(credential.pair), name)
+            return stream
+        except BaseException as error:
+            if stream is not None:
+                await trio.aclose_forcefully(stream)
+            if isinstance(error, trio.TooSlowError):
+                raise self.silent(CONNECT_SECONDS) from error
+            if isinstance(error, (*_CLOSED, OSError, UnicodeError)):
+                raise self.connection_error(error) from error
+            raise
+
+    async def _through_proxy(self, proxy: str, host: str, port: int) -> trio.abc.Stream:
+        """A tunnel to the server, which a WebSocket needs without TLS too."""
+        parts = urlsplit(proxy)
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise self._unusable_proxy()
+        stream: trio.abc.Stream = await trio.open_tcp_stream(
+            parts.hostname, parts.port or _PORTS[parts.scheme]
+        )
+        try:
+            if parts.scheme == "https":
+                stream = await _secured(stream, verifying(None), parts.hostname)
+            name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            lines = [f"CONNECT {name} HTTP/1.1", f"Host: {name}"]
+            if parts.username or parts.password:
+                user = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+                lines.append(f"Proxy-Authorization: Basic {b64encode(user.encode()).decode()}")
+            await stream.send_all(("\r\n".join(lines) + "\r\n\r\n").encode())
+            head = b""
+            while b"\r\n\r\n" not in head and len(head) < _PROXY_HEAD:
+                data = await stream.receive_some(1)  # what follows the head is the server's
+                if not data:
+                    break
+                head += data
+            status = head.partition(b"\r\n")[0].split(b" ", 2)
+            if len(status) < 2 or not status[0].startswith(b"HTTP/1.") or not status[1].startswith(b"2"):
+                said = b" ".join(status[1:]).decode("latin-1") or "it closed the connection"
+                raise self.connection_error(OSError(f"the proxy refused it: {said}"))
+        except BaseException:
+            await trio.aclose_forcefully(stream)
+            raise
+        return stream
+
+
+class _WatchedStream(trio.abc.Stream):
+    """The connection of a watch, with what the WebSocket library leaves open: a silence, and in place of a handshake an
+    end, a refusal without end, and a response that is none, are errors at once.
+    """
+
+    def __init__(self, session: WebSocketSession, stream: trio.abc.Stream, seconds: float) -> None:
+        self._session = session
+        self._stream = stream
+        self._seconds = seconds
+        self._received = b""  # the first bytes of the response: HTTP/1.1 101
+        self._size = 0  # of what arrived before the handshake was complete
+        self.is_open = False
+        self.failure: ClientError | None = None
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        try:
+            await self._stream.send_all(data)
+        except _CLOSED as error:
+            if self.is_open:
+                raise
+            raise self._failed(error) from error
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._stream.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        data: bytes | bytearray = b""
+        try:
+            with trio.fail_after(self._seconds):
+                data = await self._stream.receive_some(max_bytes)
+        except trio.TooSlowError as error:
+            self.failure = self._session.silent(self._seconds)
+            raise self.failure from error
+        except _CLOSED as error:
+            if self.is_open:
+                raise
+            raise self._failed(error) from error
+        if not self.is_open:
+            self._check_response(data)
+        return data
+
+    def _check_response(self, data: bytes | bytearray) -> None:
+        """The library reports a refusal only when its body has ended by its length."""
+        self._received = (self._received + data)[:12]
+        self._size += len(data)
+        status, server = self._received[9:], self._session.target.server
+        is_refusal = len(status) == 3 and status.isdigit() and status != b"101"
+        if is_refusal and status.startswith(b"2"):
+            self.failure = ClientError(
+                f"{server} does not serve watches as WebSockets; leave --websocket out"
+            )
+        elif is_refusal and not data:
+            raise trio_websocket.ConnectionRejected(int(status), (), None)
+        elif not data:
+            self.failure = self._failed(OSError("the connection ended before its response"))
+        elif self._size > MAX_REFUSAL:
+            self.failure = ClientError(f"{server} sent a response of more than {MAX_REFUSAL >> 20} MiB")
+        if self.failure is not None:
+            raise self.failure
+
+    def _failed(self, error: Exception) -> ClientError:
+        self.failure = self._session.connection_error(error)
+        return self.failure
+
+    async def aclose(self) -> None:
+        """The library closes it for what breaks the protocol, also during the handshake."""
+        await trio.aclose_forcefully(self._stream)
+        if not self.is_open:
+            raise self._failed(OSError("its response opens no WebSocket"))
+
+
+async def _secured(stream: trio.abc.Stream, context: ssl.SSLContext, name: str) -> trio.abc.Stream:
+    secured: trio.SSLStream[Any] = trio.SSLStream(
+        stream, context, server_hostname=name, https_compatible=True
+    )
+    try:
+        await secured.do_handshake()
+    except BaseException:
+        await trio.aclose_forcefully(secured)
+        raise
+    return secured
+
+
+def _first(group: BaseException | None) -> Exception:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    assert isinstance(group, Exception)
+    return group

@@ -1,0 +1,139 @@
+"""The `Etcd` of a server: each method is one request of etcd's API.
+
+`run` belongs into a task of its own, for as long as the client is used: connections live in it, and calls wait for it.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+
+import trio
+
+from rewound.actors.etcd.api import (
+    Compare,
+    EtcdError,
+    Get,
+    LeaseGone,
+    Member,
+    MemberStatus,
+    Operation,
+    Put,
+    RangeResult,
+    TxnResult,
+    WatchResponse,
+)
+from rewound.cluster.etcd.cluster import CALL_SECONDS, Cluster, EtcdStatistics
+from rewound.cluster.etcd.encoding import (
+    grant_result,
+    keep_alive_result,
+    members_result,
+    number_request,
+    range_request,
+    range_result,
+    txn_request,
+    txn_result,
+    watch_request,
+)
+from rewound.cluster.etcd.member import MemberClient
+from rewound.cluster.etcd.replies import Lost, NotDone
+from rewound.cluster.etcd.watch import Watch
+
+
+class EtcdClient:
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        *,
+        tls: ssl.SSLContext | None = None,
+        user: str = "",
+        password: str = "",
+        seconds: float = CALL_SECONDS,
+    ) -> None:
+        """`endpoints`: client URLs of members. `tls`: for those of https. `seconds`: for one call at all members."""
+        self._cluster = Cluster(endpoints, tls, user, password, seconds)
+
+    def statistics(self) -> EtcdStatistics:
+        return self._cluster.statistics()
+
+    async def run(self) -> None:
+        """Keep connections, and give up members that have stopped responding, until cancelled."""
+        await self._cluster.run()
+
+    # Keys.
+
+    async def txn(
+        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
+    ) -> TxnResult:
+        request = txn_request(compares, then, otherwise)
+        operations = (*then, *otherwise)
+        reads = all(isinstance(one, Get) for one in operations)
+        try:
+            return txn_result(await self._cluster.call("/etcdserverpb.KV/Txn", request, repeatable=reads))
+        except LeaseGone:
+            lease = next((one.lease for one in operations if isinstance(one, Put) and one.lease), 0)
+            raise LeaseGone(lease) from None
+
+    async def range(
+        self,
+        key: bytes,
+        end: bytes = b"",
+        *,
+        revision: int = 0,
+        limit: int = 0,
+        serializable: bool = False,
+        keys_only: bool = False,
+        count_only: bool = False,
+    ) -> RangeResult:
+        get = Get(key, end, revision, limit, keys_only, count_only)
+        body = range_request(get, serializable=serializable)
+        return await range_result(
+            await self._cluster.call("/etcdserverpb.KV/Range", body, leader=not serializable)
+        )
+
+    def watch(
+        self, key: bytes, end: bytes, start_revision: int, *, prev_kv: bool = False
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchResponse]]:
+        return Watch(self._cluster, watch_request(key, end, start_revision, prev_kv=prev_kv))
+
+    async def compact(self, revision: int) -> None:
+        await self._cluster.call("/etcdserverpb.KV/Compact", number_request(revision))
+
+    # Leases.
+
+    async def grant(self, ttl: int) -> int:
+        reply = await self._cluster.call("/etcdserverpb.Lease/LeaseGrant", number_request(ttl))
+        return grant_result(reply)
+
+    async def keep_alive(self, lease: int) -> int:
+        reply = await self._cluster.call("/etcdserverpb.Lease/LeaseKeepAlive", number_request(lease))
+        seconds = keep_alive_result(reply)
+        if seconds <= 0:
+            raise LeaseGone(lease)
+        return seconds
+
+    async def revoke(self, lease: int) -> None:
+        try:
+            await self._cluster.call("/etcdserverpb.Lease/LeaseRevoke", number_request(lease))
+        except LeaseGone:
+            pass
+
+    # The cluster.
+
+    async def status(self) -> tuple[MemberStatus, ...]:
+        found: dict[str, MemberStatus] = {}
+
+        async def ask(member: MemberClient) -> None:
+            try:
+                found[member.url] = await self._cluster.status(member)
+            except (NotDone, Lost, EtcdError) as error:
+                found[member.url] = MemberStatus(member.url, str(error))
+
+        async with trio.open_nursery() as nursery:
+            for member in self._cluster.members:
+                nursery.start_soon(ask, member)
+        return tuple(found[member.url] for member in self._cluster.members)
+
+    async def members(self) -> tuple[Member, ...]:
+        return members_result(await self._cluster.call("/etcdserverpb.Cluster/MemberList", b""))

@@ -1,0 +1,149 @@
+"""How a server joins a cluster whose journal is ordered by etcd (`--journal`, docs/decisions/0043-journal-on-etcd.md).
+
+`join` makes the journal of the data folder one that can follow, before it is opened; `make_node` makes what writes and
+follows. `server.open_store` calls both.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+import trio
+
+from rewound.actors.allocation.allocated import items_in
+from rewound.actors.certificates.pki import write_atomically
+from rewound.actors.certificates.trust import verifying
+from rewound.actors.etcd.api import Etcd
+from rewound.actors.kinds.apiextensions import definition_type
+from rewound.actors.names import Names
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.runtime.supervisor import Supervisor
+from rewound.actors.runtime.write_context import new_uid
+from rewound.actors.store.etcd.compaction import Compaction
+from rewound.actors.store.etcd.copy import Unsynced, prepare
+from rewound.actors.store.etcd.etcd_node import Membership, Node, Task
+from rewound.actors.store.etcd.foreign import printable
+from rewound.actors.store.etcd.records import Keys, Quarantined
+from rewound.actors.store.feed import Feed
+from rewound.cluster.account_key import share_account_key
+from rewound.gateway.settings.cluster import ClusterSettings
+from rewound.gateway.settings.settings import Settings
+from rewound.journal.log import Journal
+
+if TYPE_CHECKING:
+    from rewound.cluster.etcd.client import EtcdClient
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    member: Membership
+    cluster_id: bytes
+    unsynced: Unsynced
+
+
+@asynccontextmanager
+async def join(
+    settings: Settings, etcd: Etcd | None, prepare_certificates: Callable[[], object]
+) -> AsyncIterator[Joined | None]:
+    """Join the cluster; yields None for a server that orders its journal itself.
+
+    `etcd` is used in place of a client made from the flags. Raises CannotJoin, EtcdUnavailable or EtcdRefused.
+    """
+    if not settings.cluster.journal:
+        yield None
+        return
+    if etcd is not None:
+        yield await _joined(settings, etcd, prepare_certificates)
+        return
+    client = _client(settings.cluster)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.run)
+        yield await _joined(settings, client, prepare_certificates)
+        nursery.cancel_scope.cancel()
+
+
+def _client(cluster: ClusterSettings) -> EtcdClient:
+    # Here, because a server that orders its journal itself does not need it.
+    from rewound.cluster.etcd.client import EtcdClient
+
+    tls, scheme = None, "http"
+    if cluster.etcd_cafile is not None:
+        tls, scheme = verifying(cluster.etcd_cafile.read_bytes()), "https"
+        if cluster.etcd_certfile is not None and cluster.etcd_keyfile is not None:
+            tls.load_cert_chain(cluster.etcd_certfile, cluster.etcd_keyfile)
+    user, password = cluster.credentials() or ("", "")
+    endpoints = [f"{scheme}://{one}" for one in cluster.endpoints]
+    return EtcdClient(endpoints, tls=tls, user=user, password=password)
+
+
+async def _joined(settings: Settings, etcd: Etcd, prepare_certificates: Callable[[], object]) -> Joined:
+    keys = Keys(settings.cluster.prefix)
+    unsynced = Unsynced(settings.unsynced)
+    prepared = await prepare(etcd, keys, settings.journal, settings.dialect, unsynced)
+    account_key = await share_account_key(settings, etcd, keys, prepared.cluster_id, prepare_certificates)
+    member = Membership(etcd, keys, _node_id(settings), prepared.start, account_key, prepared.unreadable)
+    return Joined(member, prepared.cluster_id, unsynced)
+
+
+def _node_id(settings: Settings) -> str:
+    """That of the data folder, from its first start on: what an earlier process left under way is known by it."""
+    path = settings.node_id
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(new_uid())
+    return path.read_text().strip()
+
+
+def make_node(
+    settings: Settings,
+    member: Membership,
+    journal: Journal,
+    feed: Feed,
+    supervisor: Supervisor,
+    names: Names,
+    clock: Clock,
+) -> Node:
+    """The services of this node, for its open journal. Addresses of Services belong to one Service in the cluster."""
+    definitions = definition_type(names)
+    with journal.read() as view:
+        stored = [name for _, name, _ in view.rows(journal.type_id(definitions), "")]
+    journal.register_types(stored)  # a kind has its id before it is published
+    node = Node(
+        member, journal, feed, supervisor.keep, {"services": items_in}, declared_by=definitions, now=clock.now
+    )
+
+    async def write(found: Mapping[bytes, Quarantined]) -> None:
+        await trio.to_thread.run_sync(write_quarantine, settings.quarantine, found)
+
+    node.foreign.on_change = write
+    return node
+
+
+def write_quarantine(path: Path, found: Mapping[bytes, Quarantined]) -> None:
+    """A copy of what etcd has in quarantine, for `rewound verify`, which knows only the data folder."""
+    rows = [
+        {"key": printable(key), "version": one.revision, "why": one.why} for key, one in sorted(found.items())
+    ]
+    try:
+        if rows:
+            write_atomically(path, orjson.dumps(rows, option=orjson.OPT_INDENT_2), 0o600)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        logger.warning("%s, with what is in quarantine, cannot be written: %s", path, error.strerror)
+
+
+def leading_tasks(settings: Settings, node: Node, journal: Journal, clock: Clock) -> list[Task]:
+    """What the leader runs besides controllers."""
+    window = round(settings.history_seconds * 1_000_000)
+    member = node.member
+    compaction = Compaction(member.etcd, member.keys, journal, clock, node.election, window)
+    return [("compaction of etcd", compaction.run)]

@@ -1,5 +1,0 @@
-"""`rewound envtest`: the programs that controller-runtime's envtest starts, with Rewound behind them (docs/envtest.md).
-
-Begin with `programs`, what envtest starts; `zygote` and `server` are what they start, `flags` knows every flag of
-kube-apiserver v1.25, and `command` makes the folder for KUBEBUILDER_ASSETS.
-"""

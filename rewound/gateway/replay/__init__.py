@@ -1,6 +1,0 @@
-"""A journal served as it was, and played (docs/replay.md).
-
-Read-only: `replay` puts together a `source`, the `server` at a position that moves, the `player` and its `control`;
-`until` stops it at an expression. For controllers that write: `writable` serves a copy, `recorded_writes` applies the
-writes of others to it, `comparison` reports how it differs from the recording.
-"""

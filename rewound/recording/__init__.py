@@ -1,0 +1,1 @@
+"""Journals of other servers: `record/` captures or imports them, `replay/` plays them, `query/` searches them."""

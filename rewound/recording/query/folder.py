@@ -1,0 +1,246 @@
+"""The journal of a data folder or a file, opened read-only beside a live server or without one; its kinds; and what is
+not printed.
+
+Users name kinds as they do for a server. The catalog of the folder's dialect has most of them, and the journal has
+the definitions of custom kinds. A type that neither declares (of a newer release, or of a deleted definition) is
+shown with the name that it has in the journal.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import io
+import logging
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import orjson
+
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.apiextensions import definition_type
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.kinds.custom import definitions_of, parsed
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.names import NAMES, Names
+from rewound.actors.store.document import api_version_of, kind_prefix, type_prefix, typed
+from rewound.client.errors import UsageError
+from rewound.journal import backup
+from rewound.journal.log import Journal
+from rewound.journal.transfer import restore
+from rewound.recording.progress import Progress
+from rewound.recording.record.secret_annotations import annotations_with_values
+
+JOURNAL = "journal"  # folder of the journal in a data folder
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    journal: Journal
+    kinds: Kinds
+    path: Path  # of the folder or file, as it was given
+    temporary: bool = False  # the journal was imported from a file
+
+
+@contextmanager
+def open_folder(data_dir: Path) -> Iterator[Folder]:
+    journal = Journal.open(data_dir / JOURNAL, readonly=True)
+    try:
+        yield Folder(journal, Kinds(journal), data_dir)
+    finally:
+        journal.close()
+
+
+@contextmanager
+def open_file(file: Path) -> Iterator[Folder]:
+    """The journal in a file, imported into a temporary folder. JournalError, OSError."""
+    if file.is_dir():
+        raise UsageError(f"--file: {file} is a folder; name a data folder with --data-dir")
+    with tempfile.TemporaryDirectory(prefix="rewound-") as temporary:
+        path = Path(temporary) / JOURNAL
+        with file.open("rb") as stream, Progress(f"reading {file}") as progress:
+            if stream.peek(len(backup.MAGIC)).startswith(backup.MAGIC):
+                backup.restore_backup(file, path, progress=progress)
+            else:
+                restore(decompressed(stream), path, progress)
+        journal = Journal.open(path, readonly=True)
+        try:
+            yield Folder(journal, Kinds(journal), file, temporary=True)
+        finally:
+            journal.close()
+
+
+def decompressed(stream: io.BufferedReader | BinaryIO) -> BinaryIO:
+    """The bytes, decompressed if they begin like gzip, because a pipe has no name."""
+    buffered = (
+        stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
+    )
+    if buffered.peek(2)[:2] == _GZIP:
+        return cast(BinaryIO, gzip.GzipFile(fileobj=buffered))
+    return buffered
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One type of the journal, as commands show it."""
+
+    type_name: str  # configmaps, leases.coordination.<domain>
+    kind: str
+    api_version: str  # empty for a type that this release does not declare
+    namespaced: bool | None  # None: not known
+
+    @property
+    def is_secret(self) -> bool:
+        return self.type_name == "secrets"
+
+
+def near_kind(text: str, known: Iterable[str], plurals: Iterable[str]) -> str:
+    """What to do about a kind that there is not."""
+    near = difflib.get_close_matches(text.lower(), sorted(set(known)), n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(set(plurals)))}"
+
+
+class Kinds:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._definitions: tuple[Definition, ...] = ()
+        if journal.dialect in NAMES:
+            names = NAMES[journal.dialect]
+            self._definitions = (*built_in(names).declared, *_custom(journal, names))
+        self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.storage.stored_as}
+        self._by_type = {one.type_name: one for one in self._definitions if not one.storage.stored_as}
+        self._by_type_id: dict[int, Kind] = {}
+
+    def find(self, text: str) -> Kind:
+        """The kind with this name; UsageError when there is none or several."""
+        found = {one.type_name for one in self._definitions if text.lower() in _accepted_names(one)}
+        found |= {name for name in self._journal.types() if text.lower() in (name, name.partition(".")[0])}
+        if text.lower() in found:
+            found = {text.lower()}  # the full name of a type wins, even if other groups have the same plural
+        if len(found) == 1:
+            return self._of(found.pop())
+        if found:
+            raise UsageError(f"{text!r} may be {' or '.join(sorted(found))}; write one of them")
+        raise UsageError(f"{text!r} is not a kind of this journal; {self._suggestion(text)}")
+
+    def definition(self, kind: Kind) -> Definition | None:
+        """None for a type that neither this release nor the journal declares."""
+        return self._by_type.get(kind.type_name)
+
+    def type_id(self, kind: Kind) -> int:
+        """Its type id in the journal; 0 when it has none yet."""
+        return self._journal.type_id(kind.type_name)
+
+    def of_type_id(self, type_id: int) -> Kind:
+        if type_id not in self._by_type_id:
+            for name, number in self._journal.types().items():
+                self._by_type_id[number] = self._of(name)
+        return self._by_type_id.get(type_id) or Kind(f"type {type_id}", f"type {type_id}", "", None)
+
+    def all(self) -> list[Kind]:
+        """The kinds of this journal, by name."""
+        return [self._of(name) for name in sorted(self._journal.types())]
+
+    def _of(self, type_name: str) -> Kind:
+        return self._stored.get(type_name) or Kind(type_name, type_name, "", None)
+
+    def _suggestion(self, text: str) -> str:
+        known = {name for one in self._definitions for name in _accepted_names(one)}
+        return near_kind(text, known | {*self._journal.types()}, {one.plural for one in self._definitions})
+
+
+def _custom(journal: Journal, names: Names) -> Iterator[Definition]:
+    """Definitions of the custom kinds that there are now. A definition that cannot be read is left out."""
+    type_id = journal.type_id(definition_type(names))
+    with journal.read() as view:
+        for _, _, row in view.rows(type_id, "") if type_id else ():
+            try:
+                yield from definitions_of(parsed(row.body), row.body, 0, names).definitions
+            except Exception:
+                logger.debug("a custom resource definition cannot be read", exc_info=True)
+
+
+def _kind(definition: Definition) -> Kind:
+    return Kind(definition.type_name, definition.kind, definition.api_version, definition.namespaced)
+
+
+def _accepted_names(definition: Definition) -> set[str]:
+    plural, group, version = definition.plural, definition.group, definition.version
+    names = {plural, definition.kind.lower(), definition.names.singular, *definition.names.short_names}
+    if group:
+        names |= {f"{plural}.{group}", f"{plural}.{version}.{group}"}
+    return {name for name in names if name}
+
+
+def object_bytes(kind: Kind, body: bytes) -> bytes:
+    """An object with kind and apiVersion, if they are known."""
+    if not kind.api_version:
+        return body
+    named = api_version_of(body)
+    return typed(kind_prefix(kind.kind) if named else type_prefix(kind.kind, kind.api_version), body)
+
+
+MASK, MASK_BEFORE, MASK_AFTER = "***", "*** (before)", "*** (after)"
+_VALUES = ("data", "stringData")
+
+Document = dict[str, Any]
+
+
+class Masking:
+    """Masks the values of Secrets: commands print them only with --show-secrets.
+
+    Values of `data` and `stringData` become `***`, and so do annotations that may hold them, because `kubectl
+    apply` and other tools keep the whole manifest in one. Two versions are masked together, so that a
+    comparison still shows which values changed.
+
+    Which types of a journal are masked: none with `show_secrets`.
+    """
+
+    def __init__(self, kinds: Kinds, *, show_secrets: bool) -> None:
+        self._kinds, self._show_secrets = kinds, show_secrets
+
+    def applies(self, type_id: int) -> bool:
+        return not self._show_secrets and self._kinds.of_type_id(type_id).is_secret
+
+
+def masked(body: bytes) -> bytes:
+    """A stored Secret without its values."""
+    document: Document = orjson.loads(body)
+    for values, names in _values(document):
+        values.update(dict.fromkeys(names, MASK))
+    return unescaped(document)
+
+
+def masked_pair(before: Document, after: Document) -> tuple[Document, Document]:
+    """Two versions of a Secret without their values: changed ones differ in the mask."""
+    earlier, later = _copied_values(before), _copied_values(after)
+    for own, other, mask in ((before, later, MASK_BEFORE), (after, earlier, MASK_AFTER)):
+        for number, (values, names) in enumerate(_values(own)):
+            for name in names:
+                changed = name in other[number] and other[number][name] != values[name]
+                values[name] = mask if changed else MASK
+    return before, after
+
+
+def _copied_values(document: Document) -> list[Document]:
+    return [dict(values) for values, _ in _values(document)]
+
+
+def _values(document: Document) -> list[tuple[Document, list[str]]]:
+    """The maps of a Secret that have secret values, and the names of these."""
+    found = [_map(document, field) for field in _VALUES]
+    annotations = _map(document.get("metadata") or {}, "annotations")
+    return [*((values, list(values)) for values in found), (annotations, annotations_with_values(document))]
+
+
+def _map(document: Document, field: str) -> Document:
+    value = document.get(field)
+    return value if isinstance(value, dict) else {}

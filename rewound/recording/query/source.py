@@ -1,0 +1,287 @@
+"""What a command reads: a server, a data folder or a file. All return the same documents, and fail in the same words.
+
+`server.ServerSource` asks a server by its API. `offline.FolderSource` reads a data folder, also beside a server that
+writes to it; a file that was exported or recorded is imported into a temporary folder first. `opening.open_source`
+chooses by the flags.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rewound.actors.names import Names
+from rewound.actors.rewind.difference import Change
+from rewound.client.errors import Failure, UsageError
+from rewound.journal.records import Event
+from rewound.recording.query.events import Entry, Selection
+from rewound.recording.query.folder import Kind
+from rewound.recording.query.moments import Moment
+
+Document = dict[str, Any]
+
+_NAMES_COMPARED = 2000  # with which a name that was not found is compared
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One object, or with an empty name all objects of a kind."""
+
+    kind: Kind
+    namespace: str | None  # empty if the kind is cluster-scoped; None: all namespaces
+    name: str = ""
+    uid: str = ""  # one of the objects that had this name
+    labels: str = ""  # a label selector
+
+    @property
+    def text(self) -> str:
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.kind.type_name} {self.name}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of the whole journal."""
+
+    offset: int
+    time: int  # of its newest event, in microseconds; 0 when there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An object that was created, deleted or changed between two versions of the journal."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    before: int  # 0: did not exist
+    after: int
+    last: Event  # its last event in between
+    changes: list[Change]
+
+    @property
+    def sign(self) -> str:
+        if not self.before:
+            return "+"
+        return "~" if self.after else "-"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeStats:
+    kind: str
+    resource: str
+    events: int
+    bytes: int | None  # None: a server does not report it
+    live: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    source: str
+    dialect: str
+    head: int
+    floor: int
+    oldest: int  # times of events, in microseconds; 0 without one
+    newest: int
+    rates: dict[str, float]  # events a second
+    types: list[TypeStats]
+    # Of a folder or a file:
+    snapshots: list[tuple[int, int]] | None = None  # offset and rows
+    map_bytes: int | None = None
+    used_bytes: int | None = None
+    file_bytes: int | None = None
+    readers: int | None = None
+
+
+Progress = Callable[[int], object]  # with how much is done
+
+
+class Source(ABC):
+    place: str  # for errors: "the journal in rewound-data", "the server https://..."
+    is_server = False
+    namespace = "default"  # of objects, unless one is given
+
+    @abstractmethod
+    def names(self) -> Names:
+        """The dialect."""
+
+    # Kinds and names.
+
+    @abstractmethod
+    def kind(self, text: str) -> Kind:
+        """The kind that a user names. UsageError."""
+
+    @abstractmethod
+    def kinds(self, namespace: str = "") -> list[Kind]:
+        """All of which there may be objects, in a namespace if one is given, by name. Failure if you see none."""
+
+    @abstractmethod
+    def kind_of(self, type_id: int) -> Kind:
+        """Of an event."""
+
+    @abstractmethod
+    def has_namespace(self, name: str) -> bool:
+        """Whether it exists or existed, as far as can be known."""
+
+    @abstractmethod
+    def namespaces(self) -> list[str]:
+        """Those that exist now, as far as they can be read."""
+
+    @abstractmethod
+    def objects_named(self, kind: Kind, most: int) -> list[tuple[str, str]]:
+        """Namespace and name of objects of a kind, as far as they can be read."""
+
+    def check_namespace(self, name: str | None) -> None:
+        """Failure for a namespace that never existed; one with wildcards may be any."""
+        if not name or set("*?[") & set(name) or self.has_namespace(name):
+            return
+        known = self.namespaces()
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known[:20]) or 'none'}"
+        number = f"; for a number of events write --limit {name}" if name.isdigit() else ""
+        raise Failure(f"there is no namespace {name!r} in {self.place}: {hint}{number}")
+
+    def wanted(self, kind: str, name: str, namespace: str, **more: Any) -> Wanted:
+        """One object: NAME, or NAMESPACE/NAME. UsageError, Failure."""
+        found = self.kind(kind)
+        before, slash, name = name.rpartition("/")
+        if not name or name in (".", "..") or (slash and not before) or "/" in before:
+            raise UsageError(f"{before + slash + name!r} is not a name")
+        if slash and namespace and namespace != before:
+            raise UsageError(
+                f"--namespace: {namespace!r} is not the namespace of {before}/{name}; leave one out"
+            )
+        if set("*?[") & set(before + name):
+            raise UsageError(
+                f"{before + slash + name!r} is not one object; `rewound log --name` takes wildcards"
+            )
+        if found.namespaced is False and slash:
+            raise UsageError(f"{found.type_name} are cluster-scoped; write the name alone: {name}")
+        return Wanted(found, self._place(found, before or namespace), name, **more)
+
+    def all_of(self, kind: str | Kind, namespace: str, *, everywhere: bool, labels: str = "") -> Wanted:
+        """All objects of a kind in a namespace, or `everywhere`."""
+        found = self.kind(kind) if isinstance(kind, str) else kind
+        if found.namespaced is False:
+            return Wanted(found, None, labels=labels)
+        return Wanted(found, None if everywhere else self._place(found, namespace), labels=labels)
+
+    def _place(self, kind: Kind, namespace: str) -> str:
+        if kind.namespaced is False:
+            return ""
+        self.check_namespace(namespace)
+        return namespace or self.namespace
+
+    def selection(self, options: Any) -> Selection:
+        """What the flags that several commands share select. UsageError, Failure."""
+        chosen = tuple(dict.fromkeys(self.kind(text) for text in options.kind))
+        namespace: str | None = options.namespace or None
+        if chosen and all(kind.namespaced is False for kind in chosen):
+            if namespace:
+                raise UsageError(f"--namespace: {chosen[0].type_name} are cluster-scoped; leave it out")
+            namespace = ""
+        self.check_namespace(namespace)
+        return Selection(
+            chosen,
+            namespace,
+            options.name,
+            show_secrets=options.show_secrets,
+            managed_fields=getattr(options, "show_managed_fields", False),
+        )
+
+    def never_existed(self, wanted: Wanted) -> Failure:
+        """The error for an object that the journal does not know."""
+        known = self.objects_named(wanted.kind, _NAMES_COMPARED)
+        elsewhere = sorted({namespace for namespace, name in known if name == wanted.name})
+        here = [name for namespace, name in known if namespace == wanted.namespace]
+        near = difflib.get_close_matches(wanted.name, here, n=1)
+        if elsewhere:
+            hint = f"there is one in namespace {' and '.join(elsewhere[:3])}: add -n {elsewhere[0]}"
+        elif near:
+            hint = f"did you mean {near[0]}?"
+        else:
+            hint = "`rewound log` shows what there is"
+        return Failure(f"no version of {wanted.text} is in {self.place}; {hint}")
+
+    # One object.
+
+    @abstractmethod
+    def history(
+        self, wanted: Wanted, limit: int | None, *, managed_fields: bool = False
+    ) -> Iterator[Document]:
+        """Its versions, newest first, as the API has them, each with its changes. Failure."""
+
+    @abstractmethod
+    def contents(
+        self, wanted: Wanted, ends: tuple[Moment, Moment]
+    ) -> tuple[Document | None, Document | None]:
+        """The object at two moments; None where it did not exist. Failure if it never did."""
+
+    @abstractmethod
+    def blame(self, wanted: Wanted, at: Moment) -> Document: ...
+
+    @abstractmethod
+    def rollback(self, wanted: Wanted, to: Moment, fields: list[str], *, dry_run: bool) -> Document:
+        """The object as it was written; of a folder, which is not written to, as it would be."""
+
+    @abstractmethod
+    def undelete(self, wanted: Wanted, *, dry_run: bool) -> Document: ...
+
+    # Objects of a moment.
+
+    def refused(self) -> Iterator[Document]:
+        """Requests that the recorded server refused; only recordings with an audit log have them."""
+        return iter(())
+
+    @abstractmethod
+    def version(self, moment: Moment) -> Version:
+        """Failure for a moment that is before what there is, or after its end."""
+
+    @abstractmethod
+    def objects(self, wanted: Wanted, at: Moment) -> Iterator[Document]:
+        """With kind and apiVersion. Failure for an object that did not exist."""
+
+    @abstractmethod
+    def table(self, wanted: Wanted, at: Moment) -> Iterator[Document]:
+        """The same as Tables with the columns of the kind, one or more; ages are those of the moment."""
+
+    # Events.
+
+    @abstractmethod
+    def log(
+        self,
+        selection: Selection,
+        since: Moment | None,
+        until: Moment | None,
+        limit: int | None,
+        *,
+        reverse: bool,
+    ) -> Iterator[Sequence[Entry]]:
+        """Selected events, oldest first unless `reverse`; with a limit the newest of them. Failure, UsageError."""
+
+    @abstractmethod
+    def follow(self, selection: Selection, after: int) -> Iterator[Sequence[Entry]]:
+        """New events, as they are committed; never ends."""
+
+    @abstractmethod
+    def event(self, offset: int, namespace: str, *, show_secrets: bool) -> Entry:
+        """Failure if there is none; `namespace` is that of its object, if it is given."""
+
+    @abstractmethod
+    def differences(
+        self, selection: Selection, ends: tuple[int, int], progress: Progress
+    ) -> Iterator[Difference]:
+        """What changed between two versions, backward if the second is older."""
+
+    @abstractmethod
+    def stats(self, progress: Callable[[int, int], object]) -> Stats: ...
+
+
+def did_not_exist(wanted: Wanted, when: str = "then") -> Failure:
+    """The error for an object that existed at another time."""
+    verb = "does" if when == "now" else "did"
+    history = f"`rewound history {wanted.kind.type_name} {wanted.name}`"
+    return Failure(f"{wanted.text} {verb} not exist {when}; {history} shows when it did")

@@ -1,0 +1,189 @@
+"""One recorded change: an object of another server, in the form in which the journal stores objects.
+
+Neither lists nor watches say who wrote it: without an audit log the user is `recorded`, and `attribution` finds the
+field manager. Values of Secrets are masked unless the user asks for them.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from rewound.actors.golang.json import dumps
+from rewound.actors.kinds.declaration.definition import Definition
+from rewound.actors.selectors.facts import pack_facts
+from rewound.actors.store.document import in_usual_order
+from rewound.journal import keys
+from rewound.recording.record.attribution import check_entries
+from rewound.recording.record.kinds import RecordedKind
+from rewound.recording.record.secret_annotations import annotations_with_values
+
+Document = dict[str, Any]
+
+USER: Final = "recorded"
+SECRETS: Final = "secrets"
+# Values of a Secret are base64: this is valid for clients that decode it.
+MASK: Final = base64.b64encode(b"***").decode()
+MASKED_MANIFEST: Final = "***"
+# How reasons begin of events that had no version on the recorded server.
+FOUND_DELETED: Final = "found to be deleted"
+ADDED: Final = "added by the recorder"
+_LARGEST: Final = (1 << 63) - 1  # resourceVersions are signed: a larger one would leave no room for others
+_LONGEST: Final = 128  # letters of a uid or a version
+
+
+def number_of(version: str) -> int | None:
+    """A version as a number; None for one that is no number, or too large for an offset."""
+    number = int(version) if version.isdecimal() and len(version) < 20 else None
+    return number if number is None or number <= _LARGEST else None
+
+
+class Author(NamedTuple):
+    """Who made a change, by the audit log of the recorded server."""
+
+    user: str
+    verb: str
+    manager: str
+    source: str  # user agent and addresses
+    time: int  # microseconds since 1970
+    guessed: bool = False  # the request was found by object, verb and time alone
+    may_apply: bool = False  # a patch whose content the log does not have: managedFields may show an apply
+
+
+@dataclass(slots=True)
+class Change:
+    kind: RecordedKind
+    namespace: str
+    name: str
+    uid: str
+    version: str  # of the recorded server; empty if it is not known
+    removed: bool
+    body: bytes  # with an empty resourceVersion; empty for what a list no longer has: the last content counts
+    facts: bytes
+    arrived: int  # microseconds since 1970
+    reason: str = ""
+    author: Author | None = None
+    listed: bool = False  # a list showed it: there may have been others before it
+    lasted: int = (
+        0  # microseconds before the author's time in which it was made; 0 if that is known well enough
+    )
+    alone: bool = False  # a removal of an object that has no event before it
+    place: int = 0  # of a change without a version: the offset that it should have, if that is free
+
+    @property
+    def number(self) -> int | None:
+        """The version as a number; None for one that is no number, or not known."""
+        return number_of(self.version)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.kind.type_name, self.namespace, self.name
+
+
+def change_of(
+    kind: RecordedKind, given: Document, arrived: int, *, removed: bool, with_secrets: bool
+) -> Change:
+    """The change that leads to an object as the server sent it.
+
+    KeyError, TypeError, AttributeError or ValueError for what is no object.
+    """
+    return stored_change(
+        kind, _in_storage_form(kind, given), arrived, removed=removed, with_secrets=with_secrets
+    )
+
+
+def stored_change(
+    kind: RecordedKind, stored: Document, arrived: int, *, removed: bool, with_secrets: bool
+) -> Change:
+    """The same for an object in its storage version; `stored` belongs to the caller no longer."""
+    if kind.type_name == SECRETS and not with_secrets:
+        _mask(stored)
+    metadata = stored["metadata"]
+    namespace = metadata.get("namespace", "") if kind.namespaced else ""
+    name, uid, version = metadata["name"], metadata.get("uid", ""), str(metadata.get("resourceVersion", ""))
+    check_names(namespace, name, uid, version)
+    ordered = in_usual_order({**metadata, "resourceVersion": ""})
+    document: Document = {} if kind.is_built_in else {"apiVersion": kind.api_version}
+    document["metadata"] = {**ordered, **{key: one for key, one in metadata.items() if key not in ordered}}
+    document.update((key, one) for key, one in stored.items() if key not in _TYPE and key != "metadata")
+    check_entries(document)
+    return Change(
+        kind, namespace, name, uid, version, removed, dumps(document), _facts(kind, stored), arrived
+    )
+
+
+def check_names(namespace: str, name: str, uid: str, version: str) -> None:
+    """TypeError, ValueError if a journal cannot have them."""
+    if not _are_texts([namespace, name, uid]):
+        raise TypeError("name, namespace and uid must be strings")
+    if keys.find_object(1, namespace, name) is None or max(len(uid), len(version)) > _LONGEST:
+        raise ValueError("its name, namespace, uid or resourceVersion cannot be stored")
+
+
+def removal(kind: RecordedKind, namespace: str, name: str, version: str, arrived: int) -> Change:
+    """An object that a list at a version no longer has: it was deleted while the recorder did not run."""
+    reason = f"{FOUND_DELETED} by the list at version {version}"
+    return Change(kind, namespace, name, "", "", True, b"", b"", arrived, reason=reason)
+
+
+_TYPE: Final = ("kind", "apiVersion")
+
+
+def _in_storage_form(kind: RecordedKind, given: Document) -> Document:
+    definition = kind.definition
+    if definition is None or not definition.storage.stored_as or definition.storage.conversion is None:
+        return dict(given)
+    converted = definition.storage.conversion.to_storage(
+        {key: one for key, one in given.items() if key not in _TYPE}
+    )
+    return dict(converted)
+
+
+def _facts(kind: RecordedKind, stored: Document) -> bytes:
+    """What selectors and the garbage collector read. TypeError, KeyError for invalid labels or owners."""
+    metadata = stored["metadata"]
+    fields = _selectable(kind.storage, stored) if kind.storage is not None else {}
+    fields["metadata.name"] = metadata["name"]
+    if kind.namespaced:
+        fields["metadata.namespace"] = metadata.get("namespace", "")
+    labels = metadata.get("labels") or {}
+    owners = [one["uid"] for one in metadata.get("ownerReferences") or ()]
+    if not isinstance(labels, dict) or not _are_texts([*labels.values(), *owners]):
+        raise TypeError("labels and uids of owners must be strings")
+    return pack_facts(labels, fields, metadata.get("uid", ""), owners)
+
+
+def _selectable(storage: Definition, stored: Document) -> dict[str, str]:
+    """The fields that this release selects by; those that an object of another release lacks count as empty."""
+    found = {}
+    for label, read in storage.selection.fields.items():
+        try:
+            value = read(stored)
+        except _MISSING:
+            continue
+        if _are_texts([value]):
+            found[label] = value
+    return found
+
+
+# What readers raise that follow a path of members through an object whose members are of other types.
+_MISSING: Final = (KeyError, TypeError, AttributeError)
+
+
+def _are_texts(values: list[Any]) -> bool:
+    return all(isinstance(one, str) for one in values)
+
+
+def _mask(secret: Document) -> None:
+    """Replace the values, and the annotations that may hold them."""
+    hidden = dict.fromkeys(annotations_with_values(secret), MASKED_MANIFEST)
+    for field in ("data", "stringData"):
+        found = secret.get(field)
+        if isinstance(found, dict):
+            secret[field] = dict.fromkeys(found, MASK)
+        elif found is not None:
+            secret[field] = MASK  # no server stores such a Secret, but a log may have it
+    if hidden:
+        metadata = secret["metadata"]
+        secret["metadata"] = {**metadata, "annotations": {**metadata["annotations"], **hidden}}

@@ -1,0 +1,192 @@
+"""Records one kind: one list, then a watch from its version, for as long as the recording lasts.
+
+A watch that ends goes on from the last version that it reached. If that has expired (410), the kind is listed again
+and what differs becomes changes. Lost connections and busy servers are tried again after a pause that grows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+import trio
+
+from rewound.client.errors import ClientError, StatusError
+from rewound.client.streaming import StreamingSession
+from rewound.recording.record.changes import Change, change_of, removal
+from rewound.recording.record.kinds import RecordedKind
+
+logger = logging.getLogger(__name__)
+
+PAGE: Final = "500"
+WATCH_SECONDS: Final = 300
+# A watch may be silent between two bookmarks, and for longer where the server sends none.
+SILENT_SECONDS: Final = WATCH_SECONDS + 30.0
+SHORT: Final = 1.0  # seconds; a watch that ends sooner without an event is followed by a pause
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+_NOT_SERVED: Final = (404, 405)
+_NOT_ALLOWED: Final = 403
+
+Document = dict[str, Any]
+
+
+class Expired(Exception):
+    """The version has left the history of the server."""
+
+
+@dataclass(slots=True)
+class KindState:
+    kind: RecordedKind
+    position: str = ""  # everything up to this version has arrived; empty: it has to be listed
+    flushed: str = ""  # the same for what is in the journal
+    pending: int = 0  # changes that have arrived and are not in the journal
+    names: set[tuple[str, str]] = field(default_factory=set)  # of the objects that exist
+    listed: bool = False  # the state at the beginning has arrived
+    first_list: str = ""  # the version of the first list; empty if there was none
+
+
+class Follower:
+    def __init__(
+        self,
+        session: StreamingSession,
+        state: KindState,
+        namespace: str,
+        take: Callable[[KindState, Change], Awaitable[None]],
+        now: Callable[[], int],
+        lists: trio.CapacityLimiter,
+        *,
+        with_secrets: bool,
+    ) -> None:
+        """`take` stores a change; `now()` in microseconds since 1970; `lists` bounds how many run at once."""
+        self._session = session
+        self._state = state
+        self._path = state.kind.path(namespace)
+        self._take = take
+        self._now = now
+        self._lists = lists
+        self._with_secrets = with_secrets
+        self._pause = FIRST_PAUSE
+        self.refusal = ""  # why the user may not read the kind
+
+    async def run(self) -> None:
+        """Until cancelled, or until the server no longer serves the kind to this user.
+
+        Without a `refusal` it may be tried again when the kinds of the server have changed.
+        """
+        state = self._state
+        while True:
+            try:
+                if not state.position:
+                    async with self._lists:
+                        await self._list()
+                state.listed = True
+                began = trio.current_time()
+                await self._watch()
+                if trio.current_time() - began < SHORT:
+                    await self._wait("the watch ended at once")
+            except Expired:
+                state.position = ""
+                await self._wait("the version of the watch has expired")
+            except StatusError as error:
+                if error.code in (*_NOT_SERVED, _NOT_ALLOWED):
+                    logger.warning("%s is not recorded: %s", state.kind.type_name, error)
+                    if error.code == _NOT_ALLOWED:
+                        self.refusal = str(error)
+                    return
+                await self._wait(str(error))
+            except ClientError as error:
+                await self._wait(str(error))
+
+    async def _wait(self, why: str) -> None:
+        """Pause, longer each time, until an event arrives."""
+        logger.info("%s: %s; trying again in %g s", self._state.kind.type_name, why, self._pause)
+        await trio.sleep(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+
+    async def _list(self) -> None:
+        """List all objects; those that were known and are gone become removals."""
+        state, seen = self._state, set[tuple[str, str]]()
+        version, token = "", ""
+        while True:
+            query = {"limit": PAGE, **({"continue": token} if token else {})}
+            try:
+                page = await self._session.get_document(self._path, **query)
+            except StatusError as error:
+                if error.code == 410 and token:
+                    raise Expired from None  # between two pages: from the start
+                raise
+            metadata = page.get("metadata")
+            if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
+                raise ClientError(f"{self._path}: a list without metadata.resourceVersion")
+            version, arrived = str(metadata["resourceVersion"]), self._now()
+            items = page.get("items") or []
+            if not isinstance(items, list):
+                raise ClientError(f"{self._path}: a list whose items are none")
+            for number, item in enumerate(items):
+                change = await self._taken(item, arrived, removed=False, listed=True)
+                seen.add((change.namespace, change.name))
+                if number % 50 == 49:
+                    await trio.lowlevel.checkpoint()
+            before, token = token, str(metadata.get("continue") or "")
+            if not token:
+                break
+            if token == before:
+                raise ClientError(f"{self._path}: the list does not end: it has the same page twice")
+        for namespace, name in sorted(state.names - seen):
+            await self._store(removal(state.kind, namespace, name, version, self._now()))
+        state.names = seen
+        state.position = version
+        state.first_list = state.first_list or version
+
+    async def _watch(self) -> None:
+        """Take events until the watch ends. Expired, StatusError, ClientError."""
+        query = {
+            "watch": "1",
+            "resourceVersion": self._state.position,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        try:
+            await self._session.read_lines(self._path, SILENT_SECONDS, self._event, **query)
+        except StatusError as error:
+            if error.code == 410:
+                raise Expired from None
+            raise
+
+    async def _event(self, line: bytes) -> None:
+        try:
+            event = orjson.loads(line)
+            kind, given = event["type"], event["object"]
+            if kind == "ERROR":
+                if given.get("code") == 410:
+                    raise Expired
+                raise StatusError(given.get("code", 500), given.get("reason", ""), given.get("message", ""))
+            expected = self._state.kind.kind
+            if given.get("kind", expected) != expected:
+                raise TypeError(f"an object of another kind than {expected}")
+            if kind != "BOOKMARK":
+                change = await self._taken(given, self._now(), removed=kind == "DELETED")
+                names = self._state.names
+                (names.discard if change.removed else names.add)((change.namespace, change.name))
+            self._state.position = str(given["metadata"]["resourceVersion"])
+            self._pause = FIRST_PAUSE
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+            raise ClientError(f"{self._path}: a watch event cannot be read ({error!r})") from error
+
+    async def _taken(self, given: Document, arrived: int, *, removed: bool, listed: bool = False) -> Change:
+        try:
+            change = change_of(
+                self._state.kind, given, arrived, removed=removed, with_secrets=self._with_secrets
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ClientError(f"{self._path}: an object cannot be read ({error!r})") from error
+        change.listed = listed
+        await self._store(change)
+        return change
+
+    async def _store(self, change: Change) -> None:
+        self._state.pending += 1
+        await self._take(self._state, change)

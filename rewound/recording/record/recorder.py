@@ -1,0 +1,554 @@
+"""Records a server: finds its kinds, follows each, and writes what arrives into the journal of a data folder.
+
+    discovery -> a Follower for each kind -> Reordering (the order of versions) -> RecordingWriter (the journal)
+
+The folder is complete and readable at every moment. A recording that was interrupted goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import orjson
+import trio
+
+from rewound.actors.golang.json import unescaped
+from rewound.actors.kinds.apiextensions import definition_type
+from rewound.actors.kinds.built_in import built_in
+from rewound.actors.names import NAMES
+from rewound.client.errors import ClientError, StatusError
+from rewound.client.streaming import StreamingSession
+from rewound.client.target import without_credentials
+from rewound.journal.log import Journal
+from rewound.recording.record.audit_following import AuditLog
+from rewound.recording.record.authors import Authors, Statistics
+from rewound.recording.record.changes import Change, number_of
+from rewound.recording.record.definitions import built_in_definitions, definition_of
+from rewound.recording.record.follower import Follower, KindState
+from rewound.recording.record.kinds import (
+    MAX_KINDS,
+    ClusterScopedKind,
+    RecordedKind,
+    UnknownKind,
+    dialect_of,
+    discover,
+)
+from rewound.recording.record.refused import RefusedRequests
+from rewound.recording.record.requests import Unreadable, requests_in
+from rewound.recording.record.writer import RecordingWriter
+
+logger = logging.getLogger(__name__)
+
+LISTS: Final = 8  # at the same time
+TICK: Final = 0.1  # seconds between two looks at what has arrived
+SAVED_EVERY: Final = 1.0  # seconds between two writes of the positions
+PATIENCE: Final = (
+    60.0  # seconds without an object after which kinds that cannot be listed are no longer waited for
+)
+# What waits for the journal: watches are not read beyond. The first lists wait together, and may not be larger.
+MOST_HELD: Final = 50_000  # changes
+MOST_HELD_BYTES: Final = 256 << 20
+MOST_LISTED_BYTES: Final = 4 << 30
+REDISCOVERY: Final = 1.0  # seconds after a change of a definition
+
+
+class TooMuch(Exception):
+    """The server has more than can be recorded at once; the text says what to do."""
+
+
+class NothingReadable(ClientError):
+    """The user may read none of the kinds."""
+
+    def __init__(self, refusal: str) -> None:
+        super().__init__(
+            f"no kind could be read, so nothing was recorded: 403: {refusal}; grant this user list and watch, choose "
+            "another one with --context or --token, or only what the user may read with --kinds and --namespace"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    kinds: tuple[str, ...] = ()  # empty: all
+    namespace: str = ""  # empty: all, with what is in none
+    with_secrets: bool = False
+    duration: float | None = None  # seconds after the first lists; None: until it is stopped
+    audit_log: str = ""  # a file, or - for stdin; empty: there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    kinds: int
+    listed: int  # kinds whose first list is complete
+    objects: int
+    events: int
+    held: int
+
+
+class Recorder:
+    def __init__(
+        self,
+        session: StreamingSession,
+        folder: Path,
+        options: RecordOptions,
+        now: Callable[[], int],
+        report: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        """`now()` in microseconds since 1970."""
+        self._session = session
+        self._folder = folder
+        self._options = options
+        self._now = now
+        self._report = report
+        self._states: dict[str, KindState] = {}
+        self._refused: dict[str, str] = {}  # types that this user may not read, with the message of the 403
+        self._has_read = False  # whether a kind that has ended was read before
+        self._authors: Authors | None = None
+        self._audit_log: AuditLog | None = None
+        self._reordering = Reordering(trio.current_time)
+        self._rediscover = trio.Event()
+        self._lists = trio.CapacityLimiter(LISTS)
+        self._saved = 0.0
+        self.started = trio.Event()  # the first lists are in the journal
+
+    @property
+    def writer(self) -> RecordingWriter:
+        return self._writer
+
+    async def run(self) -> RecordingWriter:
+        """Record until cancelled or for the duration, and leave everything that arrived in the journal.
+
+        ClientError and TooMuch before the first list, JournalError, OSError. NothingReadable leaves an empty folder
+        as it was.
+        """
+        self._names = await dialect_of(self._session, NAMES.values())
+        self._catalog = built_in(self._names)
+        self._type_names = {(one.group, one.plural): one.type_name for one in self._catalog.declared}
+        self._positions = await self._load_positions()
+        kinds = await self._wanted()
+        existed, is_new = self._folder.exists(), load_positions(self._folder) is None
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # others must not read it
+        journal = Journal.open(self._folder / "journal", dialect=self._names.dialect)
+        try:
+            save_positions(self._folder, self._positions)
+            journal.register_types([*(one.type_name for one in kinds), definition_type(self._names)])
+            self._follow_authors(journal.time)
+            self._writer = RecordingWriter(journal, self._authors)
+            try:
+                await self._follow(kinds)
+            finally:
+                if self._audit_log is not None:
+                    self._audit_log.read_rest()
+                if self.started.is_set():
+                    self._write(self._reordering.all())
+                    self._save()
+                if self._authors is not None:
+                    self._authors.close()
+        finally:
+            journal.close()
+            if is_new and self._nothing_readable:
+                remove_recording(self._folder, with_folder=not existed)
+        return self._writer
+
+    @property
+    def _nothing_readable(self) -> bool:
+        """Whether all kinds have ended unread, at least one of them because this user may not read it."""
+        return bool(self._refused) and not self._states and not self._has_read
+
+    def progress(self) -> Progress:
+        states = self._states.values()
+        return Progress(
+            len(states),
+            sum(one.listed for one in states),
+            sum(len(one.names) for one in states),
+            self._writer.events,
+            len(self._reordering),
+        )
+
+    def is_listed(self, type_name: str) -> bool:
+        """Whether the first list of a type is complete."""
+        state = self._states.get(type_name)
+        return state is not None and state.listed
+
+    # What to record.
+
+    async def _load_positions(self) -> Positions:
+        options, server = self._options, self._session.target.server
+        found, cluster = load_positions(self._folder), await self._cluster()
+        if found is None:
+            if self._folder.exists() and any(self._folder.iterdir()):
+                raise ClientError(f"{self._folder} is not empty and has no recording; name another folder")
+            return Positions(server, cluster, options.namespace, options.with_secrets)
+        if found.cluster and cluster and found.cluster != cluster:
+            raise ClientError(
+                f"{self._folder} has a recording of another cluster ({found.server}); name another folder"
+            )
+        if (found.namespace, found.secrets) != (options.namespace, options.with_secrets):
+            raise ClientError(
+                f"{self._folder} was begun with another --namespace or without --with-secrets; "
+                "give the same flags, or name another folder"
+            )
+        found.server = server
+        return found
+
+    async def _cluster(self) -> str:
+        """What distinguishes the cluster from others, if this user may read it."""
+        try:
+            path = f"/api/v1/namespaces/{self._names.system_namespace}"
+            return str((await self._session.get_document(path))["metadata"]["uid"])
+        except (StatusError, KeyError):
+            return ""
+
+    async def _wanted(self) -> tuple[RecordedKind, ...]:
+        discovered = await discover(self._session, self._catalog, self._names)
+        for problem in discovered.problems:
+            logger.warning("%s", problem)
+        chosen = self._options.kinds
+        for text in chosen:
+            named = [one for one in discovered.kinds if one.has_name(text)]
+            if not named:
+                raise UnknownKind(text)
+            if self._options.namespace and not any(one.namespaced for one in named):
+                raise ClusterScopedKind(text)
+        found = [one for one in discovered.kinds if not chosen or any(one.has_name(text) for text in chosen)]
+        if self._options.namespace:
+            found = [one for one in found if one.namespaced]
+        if any(not one.is_built_in for one in found):
+            # Custom objects cannot be served without their definitions.
+            definitions = [one for one in discovered.kinds if one.type_name == definition_type(self._names)]
+            found = [*definitions, *(one for one in found if one not in definitions)]
+        if len(found) > MAX_KINDS:
+            raise ClientError(f"the server has more than {MAX_KINDS:,} kinds; name some with --kinds")
+        return tuple(found)
+
+    # While it runs.
+
+    async def _follow(self, kinds: tuple[RecordedKind, ...]) -> None:
+        async with trio.open_nursery() as nursery:
+            for kind in kinds:
+                self._start(kind, nursery)
+            nursery.start_soon(self._find_new_kinds, nursery)
+            if self._audit_log is not None:
+                nursery.start_soon(self._audit_log.run)
+            await self._await_first_lists()
+            with trio.move_on_after(
+                float("inf") if self._options.duration is None else self._options.duration
+            ):
+                while True:
+                    self._report(self.progress())
+                    await trio.sleep(TICK)
+                    self._write(self._reordering.due())
+                    self._save_sometimes()
+            nursery.cancel_scope.cancel()
+
+    def _follow_authors(self, since: int) -> None:
+        """Join the audit log, if there is one, to what is recorded."""
+        if not self._options.audit_log:
+            return
+        refused = RefusedRequests(self._folder, with_secrets=self._options.with_secrets)
+        namespace = self._options.namespace
+        authors = self._authors = Authors(
+            self._type_of, self._states.__contains__, refused, trio.current_time, self._now, namespace
+        )
+        self._reordering.is_ready = authors.is_ready
+
+        def take(line: bytes) -> None:
+            try:
+                for request in requests_in(line):
+                    authors.add(request)
+            except Unreadable as error:
+                if not authors.statistics.unreadable:
+                    logger.warning("a line or an event of the audit log is left out: %s", error)
+                authors.statistics.unreadable += error.events
+
+        # From a moment before the last recorded change on.
+        since = since or self._now()
+        self._audit_log = AuditLog(self._options.audit_log, since - EARLIER, take)
+
+    @property
+    def authors(self) -> Statistics | None:
+        """What the audit log said; None without one."""
+        return None if self._authors is None else self._authors.statistics
+
+    def _type_of(self, group: str, plural: str) -> str:
+        """What the journal calls a resource of an audit log."""
+        return self._type_names.get((group, plural), f"{plural}.{group}" if group else plural)
+
+    def _start(self, kind: RecordedKind, nursery: trio.Nursery) -> None:
+        """Follow a kind, from where its recording ended if there is one."""
+        state = KindState(kind, names=self._writer.names_of(kind.type_name))
+        saved, newest = (
+            self._positions.kinds.get(kind.type_name, ""),
+            self._writer.newest_version(kind.type_name),
+        )
+        state.position = _later(saved, newest) if saved else ""
+        state.flushed = state.position
+        self._states[kind.type_name] = state
+        follower = Follower(
+            self._session,
+            state,
+            self._options.namespace,
+            self._take,
+            self._now,
+            self._lists,
+            with_secrets=self._options.with_secrets,
+        )
+        nursery.start_soon(self._run_follower, follower, state)
+
+    async def _run_follower(self, follower: Follower, state: KindState) -> None:
+        began = state.position
+        await follower.run()
+        if follower.refusal:
+            self._refused[state.kind.type_name] = follower.refusal
+        state.listed = True
+        self._has_read |= state.position != began
+        self._positions.kinds.pop(state.kind.type_name, None)
+        self._states.pop(state.kind.type_name, None)
+        if self._nothing_readable:
+            raise NothingReadable(next(iter(self._refused.values())))
+
+    async def _take(self, state: KindState, change: Change) -> None:
+        self._reordering.add(change)
+        if change.kind.type_name == definition_type(self._names):
+            self._rediscover.set()
+        held = self._reordering
+        if not held.open and held.size > MOST_LISTED_BYTES:
+            raise TooMuch(
+                f"the server has more than {MOST_LISTED_BYTES >> 30} GiB of objects; "
+                "record a part of them with --kinds or --namespace"
+            )
+        while held.open and (len(held) > MOST_HELD or held.size > MOST_HELD_BYTES):
+            await trio.sleep(TICK)
+
+    async def _await_first_lists(self) -> None:
+        """Wait for all lists, and a moment longer for the events since, before anything is written."""
+        arrived, progressed = 0, trio.current_time()
+        while missing := sorted(name for name, one in self._states.items() if not one.listed):
+            self._report(self.progress())
+            await trio.sleep(TICK)
+            if len(self._reordering) != arrived:
+                arrived, progressed = len(self._reordering), trio.current_time()
+            elif trio.current_time() - progressed > PATIENCE:
+                logger.warning("recording begins without the first list of %s", ", ".join(missing))
+                break
+        await trio.sleep(HOLD_SECONDS)
+        self._add_definitions()
+        self._reordering.open = True
+        versions = (number_of(one.first_list) for one in self._states.values())
+        began = max((one for one in versions if one is not None), default=0)
+        self._positions.exact_from = self._positions.exact_from or began
+        self._write(self._reordering.due(first=True))
+        if self._authors is not None:
+            self._authors.began = began
+        self._save()
+        self.started.set()
+
+    async def _find_new_kinds(self, nursery: trio.Nursery) -> None:
+        """Look for kinds again whenever a definition has changed."""
+        while True:
+            await self._rediscover.wait()
+            await trio.sleep(REDISCOVERY)
+            self._rediscover = trio.Event()
+            try:
+                kinds = await self._wanted()
+            except ClientError as error:
+                logger.warning("new kinds cannot be found: %s", error)
+                await trio.sleep(REDISCOVERY)
+                self._rediscover.set()
+                continue
+            fresh = [one for one in kinds if one.type_name not in self._refused.keys() | self._states.keys()]
+            self._writer.journal.register_types([one.type_name for one in fresh])
+            for kind in fresh:
+                self._start(kind, nursery)
+            self._add_definitions()
+
+    def _add_definitions(self) -> None:
+        """Add definitions of recorded kinds that neither this release nor the recorded server has one of."""
+        storage = self._catalog.storage(definition_type(self._names))
+        definitions = built_in_definitions(self._names, storage)
+        state = self._states.get(definitions.type_name)
+        known = {name for _, name in state.names} if state is not None else set[str]()
+        known |= {name for _, name in self._writer.names_of(definitions.type_name)}
+        for one in self._states.values():
+            kind = one.kind
+            if not kind.is_built_in and kind.group and kind.type_name not in known:
+                self._reordering.add(definition_of(kind, definitions, self._names, self._now()))
+
+    # The journal.
+
+    def _write(self, changes: list[Change]) -> None:
+        if not changes:
+            return
+        self._writer.write(changes)
+        for change in changes:
+            state = self._states.get(change.kind.type_name)
+            if state is not None and state.pending:
+                state.pending -= 1
+        if self._positions.exact_from:
+            self._writer.forget_before(self._positions.exact_from)
+
+    def _save_sometimes(self) -> None:
+        if trio.current_time() - self._saved >= SAVED_EVERY:
+            self._save()
+
+    def _save(self) -> None:
+        self._saved = trio.current_time()
+        for name, state in self._states.items():
+            if not state.pending:
+                state.flushed = state.position
+            if state.flushed:
+                self._positions.kinds[name] = state.flushed
+        save_positions(self._folder, self._positions)
+        if self._authors is not None:
+            self._authors.refused.flush()
+
+
+def _later(one: str, other: str) -> str:
+    numbers = number_of(one), number_of(other)
+    if numbers[0] is not None and numbers[1] is not None:
+        return str(max(numbers[0], numbers[1]))
+    return one
+
+
+HOLD_SECONDS = 1.0  # watches of one server are rarely apart by more
+LOG_SECONDS: Final = 5.0  # for which a change waits for its request in the audit log
+EARLIER: Final = 5_000_000  # microseconds: clocks differ, and a request is older than its change
+
+
+class Reordering:
+    """Brings the changes of all watches into the order of their versions.
+
+    Each kind has a watch of its own, and one may be behind another: a change is held for a moment, until those
+    with lower versions have arrived too. Nothing is released before all kinds were listed, because the first
+    lists are sorted as one.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._held: list[tuple[float, Change]] = []
+        self.size = 0  # bytes of what is held
+        self.open = False  # whether anything may be released
+        # Whether the audit log need not be waited for; None without one.
+        self.is_ready: Callable[[Change], bool] | None = None
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, change: Change) -> None:
+        self._held.append((self._now(), change))
+        self.size += len(change.body)
+
+    def due(self, *, first: bool = False) -> list[Change]:
+        """The changes that have waited long enough, with all that have lower versions.
+
+        The `first` time they do not wait for the audit log, which hardly has requests from before the recording.
+        """
+        if not self.open:
+            return []
+        now = self._now()
+        old = [change for arrived, change in self._held if arrived <= now - HOLD_SECONDS]
+        if self.is_ready is not None and not first:
+            old = self._ready(old, now, self.is_ready)
+        if not old:
+            return []
+        newest = max((one.number for one in old if one.number is not None), default=0)
+        released = {id(one) for one in old}
+        released |= {id(one) for _, one in self._held if one.number is not None and one.number <= newest}
+        found = [one for _, one in self._held if id(one) in released]
+        self._held = [(arrived, one) for arrived, one in self._held if id(one) not in released]
+        self.size -= sum(len(one.body) for one in found)
+        return found
+
+    def _ready(self, old: list[Change], now: float, is_ready: Callable[[Change], bool]) -> list[Change]:
+        """Those whose requests need not be waited for any longer, up to the first by version that has to wait."""
+        waiting = [
+            change.number or 0
+            for arrived, change in self._held
+            if now - arrived < LOG_SECONDS and not is_ready(change)
+        ]
+        if not waiting:
+            return old
+        return [one for one in old if one.number is not None and one.number < min(waiting)]
+
+    def all(self) -> list[Change]:
+        """Everything, at the end."""
+        held, self._held, self.size = self._held, [], 0
+        return [change for _, change in held]
+
+
+FILE = "recording.json"
+VERSION = 1
+
+
+@dataclass(slots=True)
+class Positions:
+    """Where a recording goes on after a restart: one file beside the journal, replaced whole.
+
+        {"version": 1, "server": "https://...", "cluster": "<uid>", "namespace": "", "secrets": false,
+         "exactFrom": 1040, "kinds": {"configmaps": "1042", ...}}
+
+    Each kind has the version up to which all its changes are in the journal. The file may be behind the journal
+    after a crash: the journal knows the last change of each kind, and what arrives a second time is left out.
+    """
+
+    server: str
+    cluster: str = ""  # the uid of the system namespace, if it could be read
+    namespace: str = ""
+    secrets: bool = False  # whether values of Secrets are recorded
+    exact_from: int = 0  # the highest version of the first lists; 0: they are not complete
+    kinds: dict[str, str] = field(default_factory=dict)
+
+
+def load_positions(folder: Path) -> Positions | None:
+    """None for a folder without a recording. ClientError for a file that cannot be read."""
+    path = folder / FILE
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        found = orjson.loads(raw)
+        if found["version"] != VERSION:
+            raise ClientError(f"{path} is of another release of rewound; record into a new folder")
+        return Positions(
+            without_credentials(str(found["server"])),  # releases before had those of the URL
+            str(found["cluster"]),
+            str(found["namespace"]),
+            bool(found["secrets"]),
+            int(found["exactFrom"]),
+            {str(name): str(version) for name, version in found["kinds"].items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ClientError(f"{path} cannot be read; record into a new folder") from error
+
+
+def save_positions(folder: Path, positions: Positions) -> None:
+    document = {
+        "version": VERSION,
+        "server": positions.server,
+        "cluster": positions.cluster,
+        "namespace": positions.namespace,
+        "secrets": positions.secrets,
+        "exactFrom": positions.exact_from,
+        "kinds": positions.kinds,
+    }
+    path = folder / FILE
+    building = path.with_suffix(".json.new")
+    with building.open("wb") as stream:
+        stream.write(unescaped(document, option=orjson.OPT_INDENT_2))
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(building, path)
+
+
+def remove_recording(folder: Path, *, with_folder: bool) -> None:
+    """Remove a recording that has nothing, so that the next one may begin with other flags."""
+    shutil.rmtree(folder / "journal")
+    (folder / FILE).unlink()
+    if with_folder:
+        folder.rmdir()

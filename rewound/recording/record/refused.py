@@ -1,0 +1,90 @@
+"""Requests that the recorded server refused: a file of JSON lines beside the journal, oldest first.
+
+    {"time": 1700000000000000, "user": "alice", "verb": "delete", "type": "pods", "namespace": "shop", "name": "web",
+     "code": 403, "reason": "Forbidden", "message": "...", "userAgent": "kubectl/v1.25.0", "sourceIPs": ["10.0.0.7"]}
+
+A refused request changes nothing, so it has no version, and an event for it would give its object one that the recorded
+server does not have. `rewind.page.refused` reads the file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from rewound.actors.golang.json import unescaped
+from rewound.recording.record.requests import Request
+from rewound.rewind.page.refused import FILE, LONGEST_LINE
+
+Document = dict[str, Any]
+
+LARGEST: Final = 64 << 20  # bytes; what is refused after that is only counted
+
+# What servers say with these codes is of users, names and versions; others may quote what was sent.
+_QUOTE_NOTHING: Final = (401, 403, 404, 409, 429)
+
+
+class RefusedRequests:
+    """Appends to the file of a folder."""
+
+    def __init__(self, folder: Path, *, with_secrets: bool = False) -> None:
+        """Without `with_secrets` messages that may quote values of Secrets, or tokens, are left out."""
+        self._path = folder / FILE
+        self._with_secrets = with_secrets
+        self._stream: BinaryIO | None = None
+        self._size = 0
+        self.left_out = 0
+
+    def add(self, request: Request) -> None:
+        document = document_of(request)
+        if not self._with_secrets and _may_quote(request):
+            document["message"] = ""
+        line = unescaped(document) + b"\n"
+        if self._stream is None:
+            self._stream = self._path.open("ab")
+            self._path.chmod(0o600)
+            self._size = self._stream.tell()
+        if self._size + len(line) > LARGEST or len(line) > LONGEST_LINE:
+            self.left_out += 1
+            return
+        self._stream.write(line)
+        self._size += len(line)
+
+    def flush(self) -> None:
+        if self._stream is not None:
+            self._stream.flush()
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+def _may_quote(request: Request) -> bool:
+    """Whether the message may have values of what was sent that are nobody else's to see."""
+    secret = (
+        (request.resource == "secrets" and not request.group)
+        or request.resource == "tokenreviews"
+        or (request.resource == "serviceaccounts" and request.subresource == "token")
+    )
+    return secret and request.code not in _QUOTE_NOTHING
+
+
+def document_of(request: Request) -> Document:
+    resource = f"{request.resource}.{request.group}" if request.group else request.resource
+    return {
+        "time": request.time,
+        "user": request.user,
+        "verb": request.verb,
+        "type": resource,
+        **({"subresource": request.subresource} if request.subresource else {}),
+        "namespace": request.namespace,
+        "name": request.name,
+        "code": request.code,
+        "reason": request.reason,
+        "message": request.message,
+        "userAgent": request.agent,
+        "manager": request.manager,
+        "sourceIPs": list(request.addresses),
+        "auditID": request.audit_id,
+    }

@@ -1,0 +1,285 @@
+"""Writes changes of another server into a journal, with the versions that they had there.
+
+An offset of the journal is the resourceVersion of the recorded server wherever that is possible: offsets may have gaps
+but must ascend. What arrives too late for its place, or has a version that is no number or not known, gets the next
+free offset; its event says in its reason which version it had.
+
+    reason   recorded as version 1042; with kubectl/v1.25.0 from 10.0.0.7; user guessed; field manager guessed
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from rewound.actors.selectors.facts import unpack_uids
+from rewound.actors.store.document import at_version, decode, without_version
+from rewound.journal import history, keys
+from rewound.journal.log import Journal
+from rewound.journal.records import GUESSED, USER_GUESSED, Event
+from rewound.journal.retention import advance
+from rewound.journal.view import View
+from rewound.recording.record.attribution import Writer, writer_of
+from rewound.recording.record.authors import Authors
+from rewound.recording.record.changes import ADDED, FOUND_DELETED, USER, Author, Change, number_of
+
+# One durable transaction each.
+BATCH: Final = 1000  # events
+BATCH_BYTES: Final = 16 << 20
+RECORDED_AS: Final = "recorded as version "
+
+
+class Written(NamedTuple):
+    """The last event of an object that exists."""
+
+    offset: int
+    version: str  # of the recorded server
+    uid: str
+
+
+class RecordingWriter:
+    def __init__(self, journal: Journal, authors: Authors | None = None) -> None:
+        """`authors` knows the requests of an audit log."""
+        self.journal = journal
+        self._authors = authors
+        self._head = journal.head
+        self._time = journal.time
+        self._objects: dict[tuple[str, str, str], Written] = {}
+        self._batch: list[Event] = []
+        self._batch_bytes = 0
+        # Contents and facts of the objects in the batch.
+        self._unwritten: dict[tuple[str, str, str], tuple[bytes, bytes]] = {}
+        self.events = 0
+        self.renumbered = 0
+        with journal.read() as view:
+            for type_name, type_id in journal.types().items():
+                for namespace, name, row in view.rows(type_id):
+                    uid, _ = unpack_uids(row.facts)
+                    version = original_version(view, row.offset)
+                    self._objects[type_name, namespace, name] = Written(row.offset, version, uid)
+
+    @property
+    def head(self) -> int:
+        return self._head
+
+    @property
+    def time(self) -> int:
+        """Of the newest event, in microseconds since 1970."""
+        return self._time
+
+    def names_of(self, type_name: str) -> set[tuple[str, str]]:
+        """Namespace and name of the objects of a type that exist."""
+        return {key[1:] for key in self._objects if key[0] == type_name}
+
+    def written(self, key: tuple[str, str, str]) -> Written | None:
+        """The last event of an object that exists, by type, namespace and name."""
+        return self._objects.get(key)
+
+    def content(self, key: tuple[str, str, str]) -> bytes:
+        """The content of an object that exists, with an empty resourceVersion."""
+        return self._last_content(key, self._objects[key])[0]
+
+    def newest_version(self, type_name: str) -> str:
+        """The version of the newest recorded change of a type; empty without one."""
+        type_id = self.journal.type_id(type_name)
+        with self.journal.read() as view:
+            for offset in history.descending(view, history.of_type(view, type_id), keys.MAX_OFFSET):
+                if version := original_version(view, offset):
+                    return version
+        return ""
+
+    def write(self, changes: Iterable[Change]) -> None:
+        """Append changes, in the order of their versions; durable when this returns."""
+        known: list[Change] = []
+        unknown: deque[Change] = deque()
+        for one in changes:
+            (unknown if one.number is None else known).append(one)
+        known.sort(key=lambda one: one.number or 0)
+        for one in known:
+            assert one.number is not None
+            # What has no version goes into the gaps that others leave.
+            while unknown and self._head + 1 < one.number:
+                self.add(unknown.popleft())
+            self.add(one)
+        for one in unknown:
+            self.add(one)
+        self.flush()
+
+    def forget_before(self, version: int) -> None:
+        """Raise the retention floor: of versions before the first lists the recording knows only a part."""
+        while not advance(self.journal, version).done:
+            pass
+
+    def add(self, change: Change) -> None:
+        """Append one change after all that were added before; durable after `flush`."""
+        known = self._objects.get(change.key)
+        if change.removed:
+            if known is not None or change.alone:
+                self._append(change, known, removed=True)
+            return
+        same = known is not None and (known.uid == change.uid or not known.uid or not change.uid)
+        if same and known is not None and _is_recorded(change, known):
+            return
+        if known is not None and not same:
+            # It was deleted and created again, and nothing showed the deletion. Its version is free, or was passed.
+            removal = _unseen_removal(change)
+            if change.number is None or change.number > self._head + 1:
+                self._append(removal, known, removed=True)
+                known = None
+            else:
+                change.reason = "; ".join(filter(None, (change.reason, removal.reason)))
+        self._append(change, known, removed=False)
+
+    def _append(self, change: Change, known: Written | None, *, removed: bool) -> None:
+        if len(self._batch) >= BATCH or self._batch_bytes >= BATCH_BYTES:
+            self.flush()
+        offset = self._offset(change)
+        previous = 0 if known is None else known.offset
+        body, facts = change.body, change.facts
+        if not body:
+            assert known is not None
+            body, facts = self._last_content(change.key, known)
+        if self._authors is not None and not change.reason.startswith(ADDED):
+            change.author = self._find_author(self._authors, change, known)
+        author, writer = change.author, self._writer(change, known)
+        self._head, self._time = offset, self._time_of(change, writer)
+        self._batch.append(
+            Event(
+                offset=offset,
+                type_id=self.journal.type_id(change.kind.type_name),
+                verb=_verb(change, known, writer),
+                namespace=change.namespace,
+                name=change.name,
+                previous=previous,
+                removed=removed,
+                time=self._time,
+                user=USER if author is None else author.user,
+                manager=writer.manager,
+                facts=facts,
+                body=at_version(body, offset),
+                reason=self._reason(change, offset, writer),
+            )
+        )
+        self._unwritten[change.key] = body, facts
+        self._batch_bytes += len(body)
+        self.events += 1
+        if removed:
+            self._objects.pop(change.key, None)
+        else:
+            uid = change.uid or (known.uid if known is not None else "")
+            version = change.version or (str(offset) if change.place else "")
+            self._objects[change.key] = Written(offset, version, uid)
+
+    def _offset(self, change: Change) -> int:
+        return max(change.number or change.place, self._head + 1)
+
+    def _find_author(self, authors: Authors, change: Change, known: Written | None) -> Author | None:
+        if known is None:
+            return authors.find(change, exists=False, last_version="", before=bytes)
+        change.uid = change.uid or known.uid
+        return authors.find(
+            change,
+            exists=True,
+            last_version=known.version,
+            before=lambda: self._last_content(change.key, known)[0],
+        )
+
+    def _writer(self, change: Change, known: Written | None) -> Writer:
+        author = change.author
+        if author is not None and not author.may_apply:
+            return Writer(author.manager)
+        if change.removed or not change.body:
+            return Writer("" if author is None else author.manager)
+        before = None
+        if known is not None:
+            before = decode(self._last_content(change.key, known)[0])
+        found = writer_of(before, decode(change.body), change.arrived)
+        if author is None:
+            return found
+        if not author.manager:
+            return found._replace(time=0)
+        return found._replace(manager=author.manager, guessed=False, time=0)
+
+    def _reason(self, change: Change, offset: int, writer: Writer) -> str:
+        parts = [change.reason]
+        if change.version and change.version != str(offset):
+            self.renumbered += 1
+            parts = [RECORDED_AS + change.version]
+        if change.author is not None:
+            source = change.author.source.replace(";", ",")
+            parts += [f"with {source}" if source else "", USER_GUESSED if change.author.guessed else ""]
+        parts.append(GUESSED if writer.guessed else "")
+        return "; ".join(filter(None, parts))
+
+    def _time_of(self, change: Change, writer: Writer) -> int:
+        """The time of the write if it is known, else of its arrival; times never decrease along the log."""
+        time = change.arrived if change.author is None else change.author.time
+        if writer.time:
+            time = min(writer.time, change.arrived)
+            if change.arrived - time < PRECISE:
+                time = change.arrived
+        return max(time, self._time)
+
+    def _last_content(self, key: tuple[str, str, str], known: Written) -> tuple[bytes, bytes]:
+        """The content, with an empty resourceVersion, and the facts."""
+        if (unwritten := self._unwritten.get(key)) is not None:
+            return unwritten
+        type_name, namespace, name = key
+        with self.journal.read() as view:
+            row = view.get(self.journal.type_id(type_name), namespace, name)
+        assert row is not None
+        return without_version(row.body, known.offset), row.facts
+
+    def flush(self) -> None:
+        batch, self._batch, self._batch_bytes = self._batch, [], 0
+        self._unwritten.clear()
+        self.journal.append(batch)
+
+
+# managedFields has whole seconds: the arrival of a change is more precise if it comes soon after the write.
+PRECISE: Final = 2_000_000  # microseconds
+
+
+def original_version(view: View, offset: int) -> str:
+    """The version that an event had on the recorded server; empty if it had none."""
+    event = view.event(offset)
+    if event is None:
+        return ""
+    first = event.reason.partition("; ")[0]
+    if first.startswith(RECORDED_AS):
+        return first.removeprefix(RECORDED_AS)
+    return "" if first.startswith((FOUND_DELETED, ADDED)) else str(offset)
+
+
+def _is_recorded(change: Change, known: Written) -> bool:
+    """Whether the journal has this version of the object, or a newer one."""
+    if change.version == known.version:
+        return bool(change.version)
+    number, newest = change.number, number_of(known.version)
+    return number is not None and newest is not None and number < newest
+
+
+def _unseen_removal(change: Change) -> Change:
+    return Change(
+        change.kind,
+        change.namespace,
+        change.name,
+        "",
+        "",
+        True,
+        b"",
+        b"",
+        change.arrived,
+        reason=f"{FOUND_DELETED} before version {change.version}",
+    )
+
+
+def _verb(change: Change, known: Written | None, writer: Writer) -> str:
+    if change.author is not None:
+        return "apply" if writer.applied else change.author.verb
+    if change.removed or writer.deletes:
+        return "delete"
+    if known is None:
+        return "create"
+    return "patch" if writer.applied else "update"

@@ -1,0 +1,68 @@
+"""What the page shows the journal of: a name that people know it by, and where it comes from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from rewound.release import RELEASE
+
+# What `rewound record` writes beside the journal (`rewound/recording/record/recorder.py`).
+_RECORDING: Final = "recording.json"
+# Names that say nothing: the folder around has a better one.
+_COMMON: Final = frozenset(("", "rewound-data", "data", "journal"))
+# As our own commands make them up with `tempfile`.
+_TEMPORARY: Final = re.compile(r"rewound-([a-z]+-)?[a-z0-9_]{8}")
+_ENDINGS: Final = (".gz", ".journal", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    data_dir: Path
+    server: str  # its URL; empty if it listens on none
+    dialect: str
+    replayed: Path | None  # the folder or file, in a replay
+
+    def document(self) -> dict[str, Any]:
+        source = self.replayed or self.data_dir
+        recorded = _recording(source)
+        name = _name(source)
+        host = (urlsplit(recorded["server"]).hostname or "") if recorded else ""
+        document: dict[str, Any] = {
+            "title": host or name or urlsplit(self.server).netloc,
+            "server": self.server,
+            "dialect": self.dialect,
+            "release": RELEASE,
+        }
+        if self.replayed is not None:
+            document["replay"] = {"of": name or self.replayed.name}
+        if recorded:
+            document["recorded"] = recorded
+        return document
+
+
+def _name(path: Path) -> str:
+    """That of a folder or file, or of the folder around it if that says more; empty if neither says anything."""
+    path = path.resolve()
+    name = path.name
+    if not path.is_dir():
+        for ending in _ENDINGS:
+            name = name.removesuffix(ending)
+    found = next((one for one in (name, path.parent.name) if one not in _COMMON), "")
+    return "" if _TEMPORARY.fullmatch(found) else found
+
+
+def _recording(source: Path) -> dict[str, str]:
+    """Which server was recorded, and from which version on it is exact; empty if it was none, or cannot be read."""
+    folder = source.parent if source.name == "journal" else source
+    try:
+        found = orjson.loads((folder / _RECORDING).read_bytes())
+        server, exact_from = found["server"], found["exactFrom"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+    return {"server": server, "exactFrom": str(exact_from)} if isinstance(server, str) else {}

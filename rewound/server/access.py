@@ -1,0 +1,177 @@
+"""Authentication and authorization of one server, built from its settings: who makes a request, and what it may do.
+
+`open_store` builds it before actors, admission and controllers, which ask the authorizer too. Each method reads what
+it needs (accounts, tokens, roles) from the journal and the feed. Methods and modes that a flag must ask for are
+imported when it does: a start does not wait for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rewound.actors.access.accounts.keys import KeyFiles
+from rewound.actors.access.accounts.tokens import build_accounts
+from rewound.actors.access.authentication.authenticate import Authenticator, TokenMethod
+from rewound.actors.access.authorization.chain import AlwaysAllow, AlwaysDeny
+from rewound.actors.access.authorization.modes import authorizer
+from rewound.actors.access.authorization.rbac.authorizer import Rbac
+from rewound.actors.access.authorization.rbac.policy import stored_policy
+from rewound.actors.access.authorize import Authorizer
+from rewound.actors.identity import User
+from rewound.actors.names import Names
+from rewound.actors.profile import Rules
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.store.feed import Feed
+from rewound.gateway.settings.access import AuthorizationSettings, OidcSettings, TokenWebhookSettings
+from rewound.gateway.settings.checks import check_parsed
+from rewound.gateway.settings.settings import Settings
+from rewound.gateway.store import Access, Task
+from rewound.journal.log import Journal
+from rewound.server.extensions import Extensions
+
+if TYPE_CHECKING:
+    from rewound.actors.access.authorization.node_authorizer import NodeGraph
+    from rewound.actors.access.remote.calls import Webhook
+
+
+def build_access(
+    settings: Settings, names: Names, journal: Journal, feed: Feed, clock: Clock, extensions: Extensions
+) -> Access:
+    tokens = _listed_tokens(settings.token_auth_file)
+    options = settings.service_accounts.options(names)
+    accounts = build_accounts(names, journal, feed, clock, _key_files(settings), options)
+    tasks: list[Task] = []
+    methods = _token_methods(settings, names, journal, clock)
+    methods += _token_webhook(settings.token_webhook, names, options.audiences, tasks)
+    authenticator = Authenticator(
+        tokens,
+        anonymous=settings.anonymous_auth,
+        caching=accounts.tokens,
+        methods=[*methods, *extensions.token_methods],
+        request_headers=settings.request_headers.headers,
+    )
+    rbac = Rbac(stored_policy(names, journal, feed))
+    graph = _node_graph(names, journal, feed, tasks) if "Node" in settings.authorization_modes else None
+    chain = _authorizer(settings, names, rbac, graph, tasks, extensions.authorizers)
+    return Access(authenticator, chain, accounts, rbac, options.audiences, tuple(tasks))
+
+
+def _listed_tokens(path: Path | None) -> dict[str, User]:
+    if path is None:
+        return {}
+    from rewound.actors.access.authentication.token_file import read_tokens
+
+    return check_parsed("--token-auth-file", lambda: read_tokens(path))
+
+
+def _token_methods(settings: Settings, names: Names, journal: Journal, clock: Clock) -> list[TokenMethod]:
+    """Called in this order for a bearer token that is in no token file, and not that of a service account."""
+    own_audiences = settings.service_accounts.options(names).audiences
+    methods: list[TokenMethod] = []
+    if settings.controllers.enable_bootstrap_token_auth:
+        from rewound.actors.access.authentication.bootstrap_tokens import BootstrapTokens
+
+        methods.append(BootstrapTokens(names, journal, clock, own_audiences))
+    if settings.oidc.oidc_issuer_url:
+        methods.append(_oidc(settings.oidc, settings.rules, clock, own_audiences))
+    return methods
+
+
+def _oidc(settings: OidcSettings, rules: Rules, clock: Clock, api_audiences: Sequence[str]) -> TokenMethod:
+    from rewound.actors.access.authentication.oidc import OidcTokens, Provider
+    from rewound.gateway.outgoing.webhook import HttpsCalls
+
+    provider = Provider(settings.oidc_issuer_url, settings.oidc_ca_file, HttpsCalls())
+    return OidcTokens(settings.claim_rules(rules), provider, settings.algorithms, clock, api_audiences)
+
+
+def _token_webhook(
+    settings: TokenWebhookSettings, names: Names, audiences: tuple[str, ...], tasks: list[Task]
+) -> list[TokenMethod]:
+    """The last method, because it is the slowest one."""
+    path = settings.authentication_token_webhook_config_file
+    if path is None:
+        return []
+    from rewound.actors.access.authentication.token_webhook import TokenWebhook
+
+    webhook = _webhook("--authentication-token-webhook-config-file", path, tasks)
+    api_version = f"{names.group('authentication')}/{settings.authentication_token_webhook_version}"
+    return [TokenWebhook(webhook, api_version, audiences, settings.authentication_token_webhook_cache_ttl)]
+
+
+def _webhook(flag: str, path: Path, tasks: list[Task]) -> Webhook:
+    from rewound.actors.access.remote.target import read_target
+    from rewound.gateway.outgoing.webhook import HttpsWebhook
+
+    webhook = HttpsWebhook(check_parsed(flag, lambda: read_target(path)))
+    tasks.append(("webhook connections", webhook.run))
+    return webhook
+
+
+def _node_graph(names: Names, journal: Journal, feed: Feed, tasks: list[Task]) -> NodeGraph:
+    from rewound.actors.access.authorization.node_authorizer import NodeGraph
+
+    graph = NodeGraph(names, journal, feed)
+    tasks.append(("node graph", graph.run))
+    return graph
+
+
+def _node_authorizer(names: Names, graph: NodeGraph) -> Authorizer:
+    from rewound.actors.access.authorization.node_authorizer import NodeAuthorizer
+
+    return NodeAuthorizer(names, graph)
+
+
+def _authorizer(
+    settings: Settings,
+    names: Names,
+    rbac: Rbac,
+    graph: NodeGraph | None,
+    tasks: list[Task],
+    first: Sequence[Authorizer],
+) -> Authorizer:
+    """The chain of --authorization-mode; a mode has a function here that creates its authorizer."""
+    makers: dict[str, Callable[[], Authorizer]] = {
+        "RBAC": lambda: rbac,
+        "ABAC": lambda: _abac(settings.authorization.authorization_policy_file),
+        "Webhook": lambda: _webhook_authorizer(settings.authorization, names, tasks),
+        "AlwaysAllow": AlwaysAllow,
+        "AlwaysDeny": AlwaysDeny,
+    }
+    if graph is not None:
+        makers["Node"] = lambda: _node_authorizer(names, graph)
+    return authorizer(settings.authorization_modes, makers, first)
+
+
+def _webhook_authorizer(settings: AuthorizationSettings, names: Names, tasks: list[Task]) -> Authorizer:
+    from rewound.actors.access.authorization.webhook import WebhookAuthorizer
+
+    path = settings.authorization_webhook_config_file
+    assert path is not None, "the settings refuse the mode without a file"
+    return WebhookAuthorizer(
+        _webhook("--authorization-webhook-config-file", path, tasks),
+        names.group("authorization"),
+        settings.authorization_webhook_version,
+        settings.authorization_webhook_cache_authorized_ttl,
+        settings.authorization_webhook_cache_unauthorized_ttl,
+    )
+
+
+def _abac(path: Path | None) -> Authorizer:
+    from rewound.actors.access.authorization.abac import Abac, read_policies
+
+    assert path is not None, "the settings refuse ABAC without a file"
+    return Abac(check_parsed("--authorization-policy-file", lambda: read_policies(path)))
+
+
+def _key_files(settings: Settings) -> KeyFiles:
+    chosen = settings.service_accounts
+    return KeyFiles(
+        settings.pki / "sa.key",
+        chosen.service_account_signing_key_file,
+        chosen.key_files,
+        settings.tls_private_key_file,
+        is_shared=bool(settings.cluster.journal),
+    )

@@ -1,0 +1,110 @@
+"""What a program that embeds the server adds to what the settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from rewound.actors.access.authentication.authenticate import TokenMethod
+from rewound.actors.access.authorize import Authorizer
+from rewound.actors.admission.plugin import Plugin
+from rewound.actors.etcd.api import Etcd
+from rewound.actors.flowcontrol.leases import Holder
+from rewound.actors.kinds.catalog import Catalog
+from rewound.gateway.connections.limits import AcceptShare
+from rewound.gateway.connections.server_state import MakeServer
+from rewound.gateway.exchange import RequestObserver
+from rewound.gateway.handlers.paths import CollectLevels, LevelRows
+from rewound.gateway.ops.checks import AskCondition, Condition
+from rewound.gateway.ops.metrics import Collect, Metrics
+from rewound.gateway.pipeline.services import CatchUp, InjectFault
+
+if TYPE_CHECKING:
+    from rewound.gateway.audit.backends.remote import AuditCalls
+    from rewound.gateway.pipeline.context import RequestContext
+    from rewound.gateway.settings.settings import Settings
+    from rewound.gateway.store import Store
+    from rewound.gateway.watch.hub import Hub
+    from rewound.gateway.watch.watch import Watch
+    from rewound.rewind.past_reads import PastReads
+
+# Adds paths below /debug/rewound/: gets a function that takes a method, a path and its handler.
+AddControls = Callable[[Callable[..., None]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Controlled:
+    """The parts of a server that test controls change."""
+
+    settings: Settings
+    store: Store
+    hub: Hub
+    past_reads: PastReads
+    metrics: Metrics
+    inject: Callable[[InjectFault | None], None]  # sets what injects faults into the pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledControls:
+    add: AddControls
+    watch_opened: Callable[[RequestContext, Watch], None]
+    start: Callable[[], None]  # called when the pipeline is complete
+
+
+InstallControls = Callable[[Controlled], InstalledControls]
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What one process of several has for the others."""
+
+    metrics: Metrics
+    levels: Callable[[], LevelRows]  # its priority levels
+    condition: Callable[[], Condition]  # for health checks
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the processes of a server share."""
+
+    offer: Callable[[Offered], None]
+    collect: Collect  # the metrics of all processes
+    ask_condition: AskCondition | None  # of the process that writes; None: this one does
+    collect_levels: CollectLevels  # those of all processes
+    audit: AuditCalls
+
+
+@dataclass(frozen=True, slots=True)
+class Binds:
+    """Binds such as fd://3, of sockets with TLS and of plain ones."""
+
+    secure: tuple[str, ...]
+    plain: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    token_methods: Sequence[TokenMethod] = ()  # asked about bearer tokens that the token file does not list
+    authorizers: Sequence[Authorizer] = ()  # asked before those of --authorization-mode
+    admission_plugins: Sequence[Plugin] = ()  # called after those of the server
+    observer: RequestObserver | None = None
+    add_controls: AddControls | None = None
+    install_controls: InstallControls | None = None  # for --enable-test-controls and --faults
+    make_server: MakeServer | None = None  # in place of one that listens
+    shared: Shared | None = None  # None: this process is the whole server
+    leader: str = ""  # of a standby: where writes go, which this server refuses
+    binds: Binds | None = None  # open sockets, in place of the addresses that the settings say
+    accept_share: AcceptShare | None = None
+    catch_up: CatchUp | None = None  # with what other processes of the server have made visible
+    etcd: Etcd | None = None  # a client for --journal, in place of one that connects
+    holder: Holder | None = None  # what this process has of the limits of all workers
+    random: Random | None = None  # of uids and names; with it, how long work takes changes nothing either
+    catalog: Catalog | None = None  # of `built_in`, already compiled by another server with the same settings
+    replayed: Path | None = None  # the folder or file of which this server is a replay
+    isolated: bool = False  # APIServices and conversion webhooks are not called: those of a recording
+
+
+NO_EXTENSIONS = Extensions()

@@ -1,0 +1,185 @@
+"""Runs a standby: a server whose journal is filled from that of its leader, and that only reads it.
+
+Start: the first one follows the leader until it has everything, later ones begin with what they have; then it
+listens. Without controllers, initial objects and retention of its own: what they write comes from the leader.
+Conversion webhooks and aggregated servers are called as by the leader. A leader that cannot be reached does not stop
+it: /readyz fails when it is behind for too long.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import trio
+
+from rewound.actors.runtime.clock import Clock
+from rewound.actors.store.housekeeping import Housekeeping
+from rewound.client.credentials import TokenFile
+from rewound.client.errors import ClientError
+from rewound.client.kubeconfig import Overrides, load_target
+from rewound.client.streaming import StreamingSession
+from rewound.client.target import Target, checked_url, without_credentials
+from rewound.cluster.standby.follower import Follower
+from rewound.cluster.standby.sinks import StandbySink
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import Addresses, Settings, StandbySettings
+from rewound.gateway.store import Store
+from rewound.server.api_server import ApiServer
+from rewound.server.data_folder import CreatedPaths, warn_of_readable_files
+from rewound.server.extensions import Extensions
+from rewound.server.open_store import memory_budget, read_only_store
+
+CHECK = "standby"  # of /readyz
+
+
+async def run_standby(
+    settings: Settings,
+    announce: Callable[[Addresses], None],
+    stop: trio.Event,
+    clock: Clock,
+    extensions: Extensions,
+    opened_store: Callable[[Store], None] | None,
+) -> None:
+    """Serve until `stop` is set, or it cannot follow its leader any more (CannotFollow)."""
+    created = CreatedPaths(settings)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it would log each connection, as the follower does
+    target = leader_target(settings.standby)
+    session, copy = StreamingSession(target), StandbySink(settings.journal, target.server)
+    follower = Follower(session, copy)
+    try:
+        async with trio.open_nursery() as nursery:
+            begun = follower.caught_up if copy.is_new else copy.complete
+            nursery.start_soon(_follow, follower)
+            if await _either(begun, stop):
+                settings = replace(settings, dialect=copy.journal.dialect)
+                await _serve(settings, announce, stop, clock, extensions, opened_store, follower, copy)
+            nursery.cancel_scope.cancel()
+    finally:
+        with trio.CancelScope(shield=True):
+            await session.aclose()
+        if not copy.is_new:
+            created.keep()  # the next start goes on with it
+        created.remove()
+        copy.close()
+
+
+async def _follow(follower: Follower) -> None:
+    try:
+        await follower.run()
+    except ClientError as error:
+        raise SettingsError("--follow", str(error)) from error
+
+
+async def _either(begun: trio.Event, stop: trio.Event) -> bool:
+    """Wait until the journal can be served; False if the server is to stop before."""
+    async with trio.open_nursery() as nursery:
+
+        async def wait(event: trio.Event) -> None:
+            await event.wait()
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(wait, stop)
+        nursery.start_soon(wait, begun)
+    return not stop.is_set()
+
+
+async def _serve(
+    settings: Settings,
+    announce: Callable[[Addresses], None],
+    stop: trio.Event,
+    clock: Clock,
+    extensions: Extensions,
+    opened_store: Callable[[Store], None] | None,
+    follower: Follower,
+    copy: StandbySink,
+) -> None:
+    extensions = replace(extensions, leader=follower.leader)
+    async with trio.open_nursery() as nursery:
+        store = read_only_store(
+            settings, copy.journal, clock, memory_budget(settings), nursery, extensions, calls_out=True
+        )
+        copy.publish = store.feed.publish  # in the same step: no commit is missing in between
+        housekeeping = Housekeeping(
+            store.journal, store.committer, clock, None, lambda: follower.standing.leader_floor
+        )
+        nursery.start_soon(store.supervisor.keep, "housekeeping", housekeeping.run)
+        try:
+            server = ApiServer(settings, store, nursery, extensions)
+            server.health.add(
+                CHECK, partial(_problem, follower, settings.standby.follow_max_lag), kinds=("readyz",)
+            )
+            _meter(server, follower)
+            addresses = await nursery.start(server.serve)
+            warn_of_readable_files(settings)
+            server.health.finish_start()
+            if opened_store is not None:
+                opened_store(store)
+            announce(addresses)
+            await server.serve_until(stop)
+            nursery.cancel_scope.cancel()
+        finally:
+            store.aggregated.close()
+
+
+def leader_target(settings: StandbySettings) -> Target:
+    """SettingsError."""
+    try:
+        if settings.follow_kubeconfig is not None:
+            return load_target(
+                Overrides(
+                    kubeconfig=settings.follow_kubeconfig,
+                    server=settings.follow,
+                    certificate_authority=settings.follow_certificate_authority,
+                )
+            )
+        assert settings.follow_token_file is not None, "the settings need one of both"
+        authority = settings.follow_certificate_authority
+        return Target(
+            server=without_credentials(checked_url(settings.follow, "--follow")),
+            credentials=TokenFile(settings.follow_token_file, "--follow-token-file", None),
+            configured_in="--follow",
+            authority=None if authority is None else authority.read_bytes(),
+        )
+    except ClientError as error:
+        raise SettingsError("--follow", str(error)) from error
+
+
+def _problem(follower: Follower, longest: float) -> str | None:
+    events, seconds = follower.lag()
+    standing = follower.standing
+    if seconds <= longest and follower.caught_up.is_set():
+        return None
+    why = f": {standing.problem}" if standing.problem else ""
+    return f"{events} events behind {follower.leader}, for {seconds:.0f} s{why}"
+
+
+def _meter(server: ApiServer, follower: Follower) -> None:
+    metrics, standing = server.metrics, follower.standing
+    metrics.gauge(
+        "rewound_standby_connected",
+        "Whether the stream of the leader is open.",
+        lambda: int(standing.connected),
+    )
+    metrics.gauge(
+        "rewound_standby_lag_events",
+        "Events of the leader that are not here yet, as far as it is known.",
+        lambda: follower.lag()[0],
+    )
+    metrics.gauge(
+        "rewound_standby_lag_seconds",
+        "For how long it has been behind or disconnected; 0 if it is neither.",
+        lambda: follower.lag()[1],
+    )
+    metrics.counter(
+        "rewound_standby_connections_total",
+        "Streams of the leader that were begun.",
+        lambda: standing.connections,
+    )
+    metrics.counter(
+        "rewound_standby_damaged_total",
+        "Streams that ended because bytes were not what the leader sent.",
+        lambda: standing.damaged,
+    )

@@ -1,0 +1,258 @@
+"""The API server of `rewound envtest`: takes the flags of kube-apiserver v1.25, and serves from the folder of its etcd.
+
+`programs` starts it through the zygote or, without one, as a process of its own. A line, one end of a pair of sockets,
+leads to the program that envtest started: a byte there asks the server to stop, its end ends the server at once, and
+the last byte that the server sends is its exit code.
+
+The first server in a folder begins with a copy of the template that `rewound envtest` made, a data folder with the
+initial objects and certificates, if its flags lead to the same ones.
+"""
+
+from __future__ import annotations
+
+import gc
+import http.client
+import logging
+import os
+import shlex
+import shutil
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import trio
+
+from rewound.gateway.settings.checks import SettingsError
+from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.release import SERVED_VERSION
+from rewound.server.flags.parser import parse_flags
+from rewound.server.process import run_configured, serve_until
+from rewound.testing.controlled import WITH_CONTROLS
+from rewound.testing.envtest.flags import FlagError, Given, parse, translate
+from rewound.testing.envtest.programs import DESCRIPTION, LENGTH, TEMPLATE, decoded
+
+logger = logging.getLogger(__name__)
+
+ALWAYS: Final = ("--dialect=kubernetes",)
+# v1.25's API server runs none of these; the flag chooses them.
+_NO_CONTROLLERS: Final = "--controllers="
+# What the initial objects depend on: a template was made with the values that envtest gives.
+_SHAPING: Final = {
+    "service-cluster-ip-range": "10.0.0.0/24",
+    "service-node-port-range": None,
+    "runtime-config": None,
+    "feature-gates": None,
+    "profile": None,
+    "rule": None,
+}
+_ETCD_SECONDS: Final = 10.0
+_CERTIFICATE, _KEY = "apiserver.crt", "apiserver.key"
+
+
+class CannotStart(Exception):
+    """Something besides the flags is wrong; the text says what to do."""
+
+
+class Place(NamedTuple):
+    """Where the state of an etcd is."""
+
+    folder: Path
+    flags: tuple[str, ...] = ()  # what the flags of etcd mean to `rewound serve`
+
+
+def main(arguments: list[str]) -> int:
+    """As a process of its own: the request comes over the line, whose number is the argument."""
+    line = socket.socket(fileno=int(arguments[0]))
+    size = int.from_bytes(_exactly(line, LENGTH), "big")
+    (assets, _), given, _ = decoded(_exactly(line, size))
+    gc.disable()
+    return run_server(given, assets, line)
+
+
+def _exactly(line: socket.socket, size: int) -> bytes:
+    received = b""
+    while len(received) < size:
+        if not (more := line.recv(size - len(received))):
+            os._exit(1)  # nobody wants a server any more
+        received += more
+    return received
+
+
+def run_server(arguments: Sequence[str], assets: str, line: socket.socket) -> int:
+    """Serve until the line says otherwise; sends and returns the exit code."""
+    lifeline = _Lifeline(line)
+    code = 1
+    try:
+        code = _run(arguments, Path(assets), lifeline)
+    except (FlagError, CannotStart, SettingsError) as error:
+        print(f"Error: {error}", file=sys.stderr, flush=True)
+    finally:
+        with suppress(OSError):
+            line.send(bytes([code]))
+    return code
+
+
+def _run(arguments: Sequence[str], assets: Path, lifeline: _Lifeline) -> int:
+    if any(flag.name == "version" and value == "true" for flag, value in parse(arguments)):
+        print(f"Kubernetes {SERVED_VERSION}", flush=True)
+        return 0
+    given = translate(arguments)
+    place = _place(given.etcd_servers)
+    folder = place.folder / "rewound" / (quote(given.prefix, safe="") or "-")
+    _copy_template(assets / TEMPLATE, folder, given.serve)
+    settings, warnings = parse_flags([*place.flags, *serve_flags(given, folder)])
+
+    def run() -> int:
+        for warning in warnings:
+            logger.warning("%s", warning)
+        if given.unused:
+            logger.info("these flags have no effect here: %s", ", ".join(given.unused))
+        trio.run(serve_until, settings, partial(_ready, settings, given), WITH_CONTROLS, None, lifeline.wait)
+        return 0
+
+    return run_configured(settings, run)
+
+
+def serve_flags(given: Given, folder: Path) -> list[str]:
+    """The flags of `rewound serve`."""
+    flags = [*ALWAYS, _NO_CONTROLLERS, *given.serve, f"--data-dir={folder}"]
+    if any(one.startswith("--controllers=") for one in given.serve):
+        flags.remove(_NO_CONTROLLERS)
+    if not any(one.startswith("--tls-cert-file=") for one in given.serve) and given.certificates:
+        certificate, key = (Path(given.certificates, name) for name in (_CERTIFICATE, _KEY))
+        if certificate.exists() and key.exists():
+            flags += [f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}"]
+    return flags
+
+
+def _ready(settings: Settings, given: Given, addresses: Addresses) -> None:
+    gc.freeze()
+    gc.enable()
+    if given.certificates and settings.tls_cert_file is None:
+        _publish_certificate(settings.pki, Path(given.certificates))
+    assert addresses.secure is not None
+    logger.info("ready on %s:%d", *addresses.secure)
+    if settings.serves_page:
+        logger.info(
+            "to look at it while it runs: rewound open --kubeconfig %s", shlex.quote(str(settings.kubeconfig))
+        )
+
+
+def _publish_certificate(pki: Path, folder: Path) -> None:
+    """As v1.25 does, leave the certificate that was made where --cert-dir says, with the CA that signed it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chain = (pki / "server.crt").read_bytes()
+    authority = (pki / "ca.crt").read_bytes()
+    (folder / _CERTIFICATE).write_bytes(chain if authority in chain else chain + authority)
+    key = os.open(folder / _KEY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(key, "wb") as file:
+        file.write((pki / "server.key").read_bytes())
+
+
+def _copy_template(template: Path, folder: Path, flags: Sequence[str]) -> None:
+    """The state of a new etcd begins with the template, which has been read and written by an ordinary server."""
+    if folder.exists() or not template.is_dir() or not same_initial_objects(flags):
+        return
+    draft = folder.with_name(f"{folder.name}.{os.getpid()}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(template, draft)
+    try:
+        draft.rename(folder)
+    except OSError:
+        shutil.rmtree(draft)  # another API server was quicker
+
+
+def same_initial_objects(flags: Sequence[str]) -> bool:
+    """Whether a server with these flags creates the objects of the template."""
+    for flag in flags:
+        name, _, value = flag.removeprefix("--").partition("=")
+        if _SHAPING.get(name, value) != value:
+            return False
+    given = {flag.partition("=")[0].removeprefix("--") for flag in flags}
+    return all(name in given for name, usual in _SHAPING.items() if usual is not None)
+
+
+def template_flags() -> list[str]:
+    """Those with which the template is made."""
+    usual = [f"--{name}={value}" for name, value in _SHAPING.items() if value is not None]
+    return [_NO_CONTROLLERS, *usual]
+
+
+def _place(servers: Sequence[str]) -> Place:
+    """The folder that belongs to an etcd. CannotStart."""
+    until = time.monotonic() + _ETCD_SECONDS
+    problem = ""
+    while True:
+        for server in servers:
+            try:
+                found = _described(server)
+            except (OSError, http.client.HTTPException) as error:
+                problem = f"--etcd-servers: {server}: {error or type(error).__name__}; start etcd first"
+                continue
+            if found is None:
+                raise CannotStart(
+                    f"--etcd-servers: {server} is not the etcd of rewound envtest, which is in the same folder as "
+                    "this program; start that one, or `rewound serve --journal etcd://...` for a real etcd"
+                )
+            return found
+        if time.monotonic() > until:
+            raise CannotStart(problem)
+        time.sleep(0.05)
+
+
+def _described(server: str) -> Place | None:
+    """What our etcd says of its folder; None if it is another program."""
+    url = urlsplit(server)
+    if url.scheme != "http" or not url.hostname:
+        raise CannotStart(
+            f"--etcd-servers: {server} is not http://HOST:PORT, as the etcd of rewound envtest has it"
+        )
+    connection = http.client.HTTPConnection(url.hostname, url.port or 2379, timeout=_ETCD_SECONDS)
+    try:
+        connection.request("GET", DESCRIPTION)
+        response = connection.getresponse()
+        unsafe, size, folder = [*response.read().split(b" ", 2), b"", b""][:3]
+    finally:
+        connection.close()
+    if response.status != 200 or unsafe not in (b"0", b"1") or not size.isdigit():
+        return None
+    flags = ["--unsafe-no-fsync"] if unsafe == b"1" else []
+    if int(size):
+        flags.append(f"--max-object-size={int(size)}")
+    return Place(Path(os.fsdecode(folder)), tuple(flags))
+
+
+class _Lifeline:
+    """Reads the line in a thread of its own, so that its end ends a server whose event loop hangs as well."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._asked = threading.Event()
+        self._stop: Callable[[], None] | None = None
+        threading.Thread(target=self._read, daemon=True, name="lifeline").start()
+
+    async def wait(self, stop: trio.Event) -> None:
+        """Set `stop` when the line asks for it; it may have asked before."""
+        token = trio.lowlevel.current_trio_token()
+        self._stop = lambda: token.run_sync_soon(stop.set)
+        if self._asked.is_set():
+            stop.set()
+        await trio.sleep_forever()
+
+    def _read(self) -> None:
+        try:
+            while self._line.recv(1):
+                self._asked.set()
+                if self._stop is not None:
+                    with suppress(trio.RunFinishedError):
+                        self._stop()
+        except OSError:
+            pass
+        os._exit(1)

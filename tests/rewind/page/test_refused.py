@@ -1,0 +1,65 @@
+"""GET timeline/refused: what a recorded server refused, for those who may see who wrote the events of a type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from rewound.rewind.page.refused import FILE
+from tests.gateway.api import ALICE, Api, config_map, served
+from tests.rewind.test_at import allow
+
+REFUSED = "/apis/rewound.cluster.io/v1/timeline/refused"
+
+
+def request(time: int, user: str, namespace: str = "default", **more: Any) -> bytes:
+    document = {"time": time * 1_000_000, "user": user, "verb": "delete", "type": "configmaps", "code": 403}
+    return orjson.dumps({**document, "namespace": namespace, "name": "web", "message": "no", **more}) + b"\n"
+
+
+async def users(api: Api, query: str = "", **more: Any) -> list[str]:
+    found = (await api.ask("GET", f"{REFUSED}{query}", **more)).expect(200)
+    return [one["user"] for one in found["items"]]
+
+
+async def test_newest_first_with_filters_and_rights() -> None:
+    async with served() as api:
+        assert await users(api) == []
+        await api.create("configmaps", config_map("web"))
+        (api.settings.data_dir / FILE).write_bytes(
+            request(1, "first")
+            + request(2, "second", "other")
+            + b'{"half'
+            + b"\n[]\n"
+            + request(3, "third", type="unknown.example.com")
+            + request(4, "fourth", verb="create", name="else")
+        )
+        assert await users(api) == ["fourth", "second", "first"]
+        assert await users(api, "?limit=1") == ["fourth"]
+        assert await users(api, "?namespace=other") == ["second"]
+        assert await users(api, "?namespace=!other&verb=delete") == ["first"]
+        assert await users(api, "?user=f*&name=web") == ["first"]
+        assert await users(api, "?from=1970-01-01T00:00:02Z&to=1970-01-01T00:00:04Z") == ["second"]
+        assert await users(api, token=ALICE) == []
+        await allow(api, {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]})
+        assert await users(api, "?namespace=default", token=ALICE) == []  # list alone shows no users
+        assert (await api.ask("POST", REFUSED)).status == 405
+
+
+async def test_words_managers_and_updates_of_status() -> None:
+    async with served() as api:
+        (api.settings.data_dir / FILE).write_bytes(
+            request(1, "first", message="exceeded quota: compute", userAgent="kubectl/v1.25", manager="named")
+            + request(2, "second", verb="update", subresource="status", userAgent="kubelet/v1.25")
+            + request(3, "third", reason="Forbidden", code=422, name=5)
+        )
+        assert await users(api, "?q=QUO") == ["first"]
+        assert await users(api, "?q=%22exceeded%20quota%22%20configm") == ["first"]
+        assert await users(api, "?q=%22quota%20exceeded%22") == []
+        assert await users(api, "?q=forbidden%20422") == ["third"]
+        assert await users(api, "?manager=named") == ["first"]
+        assert await users(api, "?manager=kube*") == ["second"]  # by the user agent
+        assert await users(api, "?manager=!kubelet") == ["third", "first"]
+        assert await users(api, "?status=false") == ["third", "first"]
+        assert (await api.ask("GET", f"{REFUSED}?q=--")).status == 400
