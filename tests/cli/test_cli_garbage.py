@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rewound.cli import process
 from rewound.cli.main import main
 from rewound.gateway.settings.settings import Addresses, Settings
+from rewound.server import process
+from rewound.server.extensions import Extensions
 from rewound.server.run import Announce
 
 
@@ -19,7 +20,7 @@ def test_garbage_is_collected_from_when_the_server_is_ready(
     seen: list[bool] = []
     frozen = gc.get_freeze_count()
 
-    async def started_and_stopped(_: Settings, announce: Announce) -> None:
+    async def started_and_stopped(_: Settings, announce: Announce, __: Extensions) -> None:
         seen.append(gc.isenabled())
         announce(Addresses(None, ("127.0.0.1", 1)))
         seen.append(gc.isenabled())

@@ -15,13 +15,14 @@ import os, signal, sys
 import trio
 from rewound.server.flags.parser import parse_flags
 from rewound.server.process import serve_until_signal
+from rewound.testing.controlled import WITH_CONTROLS
 
 def announce(addresses):
     print("\\n".join(sys.modules), flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
 
 settings, _ = parse_flags(sys.argv[1:])
-trio.run(serve_until_signal, settings, announce)
+trio.run(serve_until_signal, settings, announce, WITH_CONTROLS)
 """
 
 # What only a flag, a kind of object or a rare request needs. With a module goes everything below it.
@@ -50,8 +51,9 @@ NOT_AT_THE_START = (
     "rewound.gateway.connections.http2",
     "rewound.gateway.connections.websocket.connection",
     "rewound.gateway.describe.openapi.documents",
+    "rewound.testing.controls",
     "rewound.testing.faults",
-    "rewound.testing",
+    "rewound.testing.fixture",
     "rewound.rewind.page",
     "rewound.gateway.wire.yaml.reader",
     "rewound.gateway.wire.yaml.writer",
@@ -84,7 +86,7 @@ NOT_BEFORE_THE_FLAGS = (
     "hypercorn",
     "rewound.actors.kinds.core",
     "rewound.actors.resource",
-    "rewound.server",
+    "rewound.server.run",
     "lmdb",
     "trio",
 )

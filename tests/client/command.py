@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rewound.actors.names import NAMES
-from rewound.cli import progress
 from rewound.cli.main import main
+from rewound.recording import progress
 from tests.client.fake_server import FakeServer, fake_server
 from tests.client.files import kubeconfig
 

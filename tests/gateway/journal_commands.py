@@ -20,9 +20,9 @@ from typing import Any
 import orjson
 
 from rewound.actors.selectors.facts import pack_facts
-from rewound.cli import progress
 from rewound.cli.main import main
 from rewound.journal import Event, Journal
+from rewound.recording import progress
 
 NOON = round(datetime(2024, 5, 1, 12, 0, tzinfo=UTC).timestamp() * 1_000_000)
 

@@ -17,7 +17,7 @@ from rewound.actors.store.feed import Feed
 from rewound.journal.batch import Batch
 from rewound.journal.log import Journal, OnPut
 from rewound.journal.records import Event
-from rewound.testing import build
+from rewound.testing import controls
 from tests.actors.object_store import memory_folder
 from tests.gateway.api import ALICE, Api, ApiResponse, config_map, labelled, names, served
 from tests.gateway.journal_commands import run_journal
@@ -291,7 +291,7 @@ class LargeRestore(trio.abc.Instrument):
         self._beside = beside
         self._loop = threading.get_ident()
         self._write, self._publish = Journal.write, Feed.publish
-        patch.setattr(build, "LARGE", 10)
+        patch.setattr(controls, "LARGE", 10)
         patch.setattr(committer, "PUBLISHED_AT_ONCE", 4)
         patch.setattr(turns, "TURN", -1.0)
         patch.setattr(Journal, "write", lambda *given: self._write_observed(*given))

@@ -114,9 +114,9 @@ def test_versions_outside_the_journal_are_refused(folder: Path) -> None:
 
 
 def test_state_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rewound.recording.query import offline
+    from rewound.recording.query import folder_source
 
-    monkeypatch.setattr(offline, "PAGE", 4)
+    monkeypatch.setattr(folder_source, "PAGE", 4)
     write_history(
         tmp_path,
         [put(f"n{at:02}", namespace=f"ns{at % 3}") for at in range(21)] + [delete("n20", namespace="ns2")],

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from rewound.cli.main import main
-from rewound.recording.query import server
+from rewound.recording.query import server_source
 from rewound.testing.fixture.rewound import Rewound
 from tests.client.command import served
 from tests.gateway.journal_commands import Result, put, run_journal, write_history
@@ -128,7 +128,7 @@ def test_each_source_shows_the_same_and_has_the_same_errors(
     assert [one["name"] for one in everything["changed"]] == ["web"] and not everything["backward"]
     back = same(sources, "diff", "now", made, "-n", "shop").out
     assert back.startswith("~ ConfigMap shop/web")
-    monkeypatch.setattr(server, "FEW", 0)  # many objects are compared by lists
+    monkeypatch.setattr(server_source, "FEW", 0)  # many objects are compared by lists
     assert same(sources, "diff", "now", made, "-n", "shop").out == back
     assert same(sources, "diff", made, changed, "cm,secrets", "-o", "json").document == everything
     assert "data.color" in same(sources, "blame", "cm", "web", "-n", "shop").out

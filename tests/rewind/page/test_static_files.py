@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rewound.gateway import page
+from rewound.rewind import page
 from tests.cases import cases
 from tests.gateway.api import served
 
