@@ -1,8 +1,7 @@
-"""Whether a request is allowed: its attributes, access rules, the decision, the interface of authorizers, and the text
-of a 403.
+"""Authorization: request attributes, access rules, decisions, the interface of authorizers, and the text of a 403.
 
-`Attributes` are what authorizers decide on: user, verb, and resource or path. `Rules` are verbs on resources, and
-verbs on non-resource paths.
+Authorizers decide on `Attributes`: user, verb, and resource or path. `Rules` are verbs on resources, and verbs on
+non-resource paths.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from rewound.actors.identity import User
 
 
 class Attributes(NamedTuple):
-    """A resource request, or a non-resource request (`is_resource` False), as authorizers decide on it.
+    """A resource request, or a non-resource request (`is_resource` False), as authorizers see it.
 
-    The gateway creates one per request from its route, access reviews create one from their spec. Authorizers
-    and request observers read it. A tuple, built with positional arguments: every request creates one, a frozen
+    The gateway creates one per request from its route, access reviews create one from their spec. Authorizers and
+    request observers read it. A tuple, built with positional arguments, because every request creates one: a frozen
     dataclass takes four times as long, and keyword arguments double the cost.
     """
 
@@ -88,7 +87,7 @@ _ALLOW = Verdict.ALLOW  # an attribute lookup on the enum takes longer than the 
 @dataclass(frozen=True, slots=True)
 class Decision:
     verdict: Verdict
-    reason: str = ""  # the 403, access reviews and the audit log show it
+    reason: str = ""  # shown in the 403, access reviews and the audit log
     error: str = ""  # why an authorizer could not decide; access reviews show it as evaluationError
 
     @property
@@ -102,7 +101,7 @@ NO_OPINION = Decision(Verdict.NO_OPINION)
 
 
 class Rights:
-    """What decisions of an authorizer depend on besides the attributes: they hold as long as `changes` is the same."""
+    """A version of the data that an authorizer decides on: its decisions hold while `changes` is the same."""
 
     __slots__ = ("changes",)
 
@@ -118,20 +117,20 @@ class Authorizer(Protocol):
 
 
 def rights_of(authorizer: Authorizer, user: User) -> Rights | None:
-    """What all decisions about a user depend on; None if an authorizer of them does not say it."""
+    """The `Rights` that all decisions about a user depend on; None if one of the authorizers has none."""
     find = getattr(authorizer, "rights_of", None)
     found: Rights | None = None if find is None else find(user)
     return found
 
 
 def join_errors(errors: Sequence[str]) -> str:
-    """Several errors as one text, in the form in which Kubernetes shows them."""
+    """Several errors as one text, formatted as Kubernetes does."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
 
 
 def refusal(attributes: Attributes, decision: Decision) -> Forbidden | AuthorizationFailed:
-    """The error of a request that is not allowed: if an authorizer could not decide, that is the server's failure."""
+    """The error of a request that is not allowed. If an authorizer could not decide, it is the server's failure."""
     if decision.error:
         return AuthorizationFailed(decision.error)
     return forbidden(attributes, decision.reason)

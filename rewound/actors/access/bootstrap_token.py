@@ -1,8 +1,8 @@
-"""What a Secret says about its bootstrap token: `<id>.<secret>`, with which a new node joins the cluster.
+"""Parses the Secret of a bootstrap token: `<id>.<secret>`, with which a new node joins the cluster.
 
 The authentication method, the token cleaner and the signer of cluster-info read Secrets with this module. A Secret is a
 bootstrap token only in the system namespace, with the type of bootstrap tokens and the name `bootstrap-token-<id>`.
-Nothing shows the secret part: neither `repr` nor an error.
+Nothing reveals the secret part: neither `repr` nor an error.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def token_of(secret: Object, names: Names) -> BootstrapToken | None:
 
 
 def expiration(secret: Object) -> int | None:
-    """When the token of a Secret expires; None if it never does. A time that cannot be read is in the past."""
+    """When the token of a Secret expires; None if it never does. An unreadable time is in the past."""
     text = _value(secret, "expiration")
     if not text:
         return None
@@ -89,6 +89,6 @@ def _groups(extra: str) -> tuple[str, ...] | None:
 
 
 def _value(secret: Object, key: str) -> str:
-    """Empty if missing. Bytes that are no UTF-8 are replaced: no valid value contains them."""
+    """The decoded value; empty if missing. Invalid UTF-8 is replaced: no valid value contains it."""
     encoded = (secret.get("data") or {}).get(key)
     return base64.b64decode(encoded).decode(errors="replace") if encoded else ""

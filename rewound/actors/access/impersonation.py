@@ -1,9 +1,9 @@
 """Impersonation: a caller acts as another user, if it may impersonate every part of that identity.
 
-Each part is authorized by itself, as the verb `impersonate` on a resource whose name is the value: the user (or the
-service account that its name stands for), every group, every value of every extra key, and the uid. The right is not
-bound to a namespace, except that of a service account by the rule `account-impersonation`. A service account without
-groups gets those of every account.
+Each part is authorized separately, as the verb `impersonate` on a resource whose name is the value: the user (or the
+service account of that name), every group, every value of every extra key, and the uid. The permission is
+cluster-scoped, except that of a service account by the rule `account-impersonation`. A service account without groups
+gets those of every account.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERB = "impersonate"
 
 @dataclass(frozen=True, slots=True)
 class WantedIdentity:
-    """The identity that a caller wants to act under; extra keys are lower-case."""
+    """The identity that a caller wants to assume; extra keys are lower-case."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def _parts(caller: User, wanted: WantedIdentity, group: str, rules: Rules) -> It
 
 
 def account_of(name: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that a user name stands for; None for other users."""
+    """Namespace and name of the service account of a user name; None for other users."""
     if not name.startswith(ACCOUNT_PREFIX):
         return None
     namespace, separator, account = name[len(ACCOUNT_PREFIX) :].partition(":")

@@ -26,8 +26,8 @@ from rewound.actors.kinds.validation import collect
 from rewound.actors.messages import Object
 from rewound.actors.runtime.threads import run_in_thread
 
-RULES_AT_ONCE: Final = 500  # of a rules review that are converted on the event loop: more take a millisecond
-# What webhooks see as the status of a review, which has none yet.
+RULES_AT_ONCE: Final = 500  # rules of a review converted on the event loop: more take a millisecond
+# The status that webhooks see in a review, before there is one.
 _NO_ACCESS: Final[Object] = {"allowed": False}
 NO_STATUS: Final[Mapping[str, Object]] = {
     "TokenReview": {"user": {}},
@@ -43,13 +43,13 @@ class Reviews:
     def __init__(
         self, authenticator: Authenticator, authorizer: Authorizer, audiences: tuple[str, ...] = ()
     ) -> None:
-        """`audiences` are those of this server: those of tokens that name none."""
+        """`audiences` are those of this server, for tokens that name none."""
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._audiences = audiences
 
     def check(self, definition: Definition, review: Object) -> None:
-        """Raise what is wrong with a review, before validating admission sees it."""
+        """Raise the first error of a review, before validating admission sees it."""
         errors = collect(definition.strategy.validate_create, review)
         if errors:
             # A review is not stored: the Status has neither its kind nor its name.
@@ -87,10 +87,10 @@ class Reviews:
     async def _authenticated(
         self, token: bytes, wanted: tuple[str, ...]
     ) -> tuple[Authenticated, tuple[str, ...]]:
-        """Who sends the token, and the audiences among those wanted that it is valid for; without any, no wish.
+        """The user of the token, and the wanted audiences that it is valid for (none wanted: any).
 
-        Tokens that name no audience are valid for those of this server: where one of these is wanted, the token is
-        tried a second time as that of a request.
+        Tokens that name no audience are valid for those of this server: if one of these is wanted, the token is tried a
+        second time as that of a request.
         """
         own = tuple(one for one in wanted if one in self._audiences) if wanted else self._audiences
         try:

@@ -1,8 +1,8 @@
-"""The JSON of tokens, read as strictly as Kubernetes reads it: members occur once, registered claims have their types.
+"""Parses the JSON of tokens as strictly as Kubernetes: members are unique, registered claims have their types.
 
-Who signs a token writes each member once. Of two with the same name one program may read the first and another the
-last: a token that says two things is refused. Both methods for JSON Web Tokens read headers and claims by these
-functions, once for each token that they do not know.
+Signers write each member once. Of two with the same name one program may read the first and another the last, so such
+an ambiguous token is rejected. Both methods for JSON Web Tokens read headers and claims by these functions, once for
+each unknown token.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class WrongClaim(ValueError):
 
 
 def object_of(text: bytes) -> dict[str, Any] | None:
-    """The object in a JSON text; None for everything else, and for an object with a member that occurs twice."""
+    """The object in a JSON text; None for everything else, and for an object with a repeated member."""
     try:
         parsed = orjson.loads(text)
         if isinstance(parsed, dict):
@@ -40,14 +40,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> None:
 
 
 def check_texts(claims: Mapping[str, Any]) -> None:
-    """WrongClaim if a registered claim that is text is something else. A null is no claim."""
+    """Raise WrongClaim if a registered text claim is not a string. A null is no claim."""
     for name in _TEXTS:
         if not isinstance(claims.get(name), str | None):
             raise WrongClaim(f"{name} is no string")
 
 
 def time_of(claims: Mapping[str, Any], name: str) -> float | None:
-    """Seconds since 1970; None without the claim. WrongClaim for what is no time, or too far away to be one."""
+    """Seconds since 1970; None without the claim. Raises WrongClaim if it is no time or out of range."""
     if name not in claims:
         return None
     value = claims[name]

@@ -1,13 +1,13 @@
-"""The claims of service account tokens: what the server writes into them, and what it reads from them.
+"""The claims of service account tokens: the server writes and reads them here.
 
-There are two forms. Bound tokens name their account, and at most one Pod or Secret that they end with (or a Node, if
-an earlier release issued them):
+There are two forms. Bound tokens name their account, and at most one Pod or Secret whose deletion invalidates them (or
+a Node, if an earlier release issued them):
 
     {"aud": [...], "exp": 1, "iat": 1, "iss": "https://...", "nbf": 1, "sub": "system:serviceaccount:<ns>:<name>",
      "<domain>": {"namespace": "<ns>", "serviceaccount": {"name": ..., "uid": ...}, "pod": {"name": ..., "uid": ...}}}
 
-Tokens in Secrets have an issuer of their own, flat claims (`<domain>/serviceaccount/...`), and never expire.
-`AccountOptions` says which issuer and audiences the server writes and accepts.
+Tokens in Secrets have their own issuer, flat claims (`<domain>/serviceaccount/...`), and never expire. `AccountOptions`
+has the issuer and audiences that the server writes and accepts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rewound.actors.identity import User
 from rewound.actors.names import Names
 
 ACCOUNTS, SECRETS, PODS, NODES = "serviceaccounts", "secrets", "pods", "nodes"
-BINDABLE = {"pod": PODS, "secret": SECRETS, "node": NODES}  # the claim, and what it names
+BINDABLE = {"pod": PODS, "secret": SECRETS, "node": NODES}  # the claim, and the resource that it names
 
 Claims = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What the claims of a token say, in either form."""
+    """The content of a token's claims, in either form."""
 
     account: Reference
     bound: Reference | None  # the Pod, Secret or Node; for a token in a Secret, this Secret
@@ -66,7 +66,7 @@ def bound_claims(
     seconds: int,
     warn_after: int = 0,
 ) -> Claims:
-    """Times in seconds; `warn_after` is counted from now, 0 is never."""
+    """Times in seconds; `warn_after` is relative to now, 0 is never."""
     private: Claims = {
         "namespace": account.namespace,
         "serviceaccount": {"name": account.name, "uid": account.uid},
@@ -98,9 +98,9 @@ def secret_claims(names: Names, account: Reference, secret: str) -> Claims:
 
 
 def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
-    """Raises InvalidClaims."""
+    """Read the claims of a bound token. Raises InvalidClaims if one is missing or malformed."""
     _check_texts(claims)
-    _time(claims, "iat")  # a number, if there is one; nothing depends on it
+    _time(claims, "iat")  # must be a number if present; nothing depends on it
     private = claims.get(names.key_domain)
     if not isinstance(private, dict):
         raise InvalidClaims
@@ -112,7 +112,7 @@ def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
         if private.get(claim) is not None
     ]
     if len(bound) > 1:
-        raise InvalidClaims  # the server issues none, and could not say which one counts
+        raise InvalidClaims  # the server never issues both, and could not say which one counts
     return Subject(
         account,
         bound[0] if bound else None,
@@ -125,9 +125,9 @@ def read_bound(names: Names, claims: Mapping[str, Any]) -> Subject:
 
 
 def read_secret(names: Names, claims: Mapping[str, Any]) -> Subject:
-    """Raises InvalidClaims."""
+    """Read the claims of a token in a Secret. Raises InvalidClaims if one is missing or malformed."""
     _check_texts(claims)
-    _time(claims, "iat")  # a number, if there is one; nothing depends on it
+    _time(claims, "iat")  # must be a number if present; nothing depends on it
     prefix = names.key("serviceaccount")
     namespace, name = _text(claims, f"{prefix}/namespace"), _text(claims, f"{prefix}/service-account.name")
     account = Reference(ACCOUNTS, namespace, name, _text(claims, f"{prefix}/service-account.uid"))
@@ -198,13 +198,13 @@ def _check_texts(claims: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AccountOptions:
-    """How service account tokens are issued and accepted, as the flags say."""
+    """How service account tokens are issued and accepted, as set by flags."""
 
     issuers: tuple[str, ...]  # the first one signs, all are accepted
-    audiences: tuple[str, ...]  # of the API server: of tokens that request none
-    lookup: bool = True  # tokens in Secrets end with the Secret and the account
-    max_seconds: int = 0  # the longest life of a token; 0: no limit
-    extend: bool = True  # tokens of pods' volumes are accepted for a year
+    audiences: tuple[str, ...]  # of the API server: for tokens that request none
+    lookup: bool = True  # tokens in Secrets become invalid with the Secret and the account
+    max_seconds: int = 0  # the longest lifetime of a token; 0: no limit
+    extend: bool = True  # tokens of projected volumes are accepted for a year
     keys_url: str = ""  # where relying parties find the keys; empty: at this server
 
     @property

@@ -1,13 +1,13 @@
-"""The keys of service account tokens: one signs, each of them verifies; and the documents with which others verify.
+"""The keys of service account tokens: one signs, all of them verify; and the discovery documents for relying parties.
 
-The server signs with a key of its own in the data folder (`pki/sa.key`, 0600), or with that of
+The server signs with its own key in the data folder (`pki/sa.key`, 0600), or with that of
 --service-account-signing-key-file. It also accepts the keys of --service-account-key-file, or, without any, that of
---tls-private-key-file. Keys are loaded in a thread when the first token needs them, so that a start stays short; keys
-of flags and of a cluster's nodes are loaded at start, so that a mistake in a file stops it. So does an own key that is
-visibly damaged.
+--tls-private-key-file. It loads its own key in a thread when the first token needs it, so that the start stays short.
+It loads keys from flags and the shared key of a cluster's nodes at start, so that a mistake in a file stops the start.
+A visibly damaged own key stops it, too.
 
-The key of its own is ECDSA P-256: it is made in 0.2 ms (RSA 2048: 50 to 300 ms, with pauses of 12 ms for all requests)
-and signs in 0.1 ms (RSA: 1.4 ms). Relying parties that know only RS256 need --service-account-signing-key-file.
+The own key is ECDSA P-256: it is created in 0.2 ms (RSA 2048: 50 to 300 ms, with pauses of 12 ms for all requests) and
+signs in 0.1 ms (RSA: 1.4 ms). Relying parties that support only RS256 need --service-account-signing-key-file.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class AccountKeyError(Exception):
 @dataclass(frozen=True, slots=True)
 class VerifyingKey:
     id: str  # the `kid` of tokens
-    key: Any = field(repr=False)  # a public key of the library
-    algorithm: str  # what its owner signs with
-    accepted: frozenset[str]  # the algorithms of signatures that fit it
+    key: Any = field(repr=False)  # a public key of the `cryptography` library
+    algorithm: str  # the one that its owner signs with
+    accepted: frozenset[str]  # the algorithms that signatures by this key may have
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class SigningKey:
 
     @property
     def is_slow(self) -> bool:
-        """Whether a signature takes so long that a thread makes it."""
+        """Whether a signature takes so long that it is computed in a thread."""
         return not self.public.algorithm.startswith("ES")
 
 
@@ -73,7 +73,7 @@ class Keys:
     by_id: Mapping[str, VerifyingKey]
 
     def candidates(self, key_id: object) -> Sequence[VerifyingKey]:
-        """The keys that may have made a signature: the one that the token names, else all."""
+        """The keys that may have made a signature: the one that the token names, otherwise all."""
         named = self.by_id.get(key_id) if isinstance(key_id, str) else None
         return self.verifying if named is None else (named,)
 
@@ -81,14 +81,14 @@ class Keys:
 @dataclass(frozen=True, slots=True)
 class KeyFiles:
     own: Path  # created if it is missing and needed
-    signing: Path | None = None  # instead of the own one
+    signing: Path | None = None  # replaces the own key
     accepted: tuple[Path, ...] = ()
     fallback: Path | None = None  # accepted if `accepted` is empty
-    is_shared: bool = False  # the own key is that of all nodes of a cluster: none may take its place later
+    is_shared: bool = False  # the own key is shared by all nodes of a cluster and must not be replaced
 
     @property
     def loaded_at_start(self) -> bool:
-        """Whether an operator chose any, or the cluster."""
+        """Whether the keys come from flags or are shared by a cluster."""
         return self.signing is not None or bool(self.accepted) or self.is_shared
 
 
@@ -96,18 +96,18 @@ class AccountKeys:
     def __init__(self, files: KeyFiles) -> None:
         self._files = files
         self._lock = trio.Lock()
-        self._logged = ""  # why the keys could not be loaded: any client can send tokens that need them
+        self._logged = ""  # the last logged error: any client can send tokens that need the keys
         self.current: Keys | None = None  # None until a token needs them
 
     def load(self) -> Keys:
-        """Load the keys at once; for a start, where no request waits."""
+        """Load the keys at once, for the start, when no request waits."""
         import jwt  # noqa: F401 - loads it before the first token
 
         self.current = load_keys(self._files)
         return self.current
 
     async def get(self) -> Keys:
-        """KeysUnusable: the log has the reason."""
+        """The keys; loads them first if needed. Raises KeysUnusable if that fails; the log has the reason."""
         if self.current is None:
             async with self._lock:
                 await imported("jwt")
@@ -126,8 +126,10 @@ class AccountKeys:
 
 
 def load_keys(files: KeyFiles) -> Keys:
-    """Read all files; creates the server's own key."""
-    accepted = [one for path in files.accepted for one in _given_keys(path)]  # first: these may be refused
+    """Read all files, and create the server's own key if it is missing."""
+    accepted = [
+        one for path in files.accepted for one in _given_keys(path)
+    ]  # first, because these may be rejected
     signing = _own_key(files.own) if files.signing is None else _given_signing_key(files.signing)
     verifying = {signing.public.id: signing.public}
     verifying.update({one.id: one for one in accepted})
@@ -163,10 +165,10 @@ def _read(path: Path) -> bytes:
 
 
 def check_own_key(path: Path) -> None:
-    """Refuse a key that is visibly damaged: cut off, or no key. Without the library, whose import takes too long."""
+    """Reject a visibly damaged key: truncated, or no key. Does not use the library, whose import takes too long."""
     if not path.exists():
         return
-    with _saying_how_to_mend(path):
+    with _with_repair_advice(path):
         for label, block in _blocks(_read(path)):
             if label.endswith("PRIVATE KEY") and _is_whole(block):
                 return
@@ -174,20 +176,20 @@ def check_own_key(path: Path) -> None:
 
 
 def _is_whole(block: bytes) -> bool:
-    """Whether the text between the two lines is a DER sequence of the length that it says."""
+    """Whether the text between the two lines is a DER sequence of the stated length."""
     try:
         der = base64.b64decode(b"".join(block.split(b"\n")[1:-2]), validate=True)
     except ValueError:
         return False
     if len(der) < 4 or der[0] != 0x30:
         return False
-    more = der[1] - 0x80 if der[1] > 0x80 else 0  # bytes of a long length
+    more = der[1] - 0x80 if der[1] > 0x80 else 0  # number of bytes of a long length
     length = int.from_bytes(der[2 : 2 + more], "big") if more else der[1]
     return len(der) == 2 + more + length
 
 
 @contextmanager
-def _saying_how_to_mend(path: Path) -> Iterator[None]:
+def _with_repair_advice(path: Path) -> Iterator[None]:
     try:
         yield
     except AccountKeyError as error:
@@ -200,16 +202,16 @@ def _saying_how_to_mend(path: Path) -> Iterator[None]:
 def _own_key(path: Path) -> SigningKey:
     if not path.exists():
         write_own_key(path)
-    with _saying_how_to_mend(path):
+    with _with_repair_advice(path):
         return _signing_key(_read(path), path)
 
 
 def write_own_key(path: Path, pem: bytes = b"") -> None:
-    """Keep this key, or a new one, unless there is one already. AccountKeyError."""
+    """Store this key, or a new one, unless there is one already. Raises AccountKeyError if it cannot be written."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with one_process_at_a_time(path.parent):
-            if not path.exists():  # else another process of the server has made it meanwhile
+            if not path.exists():  # otherwise another process of the server has created it
                 write_atomically(path, pem or new_key(), 0o600)
                 logger.info("the signing key of service account tokens is now in %s", path)
     except OSError as error:
@@ -219,7 +221,7 @@ def write_own_key(path: Path, pem: bytes = b"") -> None:
 
 
 def new_key() -> bytes:
-    """In PEM form."""
+    """A new private key in PEM form."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -230,7 +232,7 @@ def new_key() -> bytes:
 
 
 def key_id(pem: bytes, path: Path) -> str:
-    """The `kid` of tokens that a private key signs. `path`: where it is or will be. AccountKeyError."""
+    """The `kid` of tokens that a private key signs. `path`: where it is or will be. Raises AccountKeyError."""
     return _signing_key(pem, path).public.id
 
 
@@ -264,7 +266,7 @@ def _public_keys(pem: bytes, path: Path) -> Iterator[VerifyingKey]:
 
 
 def _fallback_keys(path: Path) -> Sequence[VerifyingKey]:
-    """None if the key of the secure port is of another type: no flag gave it for tokens."""
+    """None if the key of the secure port has another type, because no flag names it for tokens."""
     try:
         return list(_public_keys(_read(path), path))
     except AccountKeyError:
@@ -321,11 +323,11 @@ def _jws() -> Any:
 
 
 def sign(key: SigningKey, claims: Mapping[str, Any]) -> str:
-    """Signs and verifies JSON Web Tokens with the keys of service accounts.
+    """Sign a JSON Web Token with a service account key.
 
-    The key decides which algorithms are accepted, never the token: `none` and HMAC fit no key, and the headers
-    by which a token could bring its own key (jwk, jku, x5u, x5c) are not read. The library must have been
-    imported before (`AccountKeys` does that).
+    The key decides which algorithms are accepted, never the token: `none` and HMAC fit no key, and the headers by which
+    a token could bring its own key (jwk, jku, x5u, x5c) are not read. The library must already be imported
+    (`AccountKeys` does that).
     """
     import jwt
 
@@ -335,7 +337,7 @@ def sign(key: SigningKey, claims: Mapping[str, Any]) -> str:
 
 
 def unverified_issuer(token: bytes) -> str | None:
-    """The claim `iss`, which chooses who verifies the token; None for what is no JSON Web Token."""
+    """The claim `iss`, which decides who verifies the token; None if it is no JSON Web Token."""
     parts = _TOKEN.fullmatch(token)
     decoded = None if parts is None else _decoded(parts[2])
     try:
@@ -347,13 +349,13 @@ def unverified_issuer(token: bytes) -> str | None:
 
 
 def verified_claims(token: bytes, keys: Keys) -> dict[str, Any] | None:
-    """The claims of a token whose signature one of the keys has made; else None."""
+    """The claims of a token that one of the keys has signed, otherwise None."""
     import jwt
 
     parts = _TOKEN.fullmatch(token)
     header = None if parts is None else _json_object(parts[1])
     if parts is None or header is None or "crit" in header or "b64" in header:
-        return None  # an extension that the server does not know could change the meaning of the token
+        return None  # an unknown extension could change the meaning of the token
     if not isinstance(header.get("kid"), str | None):
         return None
     if not _is_canonical(parts[3]):
@@ -371,7 +373,7 @@ def verified_claims(token: bytes, keys: Keys) -> dict[str, Any] | None:
 
 
 def _is_canonical(segment: bytes) -> bool:
-    """Whether the unused bits of the last character are zero: one signature has one text."""
+    """Whether the unused bits of the last character are zero, so that one signature has one text."""
     decoded = _decoded(segment)
     return decoded is not None and base64.urlsafe_b64encode(decoded).rstrip(b"=") == segment
 
@@ -392,7 +394,7 @@ CONFIGURATION_PATH, KEYS_PATH = "/.well-known/openid-configuration", "/openid/v1
 
 
 def is_discoverable(issuer: str) -> bool:
-    """Whether OpenID allows such an issuer; the documents of others are not served."""
+    """Whether OpenID allows such an issuer; documents are served only for these."""
     try:
         parts = urlsplit(issuer)
     except ValueError:
@@ -401,9 +403,7 @@ def is_discoverable(issuer: str) -> bool:
 
 
 def configuration(issuer: str, keys_url: str, keys: Keys) -> bytes:
-    """The two documents with which others verify service account tokens: the OpenID configuration, and the key
-    set.
-    """
+    """The OpenID configuration; together with the key set, relying parties verify service account tokens by it."""
     return dumps(
         {
             "issuer": issuer,

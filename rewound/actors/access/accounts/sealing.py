@@ -1,8 +1,9 @@
-"""Encrypts the key of service account tokens, so that who can read etcd does not have it.
+"""Encrypts the key of service account tokens, so that read access to etcd does not reveal it.
 
-The secret is the private key of the cluster's CA, which all nodes have in their data folders and etcd never has: who
-has that key can issue the certificate of an administrator anyway. AES-256-GCM with a key that HKDF derives from it; the
-id of the cluster and that of the key are authenticated, so that nobody can put the sealed key of another cluster there.
+The secret is the private key of the cluster's CA, which all nodes have in their data folders and which is never in
+etcd: whoever has that key can issue an administrator's certificate anyway. AES-256-GCM with a key that HKDF derives
+from it. The ids of the cluster and of the key are authenticated, so that nobody can substitute the sealed key of
+another cluster.
 
     sealed    nonce:12 ciphertext and tag
 """
@@ -20,18 +21,18 @@ _NONCE_BYTES: Final = 12
 
 
 class CannotOpen(Exception):
-    """It was sealed with another CA, for another cluster, or it was changed."""
+    """It was sealed with another CA, for another cluster, or it was modified."""
 
 
 def seal(pem: bytes, authority: Path, cluster_id: bytes, key_id: str) -> bytes:
-    """`authority`: the file with the private key of the CA. AccountKeyError."""
+    """Encrypt a key. `authority`: the file with the CA's private key. Raises AccountKeyError if it is unreadable."""
     nonce = urandom(_NONCE_BYTES)
     encrypted: bytes = _cipher(authority, cluster_id).encrypt(nonce, pem, key_id.encode())
     return nonce + encrypted
 
 
 def unseal(sealed: bytes, authority: Path, cluster_id: bytes, key_id: str) -> bytes:
-    """CannotOpen, AccountKeyError."""
+    """Decrypt a sealed key. Raises CannotOpen, or AccountKeyError if the CA's key is unreadable."""
     from cryptography.exceptions import InvalidTag
 
     cipher = _cipher(authority, cluster_id)

@@ -1,4 +1,4 @@
-"""Service account tokens of one server: `TokenIssuer` issues them, `AccountTokens` authenticates who sends one."""
+"""Service account tokens of one server: `TokenIssuer` issues them, `AccountTokens` authenticates them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def build_accounts(
 
 
 class TokenIssuer:
-    """Issues service account tokens: bound ones for TokenRequests, and those that token Secrets hold."""
+    """Issues service account tokens: bound ones for TokenRequests, and those in token Secrets."""
 
     def __init__(self, names: Names, keys: AccountKeys, options: AccountOptions) -> None:
         self._names = names
@@ -99,12 +99,12 @@ class TokenIssuer:
 
 logger = logging.getLogger(__name__)
 
-# About 30 MB of usual tokens. The oldest is forgotten, and verified again when it comes back.
+# About 30 MB of usual tokens. The oldest is evicted, and verified again when it is next used.
 MAX_CACHED_TOKENS = 10_000
-# Longer ones are verified with every request: who may request tokens could fill the memory with long audiences.
+# Longer ones are verified with every request: users who may request tokens could fill the memory with long audiences.
 MAX_CACHED_BYTES = 4096
 MAX_LISTED = 20  # audiences in an error
-# What TokenReviews say, in the words of Kubernetes.
+# The texts of TokenReviews, as Kubernetes has them.
 WRONG_SIGNATURE = "square/go-jose: error in cryptographic primitive"
 WRONG_CLAIMS = "service account token claims could not be validated due to unexpected private claim"
 EXPIRED, TOO_EARLY = "service account token has expired", "service account token is not valid yet"
@@ -114,7 +114,7 @@ LEEWAY = 60 * _SECOND
 
 @dataclass(slots=True)
 class _Verified:
-    """A token with a good signature. Times are in nanoseconds, with the leeway."""
+    """A token with a valid signature. Times are in nanoseconds, including the leeway."""
 
     subject: Subject
     user: User = field(repr=False)
@@ -123,25 +123,24 @@ class _Verified:
     not_before: int
     expires: int
     warn_after: int
-    checked_until: int = 0  # valid until then without a look at the journal
-    known_until: int = 0  # `result` counts until then
-    reported: bool = False  # the log says that the token is used too long
+    checked_until: int = 0  # valid until then without reading the journal
+    known_until: int = 0  # `result` is valid until then
+    reported: bool = False  # the log has a warning that the token is used too long
 
 
 class AccountTokens:
     """Authenticates service account tokens: signature, times, audience, and the objects that the token names.
 
-    A verified token is cached together with the time until which it is known to be valid: until it expires, or
-    an object that it names has been deleted for a minute. A change of such an object (the feed reports it
-    before the writer gets its response) makes the next request read the journal again. So a repeated token
-    costs a lookup and two comparisons, which `Authenticator` makes for headers that it has seen before, and yet
-    a token ends with the delete of its account. The key of the cache is the token itself: Python's keyed hash
-    of it costs a tenth of SHA-256, and reveals as little in its time.
+    A verified token is cached with the time until which it is known to be valid: until it expires, or an object that it
+    names has been deleted for a minute. After a change of such an object (the feed reports it before the writer gets
+    its response) the next request reads the journal again. So a repeated token costs a lookup and two comparisons,
+    which `Authenticator` makes for known headers, and a token still ends with the deletion of its account. The cache
+    key is the token itself: Python's keyed hash of it costs a tenth of SHA-256, and its timing reveals as little.
 
     As in Kubernetes, `nbf` may be a minute ahead and `exp` a minute past: the clocks of two servers with the same keys
-    may differ. `iat` only informs (RFC 7519, section 4.1.6): it must be a number, and may be in the future.
+    may differ. `iat` is informative only (RFC 7519, section 4.1.6): it must be a number, and may be in the future.
 
-    A `CachingMethod`.
+    Implements `CachingMethod`.
     """
 
     def __init__(
@@ -199,7 +198,7 @@ class AccountTokens:
         return self._check(verified, token, audiences, self.now())
 
     def _is_of_secret(self, claims: Claims) -> bool:
-        """Whether a token is in a Secret. An operator may have chosen the issuer of these for the others too."""
+        """Whether a token is in a Secret. An operator may use the issuer of these for bound tokens, too."""
         if claims.get("iss") != self._names.secret_token_issuer:
             return False
         return self._names.secret_token_issuer not in self._options.issuers or (
@@ -220,7 +219,7 @@ class AccountTokens:
             _nanoseconds(subject.warn_after, FOR_EVER),
         )
         if len(token) <= MAX_CACHED_BYTES:
-            self._forget(token)  # several requests may have waited for the keys with it
+            self._forget(token)  # several requests with this token may have waited for the keys
             if len(self._verified) >= self._max_cached:
                 self._forget(next(iter(self._verified)))
             self._verified[token] = verified
@@ -232,7 +231,7 @@ class AccountTokens:
         verified = self._verified.pop(token, None)
         if verified is None:
             return
-        verified.checked_until = verified.known_until = 0  # changes of its objects are not reported any more
+        verified.checked_until = verified.known_until = 0  # changes of its objects are no longer reported
         for one in verified.objects:
             tokens = self._named_by[one]
             tokens.discard(token)
@@ -242,7 +241,7 @@ class AccountTokens:
     def _check(
         self, verified: _Verified, token: bytes, audiences: tuple[str, ...], now: int
     ) -> Authenticated | Refused:
-        """What a token with a good signature is worth now."""
+        """Check a token with a valid signature: audience, times and objects."""
         subject = verified.subject
         accepted = self._accepted_audiences(subject, audiences)
         if now >= verified.expires:
@@ -266,7 +265,7 @@ class AccountTokens:
         return Authenticated(user, audiences=audiences, annotations=legacy)
 
     def _used_too_long(self, verified: _Verified, audiences: tuple[str, ...], now: int) -> Authenticated:
-        """A token of a pod's volume that the pod should have read again: accepted, and each use is recorded."""
+        """Accept a projected volume's token that the pod should have re-read; each use is recorded."""
         name = verified.user.name
         if not verified.reported:
             verified.reported = True
@@ -283,7 +282,7 @@ class AccountTokens:
         return Refused(f"token audiences {of_token} is invalid for the target audiences {wanted}")
 
     def _look_up(self, verified: _Verified, token: bytes, now: int) -> bool:
-        """Read whether the objects that the token names exist, and keep the result until one changes."""
+        """Read whether the objects that the token names exist; the result holds until one changes."""
         subject = verified.subject
         until = FOR_EVER
         if self._options.lookup or not subject.in_secret:
@@ -296,7 +295,7 @@ class AccountTokens:
         return True
 
     def _accepted_audiences(self, subject: Subject, requested: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the requested audiences, or of this server's, that the token is for."""
+        """The requested audiences, or by default this server's, that the token is for."""
         own = self._options.audiences
         of_token = subject.audiences or own
         return tuple(one for one in requested or own if one in of_token)
@@ -319,7 +318,7 @@ def _nanoseconds(seconds: float | None, missing: int) -> int:
     return min(ceil(seconds * _SECOND), FOR_EVER) if seconds < FOR_EVER else FOR_EVER
 
 
-# Times are nanoseconds since 1970, in integers: comparing an integer with a float takes far longer.
+# Times are integers in nanoseconds since 1970: comparing an integer with a float takes far longer.
 DELETION_LEEWAY = 60 * 1_000_000_000
 FOR_EVER = 1 << 80
 
@@ -327,12 +326,11 @@ ObjectKey = tuple[int, str, str]  # type, namespace and name
 
 
 class References:
-    """Reads from the journal whether the objects that a token names still exist: its account, and its Pod, Secret
-    or Node.
+    """Reads from the journal whether the objects of a token still exist: its account, and its Pod, Secret or Node.
 
-    A token is refused if one is gone, has another uid, or has been deleted for more than a minute and waits for
-    its finalizers. Tokens in Secrets are refused as soon as the Secret or the account is being deleted, and
-    unless the Secret still holds that very token.
+    A token is rejected if one is gone, has another uid, or has been terminating for more than a minute. Tokens in
+    Secrets are rejected as soon as the Secret or the account is being deleted, and unless the Secret still contains
+    exactly that token.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -344,7 +342,7 @@ class References:
         return frozenset(self._types.values())
 
     def keys(self, subject: Subject) -> tuple[ObjectKey, ...]:
-        """The objects whose changes decide about the token."""
+        """The objects whose changes affect the token."""
         found = (subject.account,) if subject.bound is None else (subject.account, subject.bound)
         return tuple((self._types[one.plural], one.namespace, one.name) for one in found)
 
@@ -356,7 +354,7 @@ class References:
         return until if subject.bound is None else min(until, self._exists_until(subject.bound))
 
     def refusal(self, subject: Subject, token: bytes, now: int) -> str:
-        """Why the objects invalidate a token, in the words of Kubernetes."""
+        """Why the objects invalidate a token, in Kubernetes' words."""
         account, bound = subject.account, subject.bound
         if subject.in_secret:
             assert bound is not None
@@ -391,7 +389,7 @@ class References:
         return micros_of(decode(row.body)["metadata"]["deletionTimestamp"]) * 1000 + DELETION_LEEWAY
 
     def _holds(self, subject: Subject, token: bytes) -> bool:
-        """Whether the account exists and the Secret holds the token; neither may be being deleted."""
+        """Whether the account exists, the Secret contains the token, and neither is being deleted."""
         assert subject.bound is not None
         if self._exists_until(subject.account) != FOR_EVER or self._exists_until(subject.bound) != FOR_EVER:
             return False

@@ -1,1 +1,1 @@
-"""`authenticate` tries proxy headers, client certificates and tokens in turn; one module for each other method."""
+"""`authenticate` tries proxy headers, client certificates and tokens in turn; each other method has its own module."""

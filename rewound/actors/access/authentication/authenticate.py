@@ -1,17 +1,15 @@
-"""Authenticates requests: by headers of a proxy, client certificate, bearer token, or as anonymous; the first success
-decides.
+"""Authenticates requests by proxy headers, client certificate or bearer token, or as anonymous; the first success wins.
 
 The gateway calls `authenticate` once per request with plain values: the Authorization header and the verified
-certificate of the connection; or `authenticate_proxied` if it is the certificate of an authenticating proxy. They
-return the result if that is known, and otherwise an awaitable, so that the common request needs no coroutine and a slow
-identity provider delays only its own users. A bearer token that no method accepts is refused even if anonymous requests
-are allowed: a client that sends a credential does not want to be anonymous.
+certificate of the connection; or `authenticate_proxied` if the certificate is an authenticating proxy's. They return
+the result if it is known, otherwise an awaitable. So the common request needs no coroutine, and a slow identity
+provider delays only its own users. A bearer token that no method accepts is rejected even if anonymous requests are
+allowed: a client that sends a credential does not want to be anonymous.
 
 The whole header of each static token is a dictionary key, so that the common request costs one lookup and no parsing.
-So is that of each service account token that is known to be valid for some time, until then; a connection passes the
-same bytes with each request, of which Python computes the hash once.
-The lookup compares hashes with a random key first, and bytes only if the hashes are equal: the time that it takes says
-nothing about how much of a guessed token is right.
+So is the header of each service account token while it is known to be valid. A connection passes the same bytes object
+with each request, and Python computes its hash once. The lookup compares randomly keyed hashes first, and bytes only if
+the hashes are equal: its timing does not reveal how much of a guessed token is right.
 """
 
 from __future__ import annotations
@@ -26,11 +24,11 @@ from urllib.parse import unquote_to_bytes
 from rewound.actors.errors import Unauthorized
 from rewound.actors.identity import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 
-# Headers with tokens that are valid for some time, of about a kilobyte each. The oldest is forgotten first.
+# Headers with tokens that are valid for some time, of about a kilobyte each. The oldest is evicted first.
 MAX_CACHED_HEADERS = 2000
 # Users of client certificates; the cache is cleared when it is full.
 MAX_CACHED_SUBJECTS = 1000
-_SPACE = ord(" ")  # a search for a number is five times as fast as one for bytes
+_SPACE = ord(" ")  # searching for a number is five times as fast as for bytes
 EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
 
@@ -39,12 +37,12 @@ class Authenticated:
     user: User
     warnings: tuple[str, ...] = ()  # Warning headers of the response
     audiences: tuple[str, ...] = ()  # the requested audiences that the token is valid for
-    annotations: tuple[tuple[str, str], ...] = ()  # of the audit events of the request
+    annotations: tuple[tuple[str, str], ...] = ()  # for the audit events of the request
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A token that a method knows and does not accept. The other methods are still called."""
+    """A token that a method recognizes and rejects. The other methods are still called."""
 
     reason: str = ""  # for TokenReviews; clients that send the token get no reason
 
@@ -76,7 +74,7 @@ class CachedToken(Protocol):
 
 class CachingMethod(TokenMethod, Protocol):
     def cached(self, token: bytes) -> CachedToken | None:
-        """What the method keeps of a token that it has just authenticated."""
+        """The cache entry of a token that the method has just authenticated."""
 
     @property
     def now(self) -> Callable[[], int]:
@@ -123,10 +121,10 @@ class Authenticator:
         proxy_certificate: Mapping[str, Any],
         fields: HeaderFields,
     ) -> Authenticated | Awaitable[Authenticated]:
-        """As `authenticate`, for a connection with a certificate of a proxy CA; removes the headers that it uses.
+        """Like `authenticate`, for a connection with a certificate of a proxy CA; removes the headers that it uses.
 
-        Where the proxy names no user, a bearer token may. Without one, the certificate is a credential that nobody
-        accepts, unless it is that of an ordinary client too: the request is not anonymous.
+        If the proxy names no user, a bearer token may. Without one, the request is rejected, not anonymous, unless the
+        certificate is also that of an ordinary client.
         """
         if self._request_headers is not None:
             user = self._request_headers.take_user(proxy_certificate, fields)
@@ -137,14 +135,14 @@ class Authenticator:
         return self.authenticate(authorization, certificate)
 
     def authenticate_expired(self, authorization: bytes | None) -> Authenticated | Awaitable[Authenticated]:
-        """As `authenticate`, for a connection whose certificate has expired since its handshake.
+        """Like `authenticate`, for a connection whose certificate has expired since its handshake.
 
         Connections and TLS sessions outlive certificates. A bearer token still counts.
         """
         return self._by_token_alone(authorization)
 
     def _by_token_alone(self, authorization: bytes | None) -> Authenticated | Awaitable[Authenticated]:
-        """The certificate is a credential that is not accepted: without a token the request is not anonymous."""
+        """Require a token, because the certificate is not accepted: without one the request is not anonymous."""
         found = self.by_header(authorization)
         if isinstance(found, Authenticated) and found.user == ANONYMOUS_USER:
             raise Unauthorized
@@ -174,7 +172,7 @@ class Authenticator:
             if cached.not_before <= self._now() < cached.known_until:
                 return cached.result
             del self._cached[authorization]
-        if authorization[:7] == b"Bearer ":  # in the usual form, which needs no parsing
+        if authorization[:7] == b"Bearer ":  # the usual form, which needs no parsing
             token = authorization[7:]
             if token and _SPACE not in token and not token[-1:].isspace():
                 found = self.by_token(token)
@@ -248,7 +246,7 @@ def _with_authenticated_group(found: Authenticated) -> Authenticated:
 
 
 def _bearer_token(authorization: bytes) -> tuple[bytes | None, tuple[str, ...]]:
-    """The token of a bearer header, None for everything that counts as no credentials at all."""
+    """The token of a bearer header; None for everything that counts as no credentials at all."""
     scheme, *rest = authorization.strip().split(b" ", 2)
     if not rest or scheme.lower() != b"bearer":
         return None, ()
@@ -263,8 +261,8 @@ ANONYMOUS_USER = User(ANONYMOUS, groups=(UNAUTHENTICATED,))
 def user_of_certificate(certificate: Mapping[str, Any]) -> User | None:
     """The user in a client certificate: the subject's common name, its organizations as groups.
 
-    The certificate comes in the form of `ssl.SSLSocket.getpeercert()`, which is filled only for a certificate
-    that the trusted client CAs have signed; the TLS handshake has verified it.
+    The certificate has the form of `ssl.SSLSocket.getpeercert()`, which is filled only for a certificate signed by the
+    trusted client CAs; the TLS handshake has verified it.
 
     None for a certificate without a common name: other credentials may still name a user.
     """
@@ -296,17 +294,16 @@ class HeaderFields(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaders:
-    """The authenticating proxy: a proxy has authenticated the user and passes the identity in headers.
+    """The authenticating proxy: it has authenticated the user and passes the identity in headers.
 
-    `Authenticator` calls this only for connections whose certificate a CA of --requestheader-client-ca-file
-    issued; headers of all other connections have no effect. The proxy must have an allowed common name. The
-    headers are removed once they are used, so that nothing after authentication sees them. Values are taken
-    over unchanged, value by value: a header that was sent twice has two values, and a comma does not separate
-    values.
+    `Authenticator` calls this only for connections whose certificate a CA of --requestheader-client-ca-file issued;
+    headers of all other connections have no effect. The proxy must have an allowed common name. The headers are removed
+    once they are used, so that nothing after authentication sees them. Values are used unchanged: a header that was
+    sent twice has two values, and a comma does not separate values.
 
-    Two rules are stricter than those of Kubernetes. A user name header that occurs more than once is refused,
-    because a proxy that adds its header to that of a client would let the client choose; and so are names that
-    are not UTF-8, because two of them could be shown, and authorized, as the same.
+    Two rules are stricter than those of Kubernetes. A repeated user name header is rejected, because a proxy that adds
+    its header to the client's would let the client choose. Names that are not UTF-8 are rejected, because two of them
+    could be displayed, and authorized, as the same.
 
     Names and prefixes are lower-case.
     """
@@ -317,7 +314,7 @@ class RequestHeaders:
     allowed_names: frozenset[str] = frozenset()  # empty: every common name
 
     def take_user(self, certificate: Mapping[str, Any], fields: HeaderFields) -> User | None:
-        """The user whom a proxy with this certificate names, None if it names no user. Unauthorized."""
+        """The user that a proxy with this certificate names; None if it names no user. Raises Unauthorized."""
         if self.allowed_names and common_name(certificate) not in self.allowed_names:
             return None
         name = self._user_name(fields)
@@ -360,7 +357,7 @@ class RequestHeaders:
 
 
 def extra_key(name: bytes) -> str:
-    """The rest of a lower-case header name, percent-decoded; a name with a bad escape stays as it is."""
+    """The rest of a lower-case header name, percent-decoded; a name with an invalid escape stays as it is."""
     if _BAD_ESCAPE.search(name) is None:
         try:
             return unquote_to_bytes(name).decode()

@@ -1,7 +1,7 @@
 """Authenticates bootstrap tokens: `<id>.<secret>`, whose Secret `bootstrap-token-<id>` is in the system namespace.
 
-The Secret is read by its name with every request, so a token is refused from the first request after its Secret was
-deleted or changed. Text that is not of the form of a bootstrap token is never looked up.
+The Secret is read by its name with every request, so a token is rejected from the first request after its Secret was
+deleted or changed. Text that does not have the form of a bootstrap token is never looked up.
 """
 
 from __future__ import annotations

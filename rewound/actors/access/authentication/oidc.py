@@ -1,9 +1,9 @@
-"""OpenID Connect: the bearer token is an ID token that one identity provider has signed.
+"""OpenID Connect: the bearer token is an ID token signed by one identity provider.
 
 The issuer is read before anything is verified, so that tokens of others pass on to the next method at once. A verified
-token is cached by its digest until it expires or the keys of the provider change, so that a repeated one costs a hash
-and a lookup. The log has the reason why a token was refused, and never its content; each reason once in ten seconds,
-because any client can send tokens. TokenReviews have it too.
+token is cached by its digest until it expires or the provider's keys change, so that a repeated one costs a hash and a
+lookup. The log has the reason why a token was rejected, never its content; each reason once in ten seconds, because any
+client can send tokens. TokenReviews have the reason, too.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class OidcTokens:
         self._api_audiences = frozenset(api_audiences)
         self._verified: dict[bytes, _Verified] = {}
         self._keys_version = 0
-        self._logged: dict[str, float] = {}  # when each reason for a refusal was logged last
+        self._logged: dict[str, float] = {}  # when each reason for a rejection was last logged
 
     def authenticate(
         self, token: bytes, audiences: tuple[str, ...]
@@ -88,7 +88,7 @@ class OidcTokens:
         return result if not granted else Authenticated(result.user, audiences=granted)
 
     async def _claims(self, token: bytes) -> dict[str, Any]:
-        """The claims, with keys that are fetched again if none of those that are known has signed the token."""
+        """The claims of a token. If no known key has signed it, the keys are fetched again."""
         await imported("jwt")
         header = token_header(token, self._algorithms)
         provider = self._provider
@@ -101,7 +101,7 @@ class OidcTokens:
         return claims
 
     def _forget(self) -> None:
-        """The keys have changed: the key of a verified token may be gone."""
+        """Clear the cache after the keys have changed: the key of a verified token may be gone."""
         self._keys_version = self._provider.version
         self._verified.clear()
 
@@ -116,18 +116,18 @@ class OidcTokens:
         self._verified[digest] = verified
 
     def _log(self, reason: str) -> None:
-        """There are as many reasons as checks: the table does not grow."""
+        """Log a reason. There are only as many reasons as checks, so the table is bounded."""
         now = self._now()
         if now >= self._logged.get(reason, 0) + _LOG_PAUSE:
             self._logged[reason] = now
-            logger.info("an ID token is refused: %s", reason)
+            logger.info("an ID token was rejected: %s", reason)
 
     def _now(self) -> float:
         return self._clock.now() / 1_000_000
 
 
 def _unverified_issuer(token: bytes) -> str | None:
-    """The issuer that a token names; None for what is no JWT."""
+    """The issuer that a token names; None if it is no JWT."""
     parts = token.split(b".")
     if len(parts) != 3:
         return None
@@ -141,8 +141,8 @@ def _unverified_issuer(token: bytes) -> str | None:
 
 PAUSE = 10.0  # seconds from the end of a fetch to the next
 TIME_LIMIT = 10.0  # of a discovery together with the keys
-MAX_BYTES = 256 * 1024  # of a document; those of large providers have less than 10 kB
-# Requests that wait for a fetch: any client can send tokens that need one. Further ones are refused at once.
+MAX_BYTES = 256 * 1024  # per document; those of large providers have less than 10 kB
+# Requests that wait for a fetch: any client can send tokens that need one. Further ones are rejected at once.
 MAX_WAITING = 1000
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 
@@ -154,28 +154,28 @@ class ProviderError(Exception):
 class Provider:
     """An identity provider: its discovery document and its keys, fetched over HTTPS when a token needs them.
 
-    Nothing is fetched at the start of the server. The first token of the provider starts the discovery, which
-    runs in a task of its own, so that a client that disconnects does not end it for others; tokens that arrive
-    meanwhile wait for the same fetch. A fetch is never repeated within ten seconds, whether it failed or not:
-    an unreachable provider is asked again every ten seconds at most, and so is one for whose keys somebody
-    invents ids. What the provider sends is bounded in size, and a fetch in time. Redirects are not followed.
+    Nothing is fetched at server start. The first token of the provider starts the discovery, in its own task, so that a
+    client that disconnects does not end it for others; tokens that arrive meanwhile wait for the same fetch. A fetch is
+    never repeated within ten seconds, whether it failed or not. That bounds the requests to an unreachable provider,
+    and those caused by tokens with invented key ids. The size of responses and the duration of a fetch are limited.
+    Redirects are not followed.
     """
 
     def __init__(self, issuer: str, ca_file: Path | None, calls: Calls) -> None:
         self.issuer = issuer
         self._calls = calls
         self.keys: tuple[Key, ...] = ()
-        self.version = 0  # of the keys: changes whenever they do
+        self.version = 0  # of the keys; changes whenever they do
         self.fetches = 0  # successful ones
         self._ca_file = ca_file
         self._context: ssl.SSLContext | None = None
         self._keys_url = ""
         self._document = b""
-        self._next = -float("inf")  # when the next fetch may begin
+        self._next = -float("inf")  # when the next fetch may start
         self._fetching: trio.Event | None = None
 
     async def refresh(self, seen: int) -> bool:
-        """Fetch the keys, unless others have since there were `seen` fetches. False if that is not possible now."""
+        """Fetch the keys, unless there were more than `seen` fetches. Returns False if that is not possible now."""
         if self.fetches != seen:
             return True
         if self._fetching is None:
@@ -189,7 +189,7 @@ class Provider:
         return self.fetches != seen
 
     async def _fetch(self, done: trio.Event) -> None:
-        """A system task: no exception may leave it."""
+        """Fetch the keys, as a system task: no exception may escape."""
         try:
             with trio.fail_after(TIME_LIMIT):
                 await self._fetch_keys()
@@ -206,7 +206,7 @@ class Provider:
             done.set()
 
     def _failed(self, why: str) -> None:
-        self._keys_url = ""  # the next fetch begins with the discovery
+        self._keys_url = ""  # the next fetch starts with the discovery
         logger.warning(
             "the identity provider %s cannot be used, next try in %.0f s: %s", self.issuer, PAUSE, why
         )
@@ -253,7 +253,7 @@ def _keys_url(discovered: Any, issuer: str) -> str:
 
 
 def client_context(ca_file: Path | None) -> ssl.SSLContext:
-    """The TLS context for calls of the provider. A self-signed certificate in the file counts only with the CA flag."""
+    """The TLS context for calls to the provider. A self-signed certificate in the file counts only with the CA flag."""
     if ca_file is None:
         return verifying(None)
     from cryptography import x509
@@ -310,7 +310,7 @@ class Key:
 
 
 def parse_keys(document: Any) -> tuple[Key, ...]:
-    """The signing keys of a key document. ValueError if it is none; keys that cannot be used are left out."""
+    """The usable signing keys of a key document. Raises ValueError if it is no such document."""
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise ValueError("it has no list of keys")
@@ -350,7 +350,7 @@ def _signatures() -> Any:
 
 
 def token_header(token: bytes, algorithms: Sequence[str]) -> TokenHeader:
-    """What the header of a token says about its signature. BadSignature if that is not allowed."""
+    """The header of a token, which describes its signature. Raises BadSignature if that is not allowed."""
     from jwt.exceptions import PyJWTError
 
     try:
@@ -372,12 +372,11 @@ def _has_unique_members(segment: bytes) -> bool:
 
 
 def verified_claims(token: bytes, header: TokenHeader, keys: Sequence[Key]) -> dict[str, Any] | None:
-    """The claims of a token if one of the keys has signed it. BadSignature if they cannot be read.
+    """The claims of a token if one of the keys has signed it, else None. Raises BadSignature if they are unreadable.
 
-    Only RSA and EC keys count: a symmetric key in the provider's document would let every client that can read it
-    sign. The algorithm has to be in the list of the settings, and has to fit the key. A token names a key by
-    its id and nothing else: keys and addresses in its own header (jwk, jku, x5u, x5c) are never read. Callers
-    have imported `jwt` before.
+    Only RSA and EC keys count: a symmetric key in the provider's document would let everyone who can read it sign. The
+    algorithm must be in the list of the settings and fit the key. A token names a key only by its id: keys and
+    addresses in its own header (jwk, jku, x5u, x5c) are never read. Callers must have imported `jwt`.
     """
     from jwt.exceptions import PyJWTError
 

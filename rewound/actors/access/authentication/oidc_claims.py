@@ -1,6 +1,6 @@
-"""What the claims of an ID token mean: for whom and how long it is valid, and which user it names. Pure.
+"""Interprets the claims of an ID token: for whom and how long it is valid, and which user it names. Pure.
 
-The groups claim has to be an array of strings, or null for none, or one string by the rule `oidc-groups`.
+The groups claim must be an array of strings, or null for none, or one string by the rule `oidc-groups`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 from rewound.actors.access.token_json import WrongClaim, check_texts, time_of
 from rewound.actors.identity import User
 
-# Of asymmetric keys alone: whoever can verify with a symmetric one can also sign.
+# Only asymmetric algorithms: whoever can verify with a symmetric key can also sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
 EMAIL = "email"
 # Google names itself in tokens with or without the scheme; Kubernetes accepts both.
 _GOOGLE, _GOOGLE_BARE = "https://accounts.google.com", "accounts.google.com"
-# How far the clock of the provider may be ahead; Kubernetes allows the same.
+# How far the clock of the provider may be ahead, as in Kubernetes.
 _NOT_BEFORE_LEEWAY = 60.0
 
 
@@ -41,7 +41,7 @@ class ClaimRules:
         return claimed == self.issuer or (self.issuer == _GOOGLE and claimed == _GOOGLE_BARE)
 
     def expiry(self, claims: Mapping[str, Any], now: float) -> float:
-        """Until when the token is valid, in seconds since 1970. BadClaims if it is not valid now, or not for us."""
+        """When the token expires, in seconds since 1970. Raises BadClaims if it is not valid now, or not for us."""
         if not self.is_issuer(claims.get("iss")):
             raise BadClaims("iss is another issuer")
         audience = claims.get("aud")
@@ -55,7 +55,7 @@ class ClaimRules:
         return expires
 
     def user(self, claims: Mapping[str, Any]) -> User:
-        """The user whom a valid token names. BadClaims."""
+        """The user that a valid token names. Raises BadClaims if a required claim is missing or malformed."""
         for claim, wanted in self.required:
             if claims.get(claim) != wanted:
                 raise BadClaims(f"the required claim {claim} is missing or has another value")
@@ -78,7 +78,7 @@ class ClaimRules:
 
 
 def username_prefix(given: str, claim: str, issuer: str) -> str:
-    """The prefix by the flag: `-` is none; without the flag it is the issuer and #, but none for the email claim."""
+    """The prefix set by the flag: `-` means none; the default is `<issuer>#`, but none for the email claim."""
     if given == "-":
         return ""
     if not given and claim != EMAIL:
@@ -87,7 +87,7 @@ def username_prefix(given: str, claim: str, issuer: str) -> str:
 
 
 def _checked_times(claims: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """When the token ends and begins, after a check of the form of all registered claims."""
+    """When the token expires and when it becomes valid, after checking the form of all registered claims."""
     try:
         check_texts(claims)
         time_of(claims, "iat")

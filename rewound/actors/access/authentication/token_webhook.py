@@ -4,9 +4,9 @@
     response  {"apiVersion": ".../v1beta1", "kind": "TokenReview", "status": {"authenticated": true,
                "user": {"username": "jane", "uid": "42", "groups": ["devs"], "extra": {"scope": ["x"]}}}}
 
-A yes and a no are cached for a time; a failed call is not. The key of the cache is an HMAC of token and audiences with
-a random key, so that memory has no tokens in it. One call at a time is made per token. A cached result needs no
-coroutine, and a webhook that does not respond delays only requests with tokens that nothing else knows.
+Both outcomes are cached for a time; a failed call is not. The cache key is an HMAC of token and audiences with a random
+key, so that no tokens are in memory. Only one call at a time is made per token. A cached result needs no coroutine, and
+a webhook that does not respond delays only requests with tokens that no other method knows.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from rewound.actors.identity import User
 
 logger = logging.getLogger(__name__)
 
-# About 20 MB. A flood of unknown tokens displaces only what is used less often.
+# About 20 MB. A flood of unknown tokens evicts only entries that are used less often.
 MAX_CACHED: Final = 16_384
 MAX_ERROR: Final = 1000  # characters of status.error that are reported
 
 
 class TokenWebhook:
-    """A `TokenMethod`. `audiences` are those of this server: of tokens for which the webhook names none."""
+    """A `TokenMethod`. `audiences` are those of this server, for tokens for which the webhook names none."""
 
     def __init__(
         self, webhook: Webhook, api_version: str, audiences: tuple[str, ...], seconds: float
@@ -53,7 +53,7 @@ class TokenWebhook:
         try:
             text = token.decode()
         except UnicodeDecodeError:
-            return None  # JSON cannot carry it
+            return None  # not representable in JSON
         return self._ask(key, text, wanted)
 
     def _key(self, token: bytes, audiences: tuple[str, ...]) -> bytes:
@@ -92,7 +92,7 @@ class TokenWebhook:
         valid_for = tuple(one for one in wanted if one in held)
         if wanted and not valid_for:
             return Refused()
-        # With the group of all authenticated users already, so that a cached result is returned as it is.
+        # Already with the group of all authenticated users, so that a cached result is returned unchanged.
         return Authenticated(user.with_authenticated_group(), audiences=valid_for)
 
 
@@ -102,7 +102,7 @@ def _measured(texts: tuple[str, ...]) -> bytes:
 
 
 def _user(info: Mapping[str, Any]) -> User | None:
-    """None without a name. WebhookError for fields of another type: nothing of such a user can be relied on."""
+    """None without a name. Raises WebhookError for fields of the wrong type: nothing of such a user is reliable."""
     name, uid = info.get("username") or "", info.get("uid") or ""
     if not isinstance(name, str) or not isinstance(uid, str):
         raise WebhookError("the token webhook responded with a username or uid that is not a string")

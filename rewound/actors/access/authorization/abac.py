@@ -1,13 +1,13 @@
-"""`--authorization-mode=ABAC`: policies from a file with a JSON object per line, read once at the start.
+"""`--authorization-mode=ABAC`: policies from a file with a JSON object per line, read once at start.
 
     {"apiVersion": "abac.authorization.cluster.io/v1beta1", "kind": "Policy",
      "spec": {"user": "alice", "namespace": "*", "resource": "*", "apiGroup": "*"}}
 
-A policy allows requests of its user, or of its group, or of both if it has both; `*` means every authenticated user.
-An empty field matches only an empty value: a policy without `resource` allows no resource requests, one without
-`namespace` only those at the cluster scope. Old files have objects of the version v0, or without apiVersion and kind:
-they have the fields of a spec themselves, and empty ones match everything. Empty lines and lines that begin with # are
-skipped. Both dialects' names are accepted, so that a file can be moved.
+A policy allows requests of its user, or of its group, or of both if it has both; `*` means every authenticated user. An
+empty field matches only an empty value: a policy without `resource` allows no resource requests, one without
+`namespace` only cluster-scoped ones. Old files have objects of the version v0, or without apiVersion and kind: they
+have the fields of a spec themselves, and empty ones match everything. Empty lines and lines that start with # are
+skipped. The names of both dialects are accepted, so that a file can be moved.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OLD_FIELDS: Final = frozenset({"apiVersion", "kind", "user", "group", "readonly
 
 
 class PolicyFileError(ValueError):
-    """The text names the file, the line and what is wrong with it."""
+    """The policy file cannot be used; the text names the file, the line and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _policy(document: Any) -> Policy:
 def _old_policy(document: Mapping[str, Any]) -> Policy:
     """The oldest form, v0: no API groups, and an empty field matches everything.
 
-    Fields that it does not have are refused, because a policy without a user is for every user: a `spec` whose kind was
+    Unknown fields are rejected, because a policy without a user applies to every user: a `spec` whose kind was
     forgotten, or a misspelled `user`, would allow everything to every authenticated user.
     """
     unknown = sorted(document.keys() - _OLD_FIELDS)

@@ -1,7 +1,7 @@
 """Several authorizers in the order of `--authorization-mode`: the first that allows or denies decides.
 
 If none does, the result is no opinion, with the reasons and errors of all of them, joined as Kubernetes joins them. The
-chain awaits only from the first authorizer on that returns an awaitable; without one, it needs no coroutine.
+chain needs a coroutine only if an authorizer returns an awaitable.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from rewound.actors.access.authorize import (
 )
 from rewound.actors.identity import MASTERS, User
 
-_NO_OPINION = Verdict.NO_OPINION  # an attribute of an enum takes long to look up
+_NO_OPINION = Verdict.NO_OPINION  # an attribute of an enum is slow to look up
 
 
 class AuthorizerChain:
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = tuple(authorizers)
-        # Each one's method, and how many precede the next one.
+        # The method of each, and the index of the next one.
         self._calls = tuple((one.authorize, index + 1) for index, one in enumerate(authorizers))
         found = [getattr(one, "rights", None) for one in self._authorizers]
         changing = [one for one in found if one is not SystemMasters.rights]
@@ -49,7 +49,7 @@ class AuthorizerChain:
         return _no_opinion(unsure) if unsure else NO_OPINION
 
     def rights_of(self, _: User) -> Rights | None:
-        """What all decisions depend on; None if that is more than the objects of one authorizer."""
+        """The `Rights` that all decisions depend on; None if several authorizers have some, or one does not say."""
         return self._rights
 
     async def _await_rest(
@@ -81,7 +81,7 @@ def _no_opinion(decisions: Sequence[Decision]) -> Decision:
 
 
 class SystemMasters:
-    """Members of system:masters may do everything, in every mode: no role, file or webhook can lock operators out."""
+    """Allows members of system:masters everything, in every mode: no role, file or webhook can lock operators out."""
 
     rights = Rights()  # never change
 
@@ -94,7 +94,7 @@ class SystemMasters:
 
 
 class AlwaysAllow:
-    """`--authorization-mode=AlwaysAllow`: every request that passed authentication is allowed."""
+    """`--authorization-mode=AlwaysAllow`: every authenticated request is allowed."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         return ALLOWED
@@ -103,14 +103,12 @@ class AlwaysAllow:
         return EVERYTHING
 
 
-# No opinion instead of a denial, as in Kubernetes: modes that follow in the list may still allow the request.
+# No opinion instead of a denial, as in Kubernetes: later modes may still allow the request.
 _FORBIDDEN = Decision(Verdict.NO_OPINION, "Everything is forbidden.")
 
 
 class AlwaysDeny:
-    """`--authorization-mode=AlwaysDeny`: nothing is allowed, except to system:masters and by other modes of the
-    list.
-    """
+    """`--authorization-mode=AlwaysDeny`: nothing is allowed, except to system:masters and by other modes."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         return _FORBIDDEN

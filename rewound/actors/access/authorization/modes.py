@@ -1,7 +1,7 @@
 """The authorizers that `--authorization-mode` lists, in its order; before them, system:masters may do everything.
 
-`rewound/server/access.py` has a function per mode that creates its authorizer; this module knows the names of
-the modes, and the order. A mode that has no function yet is accepted, and decides nothing. Flags are parsed with this
+`rewound/server/access.py` has a function per mode that creates its authorizer; this module has the names of the
+modes, and their order. A mode without such a function is accepted, and decides nothing. Flags are parsed with this
 module before anything about access is imported.
 """
 
@@ -17,7 +17,7 @@ MODES = ("Node", "RBAC", "ABAC", "Webhook", "AlwaysAllow", "AlwaysDeny")
 
 
 def parse_modes(text: str) -> tuple[str, ...]:
-    """The modes of a comma-separated list. ValueError says which one is unknown or repeated."""
+    """Parse a comma-separated list of modes. Raises ValueError for an unknown or repeated one."""
     modes = tuple(one.strip() for one in text.split(","))
     for index, mode in enumerate(modes):
         if mode not in MODES:
@@ -38,6 +38,6 @@ def authorizer(
     if all(mode != "Node" for mode, _ in made):
         return chain
     others = AuthorizerChain([*first, SystemMasters(), *(one for mode, one in made if mode != "Node")])
-    from rewound.actors.access.authorization.node_authorizer import NodesApart
+    from rewound.actors.access.authorization.node_authorizer import NodeUserRouter
 
-    return NodesApart(chain, others)
+    return NodeUserRouter(chain, others)

@@ -1,11 +1,11 @@
 """`--authorization-mode=Node`: what nodes may do. A node is a user system:node:<name> in the group system:nodes.
 
-A node reads a secret, config map, claim, volume or volume attachment only while it is related to it (`NodeGraph`),
-and creates tokens of the service accounts of its pods; it writes its own lease and CSINode. All other resources are
-the same for all nodes (`node_rules`). Whatever it does not allow, a later authorizer may still allow: the reasons are
-those of v1.25.
+A node reads a secret, config map, claim, volume or volume attachment only while it is related to it (`NodeGraph`). It
+creates tokens of the service accounts of its pods, and writes its own lease and CSINode. The rules of all other
+resources are the same for all nodes (`node_rules`). A later authorizer may still allow what this one does not: the
+reasons are those of v1.25.
 
-For users who are no nodes the authorizer has no opinion. `NodesApart` spares them the call.
+For users that are not nodes the authorizer has no opinion. `NodeUserRouter` saves them the call.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class NodeAuthorizer:
         return ALLOWED if attributes.verb in verbs else NO_OPINION
 
     async def rules(self, user: User, namespace: str) -> Rules:
-        """What a node may do depends on its pods, and is no list of rules."""
+        """None: the permissions of a node depend on its pods, and are no list of rules."""
         return _NOT_LISTED if node_of(user) is not None else NO_RULES
 
     async def _decide_later(self, rule: Rule, node: str, attributes: Attributes) -> Decision:
@@ -153,8 +153,8 @@ class NodeAuthorizer:
         return ALLOWED
 
 
-class NodesApart:
-    """Calls one authorizer for users with names of nodes and another for all others, who pay one comparison."""
+class NodeUserRouter:
+    """Calls one authorizer for users with the name of a node and another for all others, who pay for one comparison."""
 
     def __init__(self, of_nodes: AuthorizerChain, of_others: AuthorizerChain) -> None:
         self._of_nodes = of_nodes
@@ -210,10 +210,10 @@ UPDATE: Verbs = frozenset({"update", "patch"})
 
 
 def node_rules(names: Names) -> Mapping[tuple[str, str, str], Verbs]:
-    """What every node may do with resources on which the Node authorizer makes no difference between nodes.
+    """What every node may do with resources for which the Node authorizer does not distinguish nodes.
 
-    These are the rules of v1.25 for nodes; NodeRestriction limits the writes among them to the node itself and
-    its pods.
+    These are the rules of v1.25 for nodes; NodeRestriction limits the writes among them to the node itself and its
+    pods.
 
     Verbs by group, resource and subresource.
     """
@@ -240,13 +240,13 @@ logger = logging.getLogger(__name__)
 
 Key = tuple[str, str]  # namespace and name
 
-# What a pod refers to is one of these and a name.
+# A reference of a pod is one of these prefixes and a name.
 SECRET, CONFIG_MAP, CLAIM, ACCOUNT = "secret/", "configmap/", "claim/", "account/"
 
 _BOUND: Final = field_bytes("spec.nodeName")
 _EPHEMERAL: Final = b'"ephemeralContainers":['  # in the body of a pod that has some
-_AT_ONCE: Final = 16  # objects that are read between two checkpoints: about a millisecond
-_FEW: Final = 8  # up to here a tuple is smaller than a set and as quick
+_AT_ONCE: Final = 16  # objects read between two checkpoints: about a millisecond
+_FEW: Final = 8  # up to here a tuple is smaller than a set and as fast
 _NO_PODS: Final[dict[str, dict[str, BoundPod]]] = {}
 
 
@@ -258,7 +258,7 @@ class BoundPod:
 
 
 class UnreadPod:
-    """A large pod whose references are not known yet; another one for each write that may add some."""
+    """A large pod whose references are not known yet; a new one for each write that may add some."""
 
     __slots__ = ("uid",)
 
@@ -273,22 +273,20 @@ class BoundVolume:
 
 
 class NodeGraph:
-    """Which node needs which object: pods bound to a node, what they name, and what their claims lead to.
+    """Which node needs which object: pods bound to a node, the objects they name, and the volumes of their claims.
 
         node  <-  pod  <-  secret, config map, service account
         node  <-  pod  <-  claim  <-  volume  <-  secret
         node  <-  volume attachment
 
-    The Node authorizer asks it with every request of a node. The feed keeps it current: an object that a pod
-    names is related to the node from the reply to the pod's binding to the reply to its deletion. At the start
-    `run` reads the journal in turns; the references of large pods it reads in a thread. Until it is done,
-    `current` is False and requests of nodes wait (`wait`), because an answer from a part of the graph could be
-    wrong.
+    The Node authorizer queries it with every request of a node. The feed keeps it current: an object that a pod names
+    is related to the node from the reply to the pod's binding to the reply to its deletion. At start `run` reads the
+    journal in turns, and the references of large pods in a thread. Until it is done, `current` is False and requests of
+    nodes wait (`wait`), because an answer from part of the graph could be wrong.
 
-    Edges are stored where they begin, each once: a pod has its references, a volume its claim and its secrets.
-    Once a pod is bound, only ephemeral containers can name more, so most writes of pods cost a look at their
-    facts and a search for such containers. Mirror pods, which nodes create themselves, relate their node to
-    nothing.
+    Each edge is stored once, where it starts: a pod has its references, a volume its claim and its secrets. Once a pod
+    is bound, only ephemeral containers can add references, so most writes of pods cost a check of their facts and a
+    search for such containers. Mirror pods, which nodes create themselves, relate their node to nothing.
     """
 
     def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
@@ -313,8 +311,6 @@ class NodeGraph:
             zip(self._types, (self._drop_pod, self._drop_volume, self._drop_attachment), strict=True)
         )
         feed.follow(self._committed, frozenset(self._types))
-
-    # Questions.
 
     @property
     def current(self) -> bool:
@@ -346,17 +342,15 @@ class NodeGraph:
         return self._attachments.get(name) == node
 
     def _volumes_of(self, node: str) -> Iterator[str]:
-        """The volumes of a node; not all volumes that use a secret, which may be all of the cluster."""
+        """The volumes of a node; searched instead of all volumes that use a secret, which may be all of the cluster."""
         for namespace, pods in self._pods.get(node, _NO_PODS).items():
             for pod in pods.values():
                 for reference in pod.references:
                     if reference.startswith(CLAIM):
                         yield from self._volumes_of_claim.get((namespace, reference[len(CLAIM) :]), ())
 
-    # Building.
-
     async def run(self) -> None:
-        """Build the graph, then read the references of large pods for ever."""
+        """Build the graph, then read the references of large pods forever."""
         self._built = False
         for type_id, take in self._types.items():
             await self._read_all(type_id, take)
@@ -390,13 +384,11 @@ class NodeGraph:
             if row is None or unpack_uids(row.facts)[0] != unread.uid:
                 continue  # the feed is about to report that the pod is gone
             pod = await trio.to_thread.run_sync(self._pod_of, row.body)
-            if self._unread.get(key) is unread:  # it may have been deleted or changed meanwhile
+            if self._unread.get(key) is unread:  # otherwise it was deleted or changed in the meantime
                 del self._unread[key]
                 self._add_pod(key, pod)
         if self._unread:
             await trio.lowlevel.checkpoint()
-
-    # Changes.
 
     def _committed(self, events: Sequence[Event]) -> None:
         for event in events:
@@ -410,7 +402,7 @@ class NodeGraph:
     def _take(self, event: Event) -> None:
         try:
             self._types[event.type_id](event.namespace, event.name, event.facts, event.body)
-        except Exception:  # other events must count all the same: they may take rights away
+        except Exception:  # other events must still count: they may revoke permissions
             self._removals[event.type_id](event.namespace, event.name)
             logger.exception("%r cannot be read: it relates no node to anything", event.name)
 
@@ -490,7 +482,7 @@ class NodeGraph:
 
 
 def _references(name: str, spec: Object) -> Iterator[str]:
-    """Interned, because pods of one workload have the same."""
+    """The names are interned, because pods of one workload have the same."""
     account = spec.get("serviceAccountName")
     if account:
         yield intern(ACCOUNT + account)

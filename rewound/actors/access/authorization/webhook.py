@@ -1,9 +1,9 @@
 """`--authorization-mode=Webhook`: POSTs a SubjectAccessReview with all attributes of a request to a webhook.
 
 `status.allowed` allows and `status.denied` denies; with neither, the webhook has no opinion, and the next mode decides.
-A call that fails is no opinion too, with an error: the request gets a 500 unless another mode allows it, and access
-reviews show it as evaluationError. Decisions are cached by the whole spec, so that a repeated request needs no
-coroutine; failures are not cached.
+A failed call is no opinion too, with an error: the request gets a 500 unless another mode allows it, and access reviews
+show it as evaluationError. Decisions are cached by the whole spec, so that a repeated request needs no coroutine;
+failures are not cached.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class WebhookAuthorizer:
 
 
 def _length(attributes: Attributes) -> int:
-    """Characters that the client chose: access reviews and impersonation choose the user too."""
+    """The number of characters that the client chose: access reviews and impersonation choose the user too."""
     user = attributes.user
     extra = sum(len(name) + sum(map(len, values)) for name, values in user.extra)
     return (

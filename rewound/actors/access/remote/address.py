@@ -1,4 +1,4 @@
-"""Where a webhook is: a URL, or a Service of the cluster with a path."""
+"""The address of a webhook: a URL, or a Service of the cluster with a path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from posixpath import normpath
 from typing import NamedTuple, Protocol
 from urllib.parse import quote, unquote_to_bytes, urlsplit, urlunsplit
 
-_UNESCAPED = "/$&+,:;=@-_.~"  # as Go writes a path
+_UNESCAPED = "/$&+,:;=@-_.~"  # unescaped in a path, as in Go
 
 
 class ServiceAddress(NamedTuple):
@@ -23,9 +23,9 @@ class ServiceAddress(NamedTuple):
 
 @lru_cache(maxsize=512)
 def cleaned_url(url: str) -> str:
-    """The URL that is called for this one: without query and fragment, its path as `cleaned_path` has it.
+    """The URL to call for this one: without query and fragment, its path cleaned by `cleaned_path`.
 
-    ValueError for an invalid one.
+    Raises ValueError for an invalid one.
     """
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc, cleaned_path(unquote_to_bytes(parts.path)), "", ""))
@@ -33,23 +33,23 @@ def cleaned_url(url: str) -> str:
 
 @lru_cache(maxsize=512)
 def cleaned_path(path: str | bytes) -> str:
-    """The path that is requested for this one, which has no escapes.
+    """The path to request for this one, which has no escapes.
 
-    As clients of Kubernetes do: empty segments, `.` and `..` go, and so does a slash at the end.
+    As in Kubernetes clients, empty segments, `.`, `..` and a trailing slash are removed.
     """
     raw = path.encode() if isinstance(path, str) else path
     return quote(b"/" + normpath(b"/" + raw).lstrip(b"/"), safe=_UNESCAPED)
 
 
 class WebhookAddress(NamedTuple):
-    url: str  # of a service, only the path
+    url: str  # of a Service, only the path
     service: ServiceAddress | None
-    ca_bundle: bytes  # empty: the roots of the system
+    ca_bundle: bytes  # empty: the system's roots
     seconds: int
 
 
 class Addressed(Protocol):
-    """Has what `WebhookAddress` has."""
+    """Has the attributes of `WebhookAddress`."""
 
     @property
     def url(self) -> str: ...

@@ -1,9 +1,8 @@
-"""What actors need of calls to other servers: ask a webhook with a document, within a time, and get its reply.
+"""The interface for calls to other servers: send a document to a webhook, within a time limit, and get its reply.
 
-The gateway implements `Calls` (`gateway/outgoing`) and hands it in. How a call travels (connections, media types,
-status codes, redirects, further tries) is its business: here a call has a reply or a `WebhookError` that says what
-failed. There are two forms of calls, as in Kubernetes: `send` is tried several times, `ask` and `send_once` have one
-time limit for everything.
+The gateway implements `Calls` (`gateway/outgoing`): connections, media types, status codes, redirects and retries. Here
+a call has a reply, or a `WebhookError` that says what failed. There are two kinds of calls, as in Kubernetes: `send`
+retries, `ask` and `send_once` have one time limit for everything.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from rewound.actors.errors import TooLarge
 from rewound.actors.golang.json import dumps
 from rewound.actors.runtime.value_count import COUNTED_BYTES, check_values
 
-FIRST_DELAY: Final = 0.5  # seconds between the first two tries
+FIRST_DELAY: Final = 0.5  # seconds between the first two attempts
 MOST_VALUES: Final = (
     20_000  # in the reply to a review: some milliseconds of parsing; groups and extra fields of users
 )
@@ -29,13 +28,13 @@ MakeBody = Callable[[], bytes | Awaitable[bytes]]
 
 
 class WebhookError(Exception):
-    """The webhook could not be called, or its response cannot be used. The text has no credentials in it."""
+    """The webhook could not be called, or its response cannot be used. The text contains no credentials."""
 
-    code = 0  # with which the webhook refused the call, for metrics; 0 if it did not respond
+    code = 0  # status code with which the webhook rejected the call, for metrics; 0 if it did not respond
 
 
 class Webhook(Protocol):
-    """Calls one webhook over connections that it keeps."""
+    """Calls one webhook over pooled connections."""
 
     @property
     def display_url(self) -> str:
@@ -43,48 +42,48 @@ class Webhook(Protocol):
 
     @property
     def queue(self) -> Slots:
-        """For callers that wait before they begin: as many as have a slot here find one for their call."""
+        """Slots for callers that wait before they start: every caller with a slot here finds one for its call."""
 
     @property
     def idle(self) -> bool:
-        """Whether no call is under way."""
+        """Whether no call is in progress."""
 
     async def send(
         self, body: bytes, first_delay: float = FIRST_DELAY, *, after_any_error: bool = False
     ) -> bytes:
-        """The reply, whatever it is. WebhookError if there is none after all tries.
+        """The reply, whatever it is. Raises WebhookError if there is none after all attempts.
 
-        `after_any_error` tries again also if another call would usually fail in the same way.
+        `after_any_error` also retries errors that usually repeat.
         """
 
     def ask(
         self, make: MakeBody, url: str, seconds: float, since: float | None = None
     ) -> Coroutine[Any, Any, bytes]:
-        """The reply, within so many seconds, at another URL with the same TLS identity.
+        """The reply, within this many seconds, from another URL with the same TLS identity.
 
-        The body is made when the call can begin, so that those that wait for others do not hold one. `since` is when
-        the caller began to wait in `queue`, if it did.
+        The body is created when the call can start, so that waiting calls do not hold one. `since` is when the caller
+        started to wait in `queue`, if it did.
         """
 
     async def send_once(self, body: bytes, url: str, seconds: float, largest: int) -> bytes:
-        """The reply, of at most so many bytes and within so many seconds."""
+        """The reply, of at most this many bytes and within this many seconds."""
 
     async def run(self) -> None:
         """Keep connections until cancelled, then close them."""
 
     def close(self) -> None:
-        """Close all connections that are idle; a further call opens new ones."""
+        """Close all idle connections; a further call opens new ones."""
 
 
 class DocumentError(Exception):
-    """There is no document at a URL, or it cannot be had; the text says why and names the URL."""
+    """The document at a URL does not exist or cannot be fetched; the text says why and names the URL."""
 
 
 class Calls(Protocol):
     def webhook(self, target: Target) -> Webhook: ...
 
     async def fetch(self, url: str, tls: ssl.SSLContext, largest: int) -> bytes:
-        """The document at an https URL, of at most so many bytes. DocumentError.
+        """The document at an https URL, of at most this many bytes. Raises DocumentError if it cannot be fetched.
 
         Redirects are not followed, and the caller bounds the time.
         """
@@ -106,7 +105,7 @@ NO_CALLS: Final = NoCalls()
 async def review(
     webhook: Webhook, api_version: str, kind: str, spec: dict[str, Any], *, first_delay: float = FIRST_DELAY
 ) -> dict[str, Any]:
-    """The status with which the webhook completes a review. The reply must have the version of the request."""
+    """The status that the webhook sets in a review. The reply must have the version of the request."""
     document = {"apiVersion": api_version, "kind": kind, "spec": spec}
     reply = _object(webhook, await webhook.send(dumps(document), first_delay))
     if reply.get("apiVersion") != api_version:

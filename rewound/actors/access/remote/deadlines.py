@@ -1,8 +1,8 @@
-"""The time limits of calls that are under way over pooled connections, or wait for others.
+"""The time limits of calls that are in progress over pooled connections, or wait for others.
 
 A cancel scope with a deadline costs as much as the rest of such a call. Here a call adds its stream with its deadline
-to a dictionary, and one task for all calls expires the streams whose time is over. The task exists while calls are
-under way, and sleeps until the next deadline, even if that call has ended meanwhile.
+to a dictionary, and one task for all calls expires the streams whose time is over. The task exists while calls are in
+progress, and sleeps until the next deadline, even if that call has ended in the meantime.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class TooSlow(Exception):
 
 class Expires(Protocol):
     def expire(self) -> None:
-        """End what waits, now and later, with TooSlow."""
+        """Make pending and later waits fail with TooSlow."""
 
 
 class Deadlines:
@@ -54,6 +54,8 @@ class Deadlines:
 
     def _expire(self, now: float) -> None:
         for stream in [stream for stream, deadline in self._due.items() if deadline <= now]:
-            if self._due.get(stream, inf) <= now:  # unless the end of another one has removed or prolonged it
+            if (
+                self._due.get(stream, inf) <= now
+            ):  # otherwise the end of another one has removed or extended it
                 del self._due[stream]
                 stream.expire()

@@ -6,7 +6,7 @@
 
 Relative paths are relative to the folder of the file. Certificates and keys stay paths until `read_pem` reads them, so
 that a missing file of a user that is not selected is no error. An error names the file and the field. Fields that only
-one caller understands (`exec`, `auth-provider`, impersonation) are in `User.fields` as the file has them.
+one caller understands (`exec`, `auth-provider`, impersonation) are in `User.fields`, unparsed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from rewound.actors.access.remote.yaml_file import NotYaml, load_yaml
 
-Pem = bytes | Path  # the contents, or the file that has them
+Pem = bytes | Path  # the contents, or their file
 
 
 class KubeconfigError(ValueError):
@@ -30,13 +30,13 @@ class KubeconfigError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Cluster:
     name: str
-    server: str  # a URL; its path is part of it
+    server: str  # a URL, with its path
     authority: Pem | None = None
     insecure: bool = False  # the certificate of the server is not verified
     tls_server_name: str = ""
     proxy_url: str = ""
     extensions: Mapping[str, Any] = field(default_factory=dict)  # by name
-    fields: Mapping[str, Any] = field(default_factory=dict)  # the whole entry as it is in the file
+    fields: Mapping[str, Any] = field(default_factory=dict)  # the whole entry as in the file
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -48,7 +48,7 @@ class User:
     token_file: Path | None = None
     username: str = ""
     password: str = ""
-    fields: Mapping[str, Any] = field(default_factory=dict)  # the whole entry as it is in the file
+    fields: Mapping[str, Any] = field(default_factory=dict)  # the whole entry as in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Kubeconfig:
     current_context: str = ""
 
     def selected(self, context: str = "") -> Selected:
-        """The named context, or the current one; with neither, an error."""
+        """The named context, or the current one. Raises KubeconfigError if there is none."""
         name = context or self.current_context
         if not name:
             raise KubeconfigError(f"{self.path}: current-context is missing; name one of its contexts")
@@ -142,7 +142,7 @@ def _load(raw: bytes, path: Path) -> Mapping[str, Any]:
     except NotYaml as error:
         raise KubeconfigError(f"{path}: {error}") from None
     if document is None:
-        return {}  # as for kubectl, an empty file has nothing in it: /dev/null
+        return {}  # as for kubectl, an empty file such as /dev/null has no entries
     if not isinstance(document, dict):
         raise KubeconfigError(f"{path}: is not a kubeconfig: it must be a mapping with clusters and contexts")
     return document
@@ -150,7 +150,7 @@ def _load(raw: bytes, path: Path) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """One mapping of the file, with the place where it stands, for errors."""
+    """One mapping of the file, with its position for errors."""
 
     path: Path
     place: str
@@ -188,7 +188,7 @@ class _Fields:
             raise self.error(f"{name}-data", "is not base64") from None
 
     def named(self, name: str, inner: str) -> list[tuple[str, _Fields]]:
-        """A list of `{name, <inner>: {...}}`; no two entries have the same name."""
+        """A list of `{name, <inner>: {...}}` with unique names."""
         entries = self.values.get(name) or []
         if not isinstance(entries, list):
             raise self.error(name, "must be a list")

@@ -1,8 +1,8 @@
-"""Calls whose results several callers use: those that ask meanwhile (`SharedCalls`), and later (`ExpiringCache`).
+"""Calls whose results several callers use: those that ask meanwhile (`SharedCalls`), and later ones (`ExpiringCache`).
 
-`SharedCalls` makes one call at a time per key: who asks for what is being asked already waits for that result, or for
-its failure. The first caller makes the call in its own task. If that task is cancelled, because its client has gone,
-one of those who wait makes the call instead. All of them wait for somebody outside.
+`SharedCalls` makes one call at a time per key: a caller that asks while the call runs waits for its result or failure.
+The first caller makes the call in its own task. If that task is cancelled because its client has gone, one of the
+waiting callers makes the call instead. All of them wait outside this server (`actors/runtime/outside.py`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SharedCalls(Generic[K, V]):
         except Exception as error:
             call.error = type(error)(
                 *error.args
-            )  # the error itself has this frame: a cycle, with the response in it
+            )  # a copy: the error itself refers to this frame, a cycle that holds the response
             raise
         finally:
             del self._running[key]
@@ -62,7 +62,7 @@ class SharedCalls(Generic[K, V]):
 
 
 class ExpiringCache(Generic[K, V]):
-    """Bounded: entries expire, and the least recently used one makes room."""
+    """A bounded cache: entries expire, and the least recently used one is evicted."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -82,7 +82,7 @@ class ExpiringCache(Generic[K, V]):
         return entry[1]
 
     def put(self, key: K, value: V, seconds: float) -> None:
-        """Cache the value for this long; without any time it is not cached."""
+        """Cache the value for this long; not at all if `seconds` is 0."""
         if seconds <= 0:
             self._entries.pop(key, None)
             return

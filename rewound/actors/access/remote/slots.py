@@ -1,9 +1,9 @@
 """Bounds how many calls run at once: others wait, each until its deadline.
 
-Users have their turns one after the other, and the calls of one user are in order: a thousand requests of one user that
-wait for a slow webhook delay another user's by one call of theirs. Like trio's Semaphore in a cancel scope with a
-deadline. Hundreds of writes may wait for one slow webhook, and this takes a third of the memory. What waits need not be
-a task: a call whose task begins with its turn takes less still.
+Users take turns, and the calls of one user are in order: a thousand requests of one user that wait for a slow webhook
+delay another user's by one call. It is like trio's Semaphore in a cancel scope with a deadline, but takes a third of
+the memory: hundreds of writes may wait for one slow webhook. A waiter need not be a task: a call whose task starts with
+its turn takes even less.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rewound.actors.runtime.turns import user_at_work
 
 class Waiter(Protocol):
     def proceed(self) -> None:
-        """It has a slot now, and waits no more."""
+        """It has a slot now, and no longer waits."""
 
     def expire(self) -> None:
         """Its deadline has passed: it must give up."""
@@ -47,7 +47,7 @@ class Slots:
     def __init__(self, limit: int, deadlines: Deadlines) -> None:
         self._limit = self._free = limit
         self._deadlines = deadlines
-        self._waiting: OrderedDict[str, dict[Waiter, None]] = OrderedDict()  # by user; the first is the next
+        self._waiting: OrderedDict[str, dict[Waiter, None]] = OrderedDict()  # by user; the first is next
         self._users: dict[Waiter, str] = {}
 
     @property
@@ -56,14 +56,14 @@ class Slots:
         return self._free == self._limit
 
     def take_nowait(self) -> bool:
-        """Whether a slot was free; the caller has it then."""
+        """Take a slot if one is free; returns whether it was."""
         if not self._free:
             return False
         self._free -= 1
         return True
 
     async def take(self, deadline: float) -> None:
-        """Wait for a slot. TooSlow at the deadline."""
+        """Wait for a slot. Raises TooSlow at the deadline."""
         waiter = _WaitingTask(self, trio.lowlevel.current_task())
         self.wait(waiter, deadline)
 
@@ -74,7 +74,7 @@ class Slots:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def wait(self, waiter: Waiter, deadline: float) -> None:
-        """Let it wait until it gets a slot or gives up, among those of the user whom this task serves."""
+        """Let it wait until it gets a slot or gives up, among those of the user that this task serves."""
         user = self._users[waiter] = user_at_work.get()
         self._waiting.setdefault(user, {})[waiter] = None
         self._deadlines.add(waiter, deadline)
@@ -87,7 +87,7 @@ class Slots:
         self._deadlines.remove(waiter)
 
     def release(self) -> None:
-        """Give a slot back: to the one of the next user that waits for longest, if any waits."""
+        """Give a slot back: to the next user's longest waiter, if any waits."""
         if not self._waiting:
             self._free += 1
             return

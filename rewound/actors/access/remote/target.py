@@ -1,8 +1,8 @@
-"""Where a webhook is and how the server authenticates to it, from a kubeconfig file: URL, TLS, credentials.
+"""The target of webhook calls, from a kubeconfig file: URL, TLS, credentials.
 
-`read_target` reads everything at the start of the server, so that a wrong file, a missing certificate or a key that
-does not fit stops the start with an error that names the file and the field. Only a token file is read again later,
-because its contents change.
+`read_target` reads everything at server start, so that a wrong file, a missing certificate or a key that does not match
+stops the start with an error that names the file and the field. Only a token file is read again later, because its
+contents change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ANONYMOUS: Final = User("")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Target:
-    url: str  # that is called
+    url: str  # to call
     display_url: str  # the URL without query and credentials, for errors and logs
     tls: ssl.SSLContext
     server_name: str = ""  # in the certificate, if it is not the host of the URL
@@ -44,7 +44,7 @@ class Target:
 
 
 def read_target(path: Path) -> Target:
-    """KubeconfigError for everything that cannot work."""
+    """Read the target of a kubeconfig file. Raises KubeconfigError for anything that cannot work."""
     return target_of(path, read_kubeconfig(path).selected())
 
 
@@ -115,13 +115,13 @@ def identify(context: ssl.SSLContext, path: Path, user: User) -> None:
 
 
 def _no_password() -> str:
-    """Called for a key that is encrypted: a server has no terminal for a password."""
+    """Called for an encrypted key: a server has no terminal for a password."""
     raise ValueError
 
 
 @contextmanager
 def _private_file(contents: bytes) -> Iterator[str]:
-    """A file that only this process reads, because `ssl` loads keys from files only."""
+    """A file that only this process reads, because `ssl` loads keys only from files."""
     descriptor, name = tempfile.mkstemp()
     try:
         with open(descriptor, "wb") as file:

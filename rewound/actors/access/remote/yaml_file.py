@@ -1,4 +1,4 @@
-"""Parses configuration files in YAML or JSON. Errors never quote the file, which may have keys and tokens in it."""
+"""Parses configuration files in YAML or JSON. Errors never quote the file, which may contain keys and tokens."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _AS_TEXT: Final = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool")
 
 
 class NotYaml(ValueError):
-    """The text names the line and nothing of the contents."""
+    """The file is neither YAML nor JSON; the text names the line and nothing of the contents."""
 
 
 def load_yaml(raw: bytes) -> Any:
-    import yaml  # only servers with such a file need it at the start
+    import yaml  # here, because only servers with such a file need it at start
 
     try:
         return yaml.load(raw, _loader())

@@ -546,7 +546,7 @@ async def test_refusals_are_logged_without_the_token_and_once_in_ten_seconds(
         tokens = [server.provider.token(aud="other", jti=str(number)) for number in range(3)]
         for token in tokens:
             assert await server.user(token) is None
-        assert caplog.messages == ["an ID token is refused: aud does not contain the client id"]
+        assert caplog.messages == ["an ID token was rejected: aud does not contain the client id"]
         server.clock.advance(10)
         assert await server.user(tokens[0]) is None
         assert len(caplog.messages) == 2

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from rewound.actors.access.authorization.chain import AuthorizerChain, SystemMasters
-from rewound.actors.access.authorization.node_authorizer import NodesApart
+from rewound.actors.access.authorization.node_authorizer import NodeUserRouter
 from rewound.actors.access.authorize import (
     ALLOWED,
     DENIED,
@@ -136,6 +136,6 @@ def test_decisions_of_others_depend_on_more() -> None:
 
 def test_decisions_about_nodes_depend_on_more_than_those_about_others() -> None:
     masters, node, rbac = SystemMasters(), Fixed(NO_OPINION), Changing()
-    apart = NodesApart(AuthorizerChain([masters, node, rbac]), AuthorizerChain([masters, rbac]))
+    apart = NodeUserRouter(AuthorizerChain([masters, node, rbac]), AuthorizerChain([masters, rbac]))
     assert apart.rights_of(ALICE) is rbac.rights
     assert apart.rights_of(User("system:node:a", "", ("system:nodes",))) is None

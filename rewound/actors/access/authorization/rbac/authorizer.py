@@ -1,8 +1,9 @@
-"""RBAC: allows what the roles that are bound to a user, or to one of its groups, allow.
+"""RBAC: allows what the roles bound to a user, or to one of its groups, allow.
 
 Decisions are cached per user, verb, resource and namespace until a role or binding changes: the first request finds the
-bindings of the user and the rules of their roles, the others need one lookup. The name of an object is not part of what
-is cached; rules with resourceNames are cached with them. `*` as a user or group of a binding is an ordinary name.
+bindings of the user and the rules of their roles, the others need one lookup. The name of an object is not part of the
+cache key; rules with resourceNames are cached with their names. `*` as a user or group of a binding is an ordinary
+name.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ from rewound.actors.golang.quoting import quoted_start
 from rewound.actors.identity import User
 from rewound.actors.messages import Object
 
-# A cached decision takes less than a kilobyte; one with many rules counts as several. What is longer than requests
-# usually are is decided anew each time.
+# A cached decision takes less than a kilobyte; one with many rules counts as several. Decisions for unusually long
+# requests are not cached.
 MAX_CACHED: Final = 8192
 RULES_PER_ENTRY: Final = 8
 MAX_CACHED_GROUPS: Final = 64
@@ -42,20 +43,21 @@ MOST_LISTED: Final = 50_000
 _TOO_MANY_RULES: Final = (
     f"the rules have more than {MOST_LISTED} verbs, groups, resources and names, and the rest is left out"
 )
-RULES_AT_ONCE: Final = 1000  # that the event loop reads for one decision: more take milliseconds
+RULES_AT_ONCE: Final = 1000  # per decision on the event loop: more take milliseconds
 MAX_MISSING: Final = 16  # roles that a reason names
 
 
 Bound = Sequence[
     tuple[CompiledBinding, CompiledRole | None]
-]  # bindings with their roles; None is a missing one
+]  # bindings with their roles; None if the role is missing
 
 
 @dataclass(slots=True)
 class DecisionsByName:
     """The bindings that allow a request for some names, and the decision for all other names.
 
-    The reason is made when a name needs it: thousands of rules may have names, of a binding with thousands of subjects.
+    The reason is created when a name needs it: thousands of rules may have names, of a binding with thousands of
+    subjects.
     """
 
     named: tuple[tuple[frozenset[str], CompiledBinding], ...]
@@ -80,9 +82,10 @@ class Rbac:
     def __init__(self, policy: RbacPolicy) -> None:
         self.policy = policy
         self._cached: dict[tuple[object, ...], Decision | DecisionsByName] = {}
-        self._weight = 0  # of what is cached
+        self._weight = 0  # of the cached decisions
         self.rights = Rights()  # the policy
-        # Deciding holds the interpreter lock: users with thousands of rules wait for each other, not the others.
+        # Deciding holds the interpreter lock: users with thousands of rules wait for each other, and nobody else for
+        # them.
         self._threads = trio.CapacityLimiter(1)
         policy.changed = self._forget
 
@@ -130,7 +133,7 @@ class Rbac:
         return found if isinstance(found, Decision) else found.decision(attributes.name)
 
     def _bound(self, user: User, namespace: str) -> Bound:
-        """What is bound to the user now. Compiled roles and bindings never change, so a thread may read them."""
+        """The user's bindings and their roles. Compiled ones never change, so a thread may read them."""
         role_of = self.policy.roles.get
         return [(one, role_of(one.role_key)) for one in self.policy.bindings_of(user, namespace)]
 
@@ -217,7 +220,7 @@ def _allowed_by(binding: CompiledBinding, user: User) -> Decision:
     return Decision(Verdict.ALLOW, f"RBAC: allowed by {binding.reason(user)}")
 
 
-# The resourceNames of every rule of a role that allows a request; an empty set stands for all names.
+# The resourceNames of every rule of a role that allows a request; an empty set means all names.
 Matching = Callable[[CompiledRole], Sequence[frozenset[str]]]
 
 _ALL: Final[frozenset[str]] = frozenset()
@@ -229,7 +232,7 @@ def _matching_resource(attributes: Attributes) -> Matching:
 
     def matching(role: CompiledRole) -> Sequence[frozenset[str]]:
         if role.by_resource.keys().isdisjoint(resources):
-            return ()  # the usual case, for which a user with thousands of bindings must not wait
+            return ()  # the usual case, in which a user with thousands of bindings must not wait
         found = [rule.names for rule in role.rules_of(resources) if rule.allows(verb, group)]
         return [_ALL] if _ALL in found else found
 

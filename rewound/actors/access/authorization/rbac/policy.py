@@ -1,10 +1,9 @@
 """All roles and bindings, compiled, with an index of the bindings of every user and group.
 
-`stored_policy` loads them once at start, before the server listens, and keeps them from the feed: a committed change
-replaces the one compiled role or binding that it concerns, whatever their number, before its client gets the response.
-A large one is compiled in a thread when a request first needs it; until then, decisions that need it wait.
-Authorizers read the policy without waiting, and never in the middle of a change: both happen in the event loop, without
-a checkpoint.
+`stored_policy` loads them once at start, before the server listens, and updates them from the feed: a committed change
+replaces only the compiled role or binding that it concerns, before its client gets the response. A large one is
+compiled in a thread when a request first needs it; until then, decisions that need it wait. Authorizers read the policy
+without waiting, and never in the middle of a change: both happen in the event loop, without a checkpoint.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ Key = tuple[str, str]  # namespace, "" for cluster-wide objects, and name
 Bindings = dict[Key, CompiledBinding]
 T = TypeVar("T")
 
-LARGE: Final = 64 * 1024  # bytes; compiling more would hold the event loop for milliseconds
-# Default roles that a start does not compile: most clusters never use them. One decision may need them all.
-MAX_LEFT: Final = 100
+LARGE: Final = 64 * 1024  # bytes; compiling more would block the event loop for milliseconds
+# Default roles that are not compiled at start: most clusters never use them. One decision may need them all.
+MAX_DEFERRED: Final = 100
 _DEFAULT: Final = "system:"
 
 
@@ -48,31 +47,31 @@ class Roles:
 
     def __init__(self) -> None:
         self._compiled: dict[Key, CompiledRole] = {}
-        self._left: dict[Key, bytes] = {}
+        self._deferred: dict[Key, bytes] = {}
 
     def get(self, key: Key) -> CompiledRole | None:
         found = self._compiled.get(key)
-        if found is None and (body := self._left.pop(key, None)) is not None:
+        if found is None and (body := self._deferred.pop(key, None)) is not None:
             found = self._compiled[key] = _role(body)
         return found
 
     def __contains__(self, key: Key) -> bool:
-        return key in self._compiled or key in self._left
+        return key in self._compiled or key in self._deferred
 
     def put(self, key: Key, role: CompiledRole) -> None:
-        self._left.pop(key, None)
+        self._deferred.pop(key, None)
         self._compiled[key] = role
 
-    def leave(self, key: Key, body: bytes) -> bool:
-        """Compile it when it is first read; False if too many are left already."""
-        if len(self._left) >= MAX_LEFT:
+    def defer(self, key: Key, body: bytes) -> bool:
+        """Compile the role when it is first read. Returns False if too many are deferred already."""
+        if len(self._deferred) >= MAX_DEFERRED:
             return False
-        self._left[key] = body
+        self._deferred[key] = body
         return True
 
     def remove(self, key: Key) -> None:
         self._compiled.pop(key, None)
-        self._left.pop(key, None)
+        self._deferred.pop(key, None)
 
 
 class RbacPolicy:
@@ -87,7 +86,7 @@ class RbacPolicy:
         # Large ones that no request has needed yet.
         self._uncompiled_roles: dict[Key, bytes] = {}
         self._uncompiled_bindings: dict[str, dict[Key, bytes]] = {}
-        self._compiling = trio.Lock()  # many requests may wait for one large object: it is compiled once
+        self._compiling = trio.Lock()  # many requests may wait for one large object, which is compiled once
         self.changed: Callable[[], None] = _ignore  # called after every change, or series of changes
 
     def bindings_of(self, user: User, namespace: str) -> list[CompiledBinding]:
@@ -113,7 +112,7 @@ class RbacPolicy:
         return any(one.role_key in self._uncompiled_roles for one in self.bindings_of(user, namespace))
 
     async def compile_large(self, user: User, namespace: str) -> None:
-        """In a thread, so that other requests do not wait. What changes meanwhile stays uncompiled."""
+        """Compile them in a thread, so that other requests do not wait. Those that change meanwhile stay uncompiled."""
         async with self._compiling:
             for key, body in self._uncompiled_in(namespace):
                 large = await trio.to_thread.run_sync(_large_binding, key, body)
@@ -227,7 +226,7 @@ class _Follower:
             for type_id in self.role_types:
                 for namespace, name, row in view.rows(type_id, None):
                     key = (namespace, name)
-                    if not name.startswith(_DEFAULT) or not self._policy.roles.leave(key, row.body):
+                    if not name.startswith(_DEFAULT) or not self._policy.roles.defer(key, row.body):
                         self._policy.put_role(key, decode(row.body))
             for type_id in self.binding_types:
                 for namespace, name, row in view.rows(type_id, None):
@@ -237,13 +236,13 @@ class _Follower:
         for event in events:
             try:
                 self._take(event)
-            except Exception:  # the others must hold all the same: they may take rights away
+            except Exception:  # the others must still count: they may revoke permissions
                 self._forget(event)
-                logger.exception("the role or binding %r cannot be compiled: it gives no rights", event.name)
+                logger.exception("the role or binding %r cannot be compiled: it grants nothing", event.name)
         self._policy.changed()
 
     def _forget(self, event: Event) -> None:
-        """What it was before gives no rights either."""
+        """Drop the previous version of a role or binding, too."""
         forget = self._policy.remove_role if event.type_id in self.role_types else self._policy.remove_binding
         forget((event.namespace, event.name))
 

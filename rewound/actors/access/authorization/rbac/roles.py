@@ -1,4 +1,4 @@
-"""Roles and bindings as RBAC matches requests against them: compiled from the stored objects, immutable.
+"""Roles and bindings compiled for matching requests; immutable.
 
     role = compiled_role([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods", "*/scale"]}])
     role.rules_of(covering("pods", ""))              -> the rule
@@ -6,8 +6,8 @@
 
 The size of a compiled role grows with the sum of the lists in its rules, never with their product.
 
-Also what is computed of rules as they are stored: `uncovered`, the rights that some rules lack of others, and
-`aggregated_rules`, those of an aggregated ClusterRole.
+Also functions of stored rules: `uncovered`, the permissions of some rules that others lack, and `aggregated_rules`,
+those of an aggregated ClusterRole.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COMPILED = ("verbs", "apiGroups", "resourceNames")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledRule:
-    """Verbs on groups; the resources are the keys under which a role finds the rule."""
+    """Verbs on groups; a role finds the rule by its resources."""
 
     verbs: frozenset[str]
     groups: frozenset[str]
@@ -68,7 +68,7 @@ class CompiledRole:
 
 
 def covering(resource: str, subresource: str) -> tuple[str, ...]:
-    """How the rules that cover a resource may name it: pods/log is covered by pods/log, * and */log."""
+    """The names by which rules may cover a resource: pods/log is covered by pods/log, * and */log."""
     if subresource:
         return f"{resource}/{subresource}", ANY, f"{ANY}/{subresource}"
     return resource, ANY
@@ -120,7 +120,7 @@ class CompiledBinding:
     subjects: tuple[Object, ...]
 
     def users(self) -> Iterator[str]:
-        """The names of users that are subjects, service accounts among them."""
+        """The names of users that are subjects, including service accounts."""
         for subject in self.subjects:
             if subject["kind"] == "User":
                 yield subject["name"]
@@ -131,7 +131,7 @@ class CompiledBinding:
         return (subject["name"] for subject in self.subjects if subject["kind"] == "Group")
 
     def reason(self, user: User) -> str:
-        """Why the user has the rights of the role: the first subject that stands for the user."""
+        """Why the user has the permissions of the role: the first subject that matches the user."""
         kind = "RoleBinding" if self.namespace else "ClusterRoleBinding"
         name = f"{self.name}/{self.namespace}" if self.namespace else self.name
         subject = next((self._described(one) for one in self.subjects if self._is(one, user)), "")
@@ -147,7 +147,7 @@ class CompiledBinding:
                 return self._account(subject) == user.name
 
     def _account(self, subject: Object) -> str:
-        """The user name of a service account; one without a namespace is in that of the binding."""
+        """The user name of a service account; without a namespace it is in that of the binding."""
         namespace = subject.get("namespace") or self.namespace
         return f"{SERVICE_ACCOUNT}{namespace}:{subject['name']}" if namespace else ""
 
@@ -160,7 +160,7 @@ class CompiledBinding:
 
 @dataclass(frozen=True, slots=True)
 class LargeBinding:
-    """A binding with so many subjects that no index has them: it is asked whether a user is one of them."""
+    """A binding with so many subjects that they are not indexed: `has` checks whether a user is one of them."""
 
     binding: CompiledBinding
     users: frozenset[str]
@@ -182,16 +182,15 @@ def compiled_binding(namespace: str, name: str, stored: Object) -> CompiledBindi
 
 
 def uncovered(owned: Sequence[Object], wanted: Iterable[Object]) -> Iterator[Object]:
-    """Which of some wanted rules other rules do not cover, broken down to one group, resource, verb and name each.
+    """The parts of the wanted rules that other rules do not cover, with one group, resource, verb and name each.
 
-    Writing a role or binding needs the rights in it, and a start adds the rights that a default role lacks:
+    Writing a role or binding requires its permissions, and a start adds the permissions that a default role lacks:
 
         list(uncovered([GET_PODS], [GET_AND_LIST_PODS]))
             -> [{"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}]
 
-    The number of parts is the product of the lists of a rule. A part that is covered as a whole is not broken
-    down, and the results come one by one, so that the caller can stop, or give up the event loop, between two
-    of them.
+    The number of parts is the product of the lists of a rule. A part that is covered as a whole is not broken down, and
+    the results come one by one, so that the caller can stop, or yield to the event loop, between two of them.
     """
     return (part for part in parts(compiled_role(owned), wanted) if part is not None)
 
@@ -245,7 +244,7 @@ def _covers_all(
 
 
 def compact(rules: Iterable[Object]) -> list[Object]:
-    """Put the verbs together of rules that differ in nothing else; rules of paths stay apart."""
+    """Merge the verbs of rules that are otherwise equal; rules of paths stay separate."""
     compacted: list[Object] = []
     by_resource: dict[tuple[str, str, str | None], Object] = {}
     for rule in rules:
@@ -280,14 +279,13 @@ def quoted_words(words: Sequence[str]) -> str:
 
 
 def selects(role: Object, labels: dict[str, str]) -> bool:
-    """Whether an aggregated role takes the rules of a role with these labels."""
+    """Whether an aggregated role includes the rules of a role with these labels."""
     selectors = role["aggregationRule"].get("clusterRoleSelectors") or ()
     return any(label_selector_matches(selector, labels) for selector in selectors)
 
 
 def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Object]:
-    """The rules of an aggregated ClusterRole: those of all cluster roles that its selectors select, each rule
-    once.
+    """The rules of an aggregated ClusterRole: those of all cluster roles that its selectors match, without duplicates.
 
     `others` in the order of their names; `role` itself may be among them.
     """
@@ -302,7 +300,7 @@ def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Object]:
 
 
 def autoupdate_key(names: Names) -> str:
-    """The annotation that says whether a start reconciles a default role or binding; "false": it does not."""
+    """The annotation that controls whether a start reconciles a default role or binding; "false": it does not."""
     return names.key("autoupdate", "rbac.authorization")
 
 
