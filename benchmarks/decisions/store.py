@@ -32,7 +32,7 @@ from rewound.actors.bootstrap.bootstrap import Bootstrap
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Command, Create, Patch
 from rewound.actors.names import CLUSTER
-from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.decide import ActorContext
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.large_work import LargeWork
 from rewound.actors.runtime.supervisor import Supervisor

@@ -35,7 +35,7 @@ from rewound.actors.kinds.apiextensions import definition_type
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.names import NAMES
-from rewound.actors.resource.actor import LONGEST_STEP, ActorContext
+from rewound.actors.resource.decide import LONGEST_STEP, ActorContext
 from rewound.actors.resource.directory import Directory
 from rewound.actors.resource.foreign_record import ForeignRecords
 from rewound.actors.resource.object_size import ObjectSizes

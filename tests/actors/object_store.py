@@ -46,8 +46,8 @@ from rewound.actors.message_encoding import (
 )
 from rewound.actors.messages import Command, Create, Delete, DeleteOptions, Outcome, Replace
 from rewound.actors.names import CLUSTER
-from rewound.actors.resource.actor import ActorContext
 from rewound.actors.resource.collection import Warned, delete_collection
+from rewound.actors.resource.decide import ActorContext
 from rewound.actors.resource.directory import Directory
 from rewound.actors.runtime.large_work import LargeWork
 from rewound.actors.runtime.supervisor import Supervisor

@@ -23,7 +23,7 @@ from rewound.actors.names import CLUSTER
 from rewound.actors.patch.managed_fields.field_view import FieldViews
 from rewound.actors.patch.managed_fields.ownership import owned_after
 from rewound.actors.resource.applying import apply_object
-from rewound.actors.resource.rules import Current
+from rewound.actors.resource.current import Current
 from rewound.actors.runtime.coroutines import without_waiting
 from rewound.actors.runtime.write_context import WriteContext
 

@@ -34,8 +34,8 @@ Change = Callable[[AdmissionRequest], Object | None]
 T = TypeVar("T")
 
 
-class BeginAnew(Exception):
-    """Raised where a write would ask a plugin: nothing is refused, the write begins anew."""
+class Retry(Exception):
+    """Raised where a write would call a plugin, if the write is to be decided again: no plugin has refused it."""
 
 
 class Asking(Protocol):
@@ -150,7 +150,7 @@ async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTi
                 changed = run(request)
             else:
                 admitted = await asking.ask(plugin, request)
-        except BeginAnew:
+        except Retry:
             raise
         except BaseException:
             now = perf_counter()
@@ -170,7 +170,7 @@ async def _run(steps: tuple[Step, ...], request: AdmissionRequest, phase: StepTi
 
 def _take_over(request: AdmissionRequest, admitted: Admitted) -> None:
     if admitted.warnings:
-        # A write that begins anew, because its object has changed, mostly gets the same ones.
+        # A write that is decided again, because its object has changed, mostly gets the same ones.
         request.warnings = tuple(dict.fromkeys((*request.warnings, *admitted.warnings)))
     if admitted.reinvocation is not None:
         request.reinvocation = admitted.reinvocation

@@ -6,7 +6,7 @@ the changed object, a copy that shares its unchanged parts with the one in the r
 means no change. A step refuses a write by raising a RequestError.
 
 A plugin that calls another process is an `AsyncPlugin`. A write waits for its step, while the actor goes on with other
-commands; if its object has changed meanwhile, the write begins anew.
+commands; if its object has changed meanwhile, the write is decided again.
 """
 
 from __future__ import annotations

@@ -60,11 +60,6 @@ class NoClients:
         raise WebhookError("this server replays a journal and calls no webhooks of the recorded cluster")
 
 
-class Converts(Protocol):
-    async def convert_one(self, versions: Versions, one: Object, source: str, target: str) -> Object:
-        """Return an object in another version. Raises ConversionFailed if the webhook fails."""
-
-
 class Converter:
     def __init__(self, names: Names, clients: Clients, limit: int = MAX_CALLS) -> None:
         self._limit = limit

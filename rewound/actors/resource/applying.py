@@ -19,7 +19,7 @@ from rewound.actors.patch.managed_fields.atomic_lists import check_atomic_lists
 from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
 from rewound.actors.patch.managed_fields.ownership import find_mismatch, no_conversion
 from rewound.actors.patch.transform import check_bounds
-from rewound.actors.resource.rules import Current, check_sent_version
+from rewound.actors.resource.current import Current, check_sent_version
 from rewound.actors.store.addressing import check_name, check_namespace
 from rewound.actors.store.document import decode, encode, null_empty_lists
 

@@ -1,34 +1,42 @@
-"""What a command becomes: `Decider.decide`, from the current object to the decision.
+"""What a command becomes: `Attempt.decide`, from the current object to the proposed events. It reads down.
 
     read the current object, convert it to the version of the command
     patch it, or apply a configuration; find who owns which fields
     mutating admission
-    prepare and validate (`rules.py`)
+    prepare and validate
     validating admission
-    decide what is stored (`rules.py`), convert that to the storage version
+    decide what is stored, convert that to the storage version, propose the events
 
-It is a coroutine that waits only for answers from outside: of admission webhooks, of conversion webhooks. What a
-command becomes is a function of (definitions, current object, command, answers). It stores nothing and replies to
-nobody, and no function changes a command, so that it can be decided again: they work on copies.
+It is a coroutine that waits only for admission webhooks and conversion webhooks. What a command becomes depends on the
+definitions, the current object, the command and the answers of webhooks. There is no clock and no randomness: time, uid
+and random letters are in the context of the command, so that a command decided again on the same state gives the same
+bytes. The order of the steps decides which error a client gets first. An attempt stores nothing and replies to nobody,
+and changes no command, so that it can be repeated: it works on copies.
 
-An `Attempt` is valid for one state of the object. `Moved` ends it when the object or the definitions have changed while
-it waited; the actor begins anew then. `NeedsThread` ends it when the work takes too long for the event loop; the actor
-has a worker thread run the same coroutine.
+An `Attempt` is valid for one state of the object. `Outdated` ends it when the object or the definitions have changed
+while it waited; the actor begins another one. `NeedsThread` ends it when the work takes too long for the event loop;
+the next one runs in a worker thread.
+
+Objects here have no kind, apiVersion or resourceVersion: the version is added when the offset is known. Objects of
+custom kinds are in the version of the command, except for deletes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, TypeVar
+
+import trio
 
 from rewound.actors.admission.calls import AdmissionCalls
-from rewound.actors.admission.chain import EMPTY, Admission, BeginAnew, Chain
+from rewound.actors.admission.chain import EMPTY, Admission, Chain, Retry
 from rewound.actors.admission.plugin import Admitted, AsyncPlugin
 from rewound.actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest, annotated, working_copy
-from rewound.actors.conversion.converter import Converts
+from rewound.actors.conversion.converter import Converter
 from rewound.actors.errors import (
+    AlreadyExists,
     BadRequest,
     ConversionFailed,
     Forbidden,
@@ -37,7 +45,17 @@ from rewound.actors.errors import (
     RequestError,
     ShuttingDown,
 )
-from rewound.actors.kinds.declaration.definition import Definition, Versions
+from rewound.actors.golang.quoting import quoted_start
+from rewound.actors.kinds.catalog import StoredType
+from rewound.actors.kinds.declaration.definition import Definition, Subresource, Versions
+from rewound.actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
+from rewound.actors.kinds.validation import (
+    FieldError,
+    FieldErrors,
+    TooManyErrors,
+    collect,
+    name_is_path_segment,
+)
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import COLLECTION, Create, Delete, Object, Patch, Replace, Submit
 from rewound.actors.patch.managed_fields.field_view import FieldView, FieldViews
@@ -48,113 +66,470 @@ from rewound.actors.patch.managed_fields.scale_owners import (
     owners_after_update,
 )
 from rewound.actors.resource.applying import apply_object
-from rewound.actors.resource.patching import patch_object
-from rewound.actors.resource.proposing import Body
-from rewound.actors.resource.rules import (
+from rewound.actors.resource.current import (
     Current,
-    Decided,
-    Keep,
-    Store,
+    CurrentObjects,
+    Key,
     check_sent_version,
     check_uid,
     check_unchanged_version,
-    decide_create,
-    decide_delete,
-    decide_replace,
-    decide_submit,
-    drop_system_metadata,
-    generate_name,
-    is_pending,
-    may_not_create,
-    prepare_create,
-    prepare_replace,
+    check_version,
+    check_version_precondition,
+    refuse_version,
 )
+from rewound.actors.resource.deletion import decide_delete, grace_seconds, is_pending
+from rewound.actors.resource.object_size import UNLIMITED, ObjectSizes
+from rewound.actors.resource.patching import patch_object
+from rewound.actors.resource.proposing import (
+    Body,
+    Decided,
+    Decision,
+    Keep,
+    Proposer,
+    Remove,
+    Store,
+    is_unchanged,
+)
+from rewound.actors.resource.waiting import WaitingWrites
 from rewound.actors.resource.write import Write
+from rewound.actors.runtime.large_work import LargeWork, in_event_loop
 from rewound.actors.store.addressing import not_found
+from rewound.actors.store.committer import Commits
 from rewound.actors.store.document import null_empty_lists
 from rewound.actors.store.proposal import Proposal
+from rewound.journal.log import Journal
 from rewound.journal.view import View
 
-Find = Callable[[View | None, str, str], Current | None]  # (view, namespace, name) -> the current object
 T = TypeVar("T")
 
+LONGEST_GENERATED_BASE: Final = 58  # 63 characters less the five random ones
+# How long the actor decides commands without a checkpoint, in seconds of processor time: a busy machine must not divide
+# batches, each of which costs a commit. A batch of ordinary writes takes less.
+LONGEST_STEP: Final = 0.010
 
-class Moved(BeginAnew):
-    """The object of a write, or its definitions, have changed while it waited.
 
-    `meanwhile`: after it had asked for something, so that it was in vain.
+@dataclass(frozen=True, slots=True)
+class ActorContext:
+    """What the actors of all types share."""
+
+    journal: Journal
+    committer: Commits
+    admission: Admission
+    calls: AdmissionCalls
+    large_work: LargeWork
+    nursery: trio.Nursery  # of writes that no task waits for
+    converter: Converter | None = None  # None: no custom kind has a conversion webhook
+    sizes: ObjectSizes = UNLIMITED
+    longest_step: float = LONGEST_STEP
+
+
+class Outdated(Retry):
+    """The object of an attempt, or its definitions, have changed while it waited.
+
+    `after_call`: it had called a webhook, in vain, or was decided in the worker thread.
     """
 
-    def __init__(self, *, meanwhile: bool = True) -> None:
-        self.meanwhile = meanwhile
+    def __init__(self, *, after_call: bool = True) -> None:
+        self.after_call = after_call
 
 
-class Waits(Protocol):
-    """How attempts wait: an actor."""
+class Decider:
+    """What the attempts at commands of one resource type look up: definitions, admission chains, field views.
 
-    async def wait_for(self, attempt: Attempt, answer: Callable[[], Awaitable[T]]) -> T:
-        """An answer from outside, for which the actor does not wait."""
-
-    def has_moved(self, attempt: Attempt) -> bool:
-        """Whether the object or the definitions are others than when the attempt read them."""
-
-
-class Outside(NamedTuple):
-    """What attempts ask outside."""
-
-    waits: Waits
-    calls: AdmissionCalls
-    converter: Converts | None  # None: no custom kind has a conversion webhook
-
-
-class Attempt:
-    """One attempt to decide a command. What few attempts have is in the class: every write creates one."""
-
-    definition: Definition
-    # Of the object; that of a create is known when its name is found to be free.
-    key: tuple[str, str] | None = None
-    is_first: bool = True
-    was_in_vain: bool = False  # the object moved after it had asked for something
-    is_stale: bool = False  # an earlier one was in vain
-    takes_turn: bool = False  # the one before was in vain: before it asks, it waits for the turn of its write
-    warned: tuple[str, ...] = ()  # warnings of admission in earlier attempts
-    request: AdmissionRequest | None = None  # None if no plugin is concerned
-    chain: Chain = EMPTY  # with a request, that of the request
-    written: int | Proposal = 0  # the event that wrote the object on which the command is decided
-    warnings: tuple[str, ...] = ()  # for the client, besides those of admission
-    sent_empty: frozenset[str] = frozenset()  # for the request
-    # Of a chain with a plugin that annotates while it validates: the object before preparation, to prepare it again.
-    _admitted: Object | None = None
-    _prepare: Callable[[Object], Object] | None = None
-    to_store: Object | None = None  # the prepared object
-    body: Body = b""  # of the response
+    A change of the definitions makes another one. The worker thread has its own, because of the caches.
+    """
 
     def __init__(
         self,
-        write: Write,
-        decider: Decider,
-        view: View | None,
-        previous: Attempt | None = None,
+        stored_type: StoredType,
+        context: ActorContext,
+        current: CurrentObjects,
+        waiting: WaitingWrites,
+        type_id: int,
+        *,
+        in_thread: bool = False,
+    ) -> None:
+        self.definitions = {one.api_version: one for one in stored_type.definitions}  # served versions
+        self.storage = stored_type.storage
+        self.versions = self.storage.storage.versions
+        self.current = current
+        self.find = current.find_in_thread if in_thread else current.find
+        self.proposer = Proposer(type_id, self.storage, context.sizes)
+        self.waiting = waiting
+        self.calls = context.calls
+        self.converter = context.converter
+        self.in_thread = in_thread
+        self.is_outdated = False  # the definitions have changed
+        self._admission = context.admission.for_threads() if in_thread else context.admission
+        self._chains: dict[tuple[str, str, str], Chain] = {}
+        self._views: dict[str, FieldViews] = {}
+        self._field_views: dict[tuple[str, str], tuple[FieldViews, FieldView]] = {}
+        self._creations: dict[str, Creation] = {}
+
+    def chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
+        address = definition.api_version, operation, subresource
+        chain = self._chains.get(address)
+        if chain is None:
+            chain = self._chains[address] = self._admission.chain(definition, operation, subresource)
+        return chain
+
+    def views(self, version: str) -> FieldViews:
+        """For a command in this version. Objects of a custom kind are in it, all others in their storage version."""
+        working = version if self.versions is not None else ""
+        views = self._views.get(working)
+        if views is None:
+            views = self._views[working] = FieldViews(self.definitions, working)
+        return views
+
+    def field_view(self, version: str, subresource: str) -> tuple[FieldViews, FieldView]:
+        """The view of a version and subresource, with the others of that version."""
+        found = self._field_views.get((version, subresource))
+        if found is None:
+            views = self.views(version)
+            found = self._field_views[version, subresource] = views, views(version, subresource)
+        return found
+
+    def creation(self, version: str) -> Creation:
+        found = self._creations.get(version)
+        if found is None:
+            found = self._creations[version] = Creation(*self.field_view(version, ""))
+        return found
+
+
+class Attempt:
+    """One attempt to decide a command, on one state of its object."""
+
+    __slots__ = (
+        "_admitted",
+        "_chain",
+        "_definition",
+        "_is_first",
+        "_is_repeated",
+        "_key",
+        "_prepare",
+        "_sent_empty",
+        "_takes_turn",
+        "_to_store",
+        "_view",
+        "_warned",
+        "_warnings",
+        "_written",
+        "body",
+        "command",
+        "decided",
+        "decider",
+        "proposals",
+        "request",
+        "wasted_call",
+        "write",
+    )
+
+    def __init__(
+        self, write: Write, decider: Decider, view: View | None, previous: Attempt | None = None
     ) -> None:
         """`view`: None when the write has waited, so that each read has a transaction of its own.
 
-        `previous`: the attempt before, if this one begins anew.
+        `previous`: the attempt before, if this one is a retry.
         """
         self.write = write
         self.command = write.command
         self.decider = decider
-        self.view = None if decider.in_thread else view
-        if previous is not None:
-            self.is_first, self.takes_turn = False, previous.was_in_vain
-            self.is_stale = previous.is_stale or previous.was_in_vain
-            self.warned = previous.warned if previous.request is None else previous.request.warnings
+        self.request: AdmissionRequest | None = None  # None if no plugin is concerned
+        self.wasted_call = False  # it has called a webhook, and was outdated then
+        # The result.
+        self.decided: Decided | None = None
+        self.proposals: list[Proposal] = []
+        self.body: Body = b""  # of the response
+        self._view = None if decider.in_thread else view
+        self._definition = decider.storage  # until `decide`
+        self._chain: Chain = EMPTY  # with a request, that of the request
+        self._written: int | Proposal = 0  # the event that wrote the object on which the command is decided
+        self._key: Key | None = (
+            None  # of the object; that of a create is known when its name is found to be free
+        )
+        self._warnings: tuple[str, ...] = ()  # for the client, besides those of admission
+        self._sent_empty: frozenset[str] = frozenset()  # for the request
+        # If a plugin annotates while it validates: the object before preparation, to prepare it again.
+        self._admitted: Object | None = None
+        self._prepare: Callable[[Object], Object] | None = None
+        self._to_store: Object | None = None  # the prepared object of an update
+        if previous is None:
+            self._is_first, self._takes_turn, self._is_repeated = True, False, False
+            self._warned: tuple[str, ...] = ()  # by admission in earlier attempts
+        else:
+            # After a wasted call it waits for the turn of its write before it calls again.
+            self._is_first, self._takes_turn = False, previous.wasted_call
+            self._is_repeated = previous._is_repeated or previous.wasted_call
+            self._warned = previous._warned if previous.request is None else previous.request.warnings
+
+    async def decide(self) -> None:
+        """Decide the command and propose its events. Raises RequestError, Outdated or NeedsThread."""
+        self.decided = await self._decide()
+        self.body = self.decider.proposer.propose(self.decided, self.command, self.proposals)
+
+    async def _decide(self) -> Decided:
+        command, decider = self.command, self.decider
+        definition = decider.definitions.get(command.version)
+        if definition is None:
+            raise NoSuchResource  # the version was removed while the command waited
+        self._definition = definition
+        match command:
+            case Create():
+                decided = await self._create(command)
+            case Replace():
+                decided = await self._replace(command)
+            case Patch():
+                decided = await self._patch(command)
+            case Submit():
+                decided = await self._submit(command)
+            case Delete():
+                return await self._delete(command)
+        versions, decision = decider.versions, decided.decision
+        if versions is not None and isinstance(decision, Store):
+            stored = await self.convert(versions, decision.object, command.version, versions.storage)
+            stored = versions.in_stored_form(stored, command.version, applied=decided.verb == "apply")
+            decided = decided._replace(stored=stored)
+        return decided
+
+    async def _create(self, command: Create, verb: str = "create") -> Decided:
+        definition, new = self._definition, working_copy(command.object)
+        metadata = new["metadata"]
+        if definition.schema.told_lists:
+            self._sent_empty = definition.schema.take_told(new)
+        if definition.create_refusal:
+            raise Forbidden(definition.resource, metadata.get("name", ""), definition.create_refusal)
+        if "ownerReferences" in metadata:
+            self._warnings = drop_duplicate_owner_references(metadata, SENT)
+        if verb != "apply":
+            drop_system_metadata(metadata)
+            creation, context = self.decider.creation(command.version), command.context
+            entries = creation.known_entries(new, context.manager, context.time)
+            if entries is None:
+                entries = await creation.find_entries(new, context.manager, context.time, self.convert)
+            self._set_managed_fields(new, entries)
+        new = await self._mutate(CREATE, "", metadata.get("name", ""), new, None)
+        prepared = await self._prepare_and_validate(new, partial(prepare_create, definition, command))
+        name = prepared["metadata"].get("name")
+        current = self.decider.find(self._view, command.namespace, name) if name else None
+        decision = decide_create(definition, current, prepared)
+        # The name must stay free, should the attempt wait again.
+        self._key = command.namespace, prepared["metadata"]["name"]
+        warnings = (*self._warnings, *definition.strategy.warnings(prepared, None))
+        return Decided(decision, None, verb, True, warnings)
+
+    async def _replace(self, command: Replace) -> Decided:
+        definition, sent = self._definition, command.object["metadata"]
+        current = await self._read_current(command.namespace, command.name)
+        check_uid(definition, command.name, sent.get("uid"), current)
+        if current is not None:
+            return await self._update(current, command, "update")
+        if not definition.strategy.allow_create_on_update or command.subresource:
+            raise not_found(definition, command.name)
+        if not command.may_create:
+            raise may_not_create(definition, command)
+        check_sent_version(sent)
+        new = command.object
+        if not command.dry_run:
+            new = {**new, "metadata": {key: value for key, value in sent.items() if key != "resourceVersion"}}
+        create = Create(command.version, command.namespace, new, command.context, command.dry_run)
+        return await self._create(create, "update")
+
+    async def _patch(self, command: Patch) -> Decided:
+        definition = self._definition
+        current = await self._read_current(command.namespace, command.name)
+        if command.format == "apply":
+            return await self._apply(current, command)
+        if current is None:
+            raise not_found(definition, command.name)
+        viewed = definition.definition_at(command.subresource)
+        patched = patch_object(viewed, current, command, in_thread=self.decider.in_thread)
+        try:
+            owners = _owners_after_apply(definition, current, command)
+            decided = await self._update(current, _as_replace(command, patched.object), "patch", owners)
+        except RequestError as error:
+            refused = definition.rules.unknown_and_invalid == "400" and not definition.is_custom
+            if refused and patched.problems and isinstance(error, Invalid):
+                raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
+            error.warnings = (*patched.warnings, *error.warnings)
+            raise
+        if not patched.warnings:
+            return decided
+        return decided._replace(warnings=(*patched.warnings, *decided.warnings))
+
+    async def _apply(self, current: Current | None, command: Patch) -> Decided:
+        definition, decider = self._definition, self.decider
+        if current is None and command.subresource:
+            raise not_found(definition, command.name)
+        if current is None and not command.may_create:
+            raise may_not_create(definition, command)
+        views = decider.views(command.version)
+        wanted = await apply_object(
+            views, definition, current, command, self.convert, in_thread=decider.in_thread
+        )
+        if current is not None:
+            return await self._update(current, _as_replace(command, wanted), "apply")
+        create = Create(command.version, command.namespace, wanted, command.context, command.dry_run)
+        return await self._create(create, "apply")
+
+    async def _update(
+        self, current: Current, command: Replace, verb: str, owners: list[Object] | None = None
+    ) -> Decided:
+        """`owners`: managedFields after an apply of the scale, which found them."""
+        definition, new = self._definition, working_copy(command.object)
+        if definition.schema.told_lists:
+            self._sent_empty = definition.schema.take_told(new)
+        if self._is_repeated:
+            check_unchanged_version(definition, current, command)
+        viewed = definition.definition_at(command.subresource)
+        if verb == "update" and "ownerReferences" in new["metadata"]:
+            self._warnings = drop_duplicate_owner_references(new["metadata"], SENT)
+        if verb != "apply" and viewed is definition:
+            context = command.context
+            views, view = self.decider.field_view(command.version, command.subresource)
+            time = seconds_text(context.time)
+            entries = await owned_after(views, view, current.object, new, context.manager, time, self.convert)
+            self._set_managed_fields(new, entries)
+        new = await self._mutate(UPDATE, command.subresource, command.name, new, current.object)
+        sent_warnings = self._warnings
+
+        def prepare(admitted: Object) -> Object:
+            if "ownerReferences" in admitted["metadata"]:
+                more = drop_duplicate_owner_references(admitted["metadata"], AFTER_ADMISSION)
+                self._warnings = sent_warnings + more
+            # A patch of an object that had no version yet has none either, even if the version is known by now.
+            unversioned = verb != "update" and current.proposal is not None
+            prepared = prepare_replace(definition, current, command, admitted, unversioned=unversioned)
+            if owned_by_scale(definition, command.subresource):
+                version, manager = definition.api_version, command.context.manager
+                owned = owners or owners_after_update(current.object, prepared, version, manager)
+                self._set_managed_fields(prepared, owned)
+            self._to_store = prepared
+            return _reviewed(definition, command, admitted, prepared)
+
+        reviewed = await self._prepare_and_validate(new, prepare)
+        assert self._to_store is not None
+        decision = decide_replace(definition, current, self._to_store)
+        warnings = (*self._warnings, *viewed.strategy.warnings(reviewed, current.object))
+        return Decided(decision, current, verb, False, warnings)
+
+    async def _submit(self, command: Submit) -> Decided:
+        """Admission has reviewed the sent object before."""
+        current = await self._read_current(command.namespace, command.name)
+        decision = decide_submit(self._definition, current, command, working_copy(command.object))
+        return Decided(decision, current, "create", created=True)
+
+    async def _delete(self, command: Delete) -> Decided:
+        definition = self._definition
+        current = self.decider.find(self._view, command.namespace, command.name)
+        if current is None:
+            raise not_found(definition, command.name)
+        self._written = current.written
+        if is_pending(definition, current, command):
+            return Decided(Keep(), current, command.verb)
+        # A custom object stays in the version in which it is stored, so that no deletion depends on a webhook.
+        old, version = current.object, current.api_version
+        request = self._admission_request(DELETE, "", command.name, None, old, version)
+        if request is None:
+            self._chain.count_validated()
+        else:
+            await self._chain.admit(request, self)
+            request.object = None
+            await self._chain.validate(request, self)
+        return Decided(decide_delete(definition, current, command), current, command.verb)
+
+    # What several of these steps share.
+
+    async def _read_current(self, namespace: str, name: str) -> Current | None:
+        """The current object, that of a custom kind in the version of the command. Raises ConversionFailed."""
+        decider, version = self.decider, self.command.version
+        current = decider.find(self._view, namespace, name)
+        if current is None:
+            return None
+        self._written = current.written
+        if decider.versions is None or current.api_version == version:
+            return current
+        shown = await self.convert(decider.versions, current.object, current.api_version, version)
+        return replace(current, object=shown, stored=current.object)
+
+    def _set_managed_fields(self, new: Object, entries: list[Object]) -> None:
+        metadata, schema = new["metadata"], self.decider.storage.schema
+        if schema.shown_lists:
+            null_empty_lists(schema, new)
+        if entries:
+            metadata["managedFields"] = entries
+        elif "managedFields" in metadata:
+            del metadata["managedFields"]
+
+    async def _mutate(
+        self, operation: str, subresource: str, name: str, new: Object, old: Object | None
+    ) -> Object:
+        """The object after mutating admission."""
+        request = self._admission_request(operation, subresource, name, new, old)
+        if request is None:
+            return new
+        await self._chain.admit(request, self)
+        return new if request.object is None else request.object
+
+    async def _prepare_and_validate(self, new: Object, prepare: Callable[[Object], Object]) -> Object:
+        """Prepare what is stored, and have plugins validate the object that `prepare` returns, which this returns."""
+        request = self.request
+        if request is None:
+            reviewed = prepare(new)
+            self._chain.count_validated()
+            return reviewed
+        if self._chain.annotates:
+            self._admitted, self._prepare, new = new, prepare, working_copy(new)
+        request.object = prepare(new)
+        await self._chain.validate(request, self)
+        assert request.object is not None
+        return request.object
+
+    def _admission_request(
+        self,
+        operation: str,
+        subresource: str,
+        name: str,
+        new: Object | None,
+        old: Object | None,
+        old_version: str = "",
+    ) -> AdmissionRequest | None:
+        """The admission request of this attempt; None if no plugin is concerned."""
+        command, context = self.command, self.command.context
+        chain = self.decider.chain(self._definition, operation, subresource)
+        if not chain:
+            return None
+        self._chain = chain
+        if self._is_first and chain.admits_all(command.namespace):
+            return None
+        request = self.request = AdmissionRequest(
+            operation,
+            self._definition,
+            command.namespace,
+            name,
+            subresource,
+            new,
+            old,
+            context.user,
+            command.dry_run,
+            context,
+        )
+        if old is not None:
+            request.written, request.old_version = self._written, old_version
+            if isinstance(command, Delete):
+                request.delete_options, request.evicts = command.options, command.evicts
+                request.in_collection = command.verb == COLLECTION
+        request.sent_empty = self._sent_empty
+        request.warnings = self._warned
+        request.in_thread = self.decider.in_thread
+        return request
+
+    # Waiting for webhooks.
 
     async def ask(self, plugin: AsyncPlugin, request: AdmissionRequest) -> Admitted:
-        outside = self.decider.outside
-        return await outside.waits.wait_for(self, partial(outside.calls.call, plugin, request))
+        return await self._wait_for(partial(self.decider.calls.call, plugin, request))
 
     def answered(self, request: AdmissionRequest, admitted: Admitted) -> None:
-        self.continue_or_begin_anew()
+        self._check_unchanged()
         if not admitted.annotations:
             return
         if self._prepare is None:
@@ -166,385 +541,161 @@ class Attempt:
             request.object = self._prepare(working_copy(self._admitted))
 
     async def convert(self, versions: Versions, one: Object, source: str, target: str) -> Object:
-        """An object in another version. ConversionFailed."""
+        """An object in another version. Raises ConversionFailed."""
         if versions.webhook is None or source == target:
             return versions.convert(one, source, target)
-        outside = self.decider.outside
-        if outside.converter is None:
+        if self.decider.converter is None:
             raise ShuttingDown
-        convert = partial(outside.converter.convert_one, versions, one, source, target)
+        convert = partial(self.decider.converter.convert_one, versions, one, source, target)
         try:
-            converted = await outside.waits.wait_for(self, convert)
+            converted = await self._wait_for(convert)
         except ConversionFailed:
-            self.continue_or_begin_anew()
+            self._check_unchanged()
             raise
-        self.continue_or_begin_anew()
+        self._check_unchanged()
         return converted
 
-    def continue_or_begin_anew(self) -> None:
-        """After the attempt has waited. Moved, or what a plugin refuses by now that checks again."""
-        if self.decider.outside.waits.has_moved(self):
-            raise Moved
+    async def _wait_for(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The result of a call, while the actor handles other commands. Raises Outdated."""
+        decider, waiting = self.decider, self.decider.waiting
+        if decider.in_thread:
+            return await in_event_loop(call)
+        if self._takes_turn or not self.write.has_left:
+            retry, self._takes_turn, self._view = self._takes_turn, False, None
+            waited = await waiting.leave(self.write, retry=retry)
+            if waited or self.is_outdated():
+                raise Outdated(after_call=False)
+        result = await call()
+        await waiting.resume()
+        return result
+
+    def _check_unchanged(self) -> None:
+        """Call this after the attempt has waited. Raises Outdated, or what a plugin that checks again refuses with."""
+        if self.is_outdated():
+            raise Outdated
         if self.request is not None:
-            for check in self.chain.repeated:
+            for check in self._chain.repeated:
                 check(self.request)
 
-    async def prepare_and_validate(self, new: Object, prepare: Callable[[Object], Object]) -> Object:
-        """Prepare what is stored, and have plugins validate the object that `prepare` returns, which this returns."""
+    def is_outdated(self) -> bool:
+        """Whether the object or the definitions have changed since the attempt read them."""
+        if self.decider.is_outdated:
+            return True
+        command, key = self.command, self._key
+        if key is None:
+            if isinstance(command, Create):
+                return False  # whether its name is free is checked at the end
+            key = command.namespace, command.name
+        if command.dry_run and isinstance(self._written, int):
+            return False  # it stores nothing
+        return not self.decider.current.is_written_by(self._written, *key)
+
+    async def decide_in_thread(self, large_work: LargeWork, in_loop: Decider) -> None:
+        """Decide a large command in the worker thread, while the actor handles other commands. Raises Outdated.
+
+        `in_loop` is the decider of the event loop.
+        """
+        waiting = self.decider.waiting
+        if self._takes_turn or not self.write.has_left:
+            await waiting.leave(self.write, retry=self._takes_turn)
+        await large_work.run_command(self.command.context.user, self.decide())
+        await waiting.resume()
+        if self.is_outdated():
+            raise Outdated
         request = self.request
-        if request is None:
-            reviewed = prepare(new)
-            self.chain.count_validated()
-            return reviewed
-        if self.chain.annotates:
-            self._admitted, self._prepare, new = new, prepare, working_copy(new)
-        request.object = prepare(new)
-        await self.chain.validate(request, self)
-        assert request.object is not None
-        return request.object
+        if request is not None and self._chain.repeated:
+            # Those of this attempt are for a thread.
+            chain = in_loop.chain(self._definition, request.operation, request.subresource)
+            for check in chain.repeated:
+                check(request)
 
     def release(self) -> None:
-        """Nothing follows: give back what admission plugins reserved. In the event loop."""
+        """Give back what admission plugins reserved, because nothing is stored. In the event loop."""
         if self.request is not None:
             self.request.complete(False)
 
 
-class Decider:
-    """Decides the commands of one resource type."""
+# The rules of creates and updates, in the order in which attempts call them. Pure: they change only working copies.
 
-    def __init__(
-        self,
-        definitions: dict[str, Definition],
-        storage: Definition,
-        admission: Admission,
-        find: Find,
-        outside: Outside,
-        *,
-        in_thread: bool = False,
-    ) -> None:
-        self._find = find
-        self._definitions = definitions  # by served version
-        self._storage = storage
-        self._admission = admission
-        self.outside = outside
-        self.in_thread = in_thread
-        self._versions = storage.storage.versions
-        self._chains: dict[tuple[str, str, str], Chain] = {}
-        self._all_views: dict[str, FieldViews] = {}
-        self._found_views: dict[tuple[str, str], tuple[FieldViews, FieldView]] = {}
-        self._creations: dict[str, Creation] = {}  # by version
 
-    async def decide(self, attempt: Attempt) -> Decided:
-        """RequestError, Moved, NeedsThread."""
-        command = attempt.command
-        definition = self._definitions.get(command.version)
-        if definition is None:
-            raise NoSuchResource  # the version was removed while the command waited
-        attempt.definition = definition
-        match command:
-            case Create():
-                decided = await self._create(attempt, command)
-            case Replace():
-                decided = await self._replace(attempt, command)
-            case Patch():
-                decided = await self._patch(attempt, command)
-            case Submit():
-                decided = await self._submit(attempt, command)
-            case Delete():
-                return await self._delete(attempt, command)
-        decision, versions = decided.decision, self._versions
-        if versions is not None and isinstance(decision, Store):
-            stored = await attempt.convert(versions, decision.object, command.version, versions.storage)
-            applied = decided.verb == "apply"
-            stored = versions.in_stored_form(stored, command.version, applied=applied)
-            decided = decided._replace(stored=stored)
-        return decided
+def drop_system_metadata(metadata: Object) -> None:
+    """Drop metadata that only the server may set."""
+    if not _SYSTEM_METADATA.isdisjoint(metadata):
+        for system in _SYSTEM_METADATA:
+            metadata.pop(system, None)
 
-    async def _create(self, attempt: Attempt, command: Create, verb: str = "create") -> Decided:
-        definition, new, context = attempt.definition, working_copy(command.object), command.context
-        metadata = new["metadata"]
-        if definition.schema.told_lists:
-            attempt.sent_empty = definition.schema.take_told(new)
-        if definition.create_refusal:
-            raise Forbidden(definition.resource, metadata.get("name", ""), definition.create_refusal)
-        if "ownerReferences" in metadata:
-            attempt.warnings = drop_duplicate_owner_references(metadata, SENT)
-        if verb != "apply":
-            drop_system_metadata(metadata)
-            creation = self._creations.get(command.version) or self._find_creation(command.version)
-            entries = creation.known_entries(new, context.manager, context.time)
-            if entries is None:
-                entries = await creation.find_entries(new, context.manager, context.time, attempt.convert)
-            self._put_managers(new, entries)
-        request = self._request(attempt, CREATE, "", metadata.get("name", ""), new, None)
-        if request is not None:
-            await attempt.chain.admit(request, attempt)
-            if request.object is not None:
-                new = request.object
 
-        def prepare(admitted: Object) -> Object:
-            generate_name(admitted["metadata"], context.suffix)
-            prepare_create(definition, command, admitted)
-            return admitted
+_SYSTEM_METADATA: Final = frozenset(
+    {"selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"}
+)
 
-        prepared = await attempt.prepare_and_validate(new, prepare)
-        name = prepared["metadata"].get("name")
-        # Only whether there is one counts.
-        current = self._find(attempt.view, command.namespace, name) if name else None
-        decision = decide_create(definition, current, prepared)
-        # The name must stay free, should the attempt wait again.
-        attempt.key = command.namespace, prepared["metadata"]["name"]
-        warnings = attempt.warnings
-        if more := definition.strategy.warnings(prepared, None):
-            warnings = (*warnings, *more)
-        return Decided(decision, None, verb, True, warnings)
 
-    async def _replace(self, attempt: Attempt, command: Replace) -> Decided:
-        current = await self._current(attempt, command.namespace, command.name)
-        if current is None:
-            return await self._create_by_replace(attempt, command)
-        check_uid(attempt.definition, command, current)
-        return await self._update(attempt, current, command, "update")
+def prepare_create(definition: Definition, command: Create, new: Object) -> Object:
+    """The object to store: `new`, a working copy, with what the server and the strategy of the kind set.
 
-    async def _create_by_replace(self, attempt: Attempt, command: Replace) -> Decided:
-        definition = attempt.definition
-        check_uid(definition, command, None)
-        if not definition.strategy.allow_create_on_update or command.subresource:
-            raise not_found(definition, command.name)
-        if not command.may_create:
-            raise may_not_create(definition, command)
-        check_sent_version(command.object["metadata"])
-        new = command.object
-        if not command.dry_run:
-            metadata = {key: value for key, value in new["metadata"].items() if key != "resourceVersion"}
-            new = {**new, "metadata": metadata}
-        create = Create(command.version, command.namespace, new, command.context, command.dry_run)
-        return await self._create(attempt, create, "update")
+    Raises Invalid.
+    """
+    metadata = new["metadata"]
+    base = metadata.get("generateName", "")
+    if base and not metadata.get("name"):
+        metadata["name"] = base[:LONGEST_GENERATED_BASE] + command.context.suffix
+    if "resourceVersion" in metadata and not command.dry_run:  # v1.25 checks it when it stores
+        refuse_version(metadata)
+    drop_system_metadata(metadata)
+    if definition.namespaced:
+        metadata["namespace"] = command.namespace
+    metadata["uid"] = command.context.uid
+    metadata["creationTimestamp"] = seconds_text(command.context.time)
+    definition.strategy.prepare_for_create(new)
+    if errors := _validate_new(definition, new):
+        raise _invalid(definition, metadata.get("name", ""), errors)
+    return new
 
-    async def _patch(self, attempt: Attempt, command: Patch) -> Decided:
-        definition = attempt.definition
-        current = await self._current(attempt, command.namespace, command.name)
-        if command.format == "apply":
-            return await self._apply(attempt, current, command)
-        if current is None:
-            raise not_found(definition, command.name)
-        viewed = definition.definition_at(command.subresource)
-        patched = patch_object(viewed, current, command, in_thread=self.in_thread)
-        try:
-            owners = _owners_after_apply(definition, current, command)
-            replaced = _as_replace(command, patched.object)
-            decided = await self._update(attempt, current, replaced, "patch", owners)
-        except RequestError as error:
-            refused = definition.rules.unknown_and_invalid == "400" and not definition.is_custom
-            if refused and patched.problems and isinstance(error, Invalid):
-                raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
-            error.warnings = (*patched.warnings, *error.warnings)
-            raise
-        if not patched.warnings:
-            return decided
-        return decided._replace(warnings=(*patched.warnings, *decided.warnings))
 
-    async def _apply(self, attempt: Attempt, current: Current | None, command: Patch) -> Decided:
-        definition = attempt.definition
-        if current is None and command.subresource:
-            raise not_found(definition, command.name)
-        if current is None and not command.may_create:
-            raise may_not_create(definition, command)
-        views = self._views(command.version)
-        wanted = await apply_object(
-            views, definition, current, command, attempt.convert, in_thread=self.in_thread
+def _validate_new(definition: Definition, created: Object) -> list[FieldError]:
+    """What `collect` does, with one call less for each create."""
+    errors, strategy = FieldErrors(), definition.strategy
+    try:
+        if not strategy.validates_metadata:
+            validate_metadata_create(errors, created["metadata"], definition)
+        strategy.validate_create(errors, created)
+    except TooManyErrors:
+        pass
+    return errors.found
+
+
+def validate_metadata_create(errors: FieldErrors, metadata: Object, definition: Definition) -> None:
+    """For kinds whose strategy does not validate it."""
+    metadata_rules(
+        errors,
+        metadata,
+        namespaced=definition.namespaced,
+        check_name=definition.check_name,
+        known_finalizers=definition.deletion.only_known_finalizers,
+    )
+
+
+def decide_create(definition: Definition, current: Current | None, prepared: Object) -> Store:
+    """Raises AlreadyExists if there is a current object of that name."""
+    if current is not None:
+        metadata = prepared["metadata"]
+        generated = bool(metadata.get("generateName"))
+        terminating = "deletionTimestamp" in current.object["metadata"]
+        raise AlreadyExists(
+            definition.resource, metadata["name"], generated=generated, terminating=terminating
         )
-        if current is None:
-            create = Create(command.version, command.namespace, wanted, command.context, command.dry_run)
-            return await self._create(attempt, create, "apply")
-        return await self._update(attempt, current, _as_replace(command, wanted), "apply")
-
-    async def _update(
-        self,
-        attempt: Attempt,
-        current: Current,
-        command: Replace,
-        verb: str,
-        owners: list[Object] | None = None,
-    ) -> Decided:
-        """`owners`: managedFields after an apply of the scale, which found them."""
-        definition, new = attempt.definition, working_copy(command.object)
-        if definition.schema.told_lists:
-            attempt.sent_empty = definition.schema.take_told(new)
-        if attempt.is_stale:
-            check_unchanged_version(definition, current, command)
-        viewed = definition.definition_at(command.subresource)
-        if verb == "update" and "ownerReferences" in new["metadata"]:
-            attempt.warnings = drop_duplicate_owner_references(new["metadata"], SENT)
-        if verb != "apply" and viewed is definition:
-            await self._set_managers(attempt, command, new, current.object)
-        request = self._request(attempt, UPDATE, command.subresource, command.name, new, current.object)
-        if request is not None:
-            await attempt.chain.admit(request, attempt)
-            if request.object is not None:
-                new = request.object
-
-        sent_warnings = attempt.warnings
-
-        def prepare(admitted: Object) -> Object:
-            if "ownerReferences" in admitted["metadata"]:
-                more = drop_duplicate_owner_references(admitted["metadata"], AFTER_ADMISSION)
-                attempt.warnings = sent_warnings + more
-            # A patch of an object that had no version yet has none either, even if the version is known by now.
-            unversioned = verb != "update" and current.proposal is not None
-            prepared = prepare_replace(definition, current, command, admitted, unversioned=unversioned)
-            if owned_by_scale(definition, command.subresource):
-                version, manager = definition.api_version, command.context.manager
-                owned = owners or owners_after_update(current.object, prepared, version, manager)
-                self._put_managers(prepared, owned)
-            attempt.to_store = prepared
-            return _reviewed(definition, command, admitted, prepared)
-
-        reviewed = await attempt.prepare_and_validate(new, prepare)
-        assert attempt.to_store is not None
-        decision = decide_replace(definition, current, attempt.to_store)
-        warnings = attempt.warnings
-        if more := viewed.strategy.warnings(reviewed, current.object):
-            warnings = (*warnings, *more)
-        return Decided(decision, current, verb, False, warnings)
-
-    async def _submit(self, attempt: Attempt, command: Submit) -> Decided:
-        """Admission has reviewed the sent object before."""
-        current = await self._current(attempt, command.namespace, command.name)
-        decision = decide_submit(attempt.definition, current, command, working_copy(command.object))
-        return Decided(decision, current, "create", created=True)
-
-    async def _delete(self, attempt: Attempt, command: Delete) -> Decided:
-        definition = attempt.definition
-        current = self._find(attempt.view, command.namespace, command.name)
-        if current is None:
-            raise not_found(definition, command.name)
-        attempt.written = current.written
-        if is_pending(definition, current, command):
-            return Decided(Keep(), current, command.verb)
-        # A custom object stays in the version in which it is stored, so that no deletion depends on a webhook.
-        old, version = current.object, current.api_version
-        request = self._request(attempt, DELETE, "", command.name, None, old, version)
-        if request is None:
-            attempt.chain.count_validated()
-        else:
-            await attempt.chain.admit(request, attempt)
-            request.object = None
-            await attempt.chain.validate(request, attempt)
-        return Decided(decide_delete(definition, current, command), current, command.verb)
-
-    async def _current(self, attempt: Attempt, namespace: str, name: str) -> Current | None:
-        """The current object, that of a custom kind in the version of the command. ConversionFailed."""
-        current, version = self._find(attempt.view, namespace, name), attempt.command.version
-        if current is None:
-            return None
-        attempt.written = current.written
-        if self._versions is None or current.api_version == version:
-            return current
-        shown = await attempt.convert(self._versions, current.object, current.api_version, version)
-        return replace(current, object=shown, stored=current.object)
-
-    def _request(
-        self,
-        attempt: Attempt,
-        operation: str,
-        subresource: str,
-        name: str,
-        new: Object | None,
-        old: Object | None,
-        old_version: str = "",
-    ) -> AdmissionRequest | None:
-        """The admission request of an attempt; None if no plugin is concerned."""
-        command, context = attempt.command, attempt.command.context
-        chain = self.chain(attempt.definition, operation, subresource)
-        if not chain:
-            return None
-        attempt.chain = chain
-        if attempt.is_first and chain.admits_all(command.namespace):
-            return None
-        request = attempt.request = AdmissionRequest(
-            operation,
-            attempt.definition,
-            command.namespace,
-            name,
-            subresource,
-            new,
-            old,
-            context.user,
-            command.dry_run,
-            context,
-        )
-        if old is not None:
-            request.written, request.old_version = attempt.written, old_version
-            if isinstance(command, Delete):
-                request.delete_options, request.evicts = command.options, command.evicts
-                request.in_collection = command.verb == COLLECTION
-        if attempt.sent_empty:
-            request.sent_empty = attempt.sent_empty
-        request.warnings = attempt.warned
-        request.in_thread = self.in_thread
-        return request
-
-    def chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
-        address = definition.api_version, operation, subresource
-        chain = self._chains.get(address)
-        if chain is None:
-            chain = self._chains[address] = self._admission.chain(definition, operation, subresource)
-        return chain
-
-    def repeat_checks(self, attempt: Attempt) -> None:
-        """Run the checks again whose outcome may have changed while a thread decided the command."""
-        request = attempt.request
-        if request is not None and attempt.chain.repeated:
-            # Not those of the attempt, which are for a thread.
-            for check in self.chain(attempt.definition, request.operation, request.subresource).repeated:
-                check(request)
-
-    def _views(self, version: str) -> FieldViews:
-        """For a command in this version. Objects of a custom kind are in it, all others in their storage version."""
-        working = version if self._versions is not None else ""
-        views = self._all_views.get(working)
-        if views is None:
-            views = self._all_views[working] = FieldViews(self._definitions, working)
-        return views
-
-    async def _set_managers(self, attempt: Attempt, command: Replace, new: Object, before: Object) -> None:
-        """Set metadata.managedFields as it is after this update."""
-        context, key = command.context, (command.version, command.subresource)
-        views, view = self._found_views.get(key) or self._find_views(*key)
-        time = seconds_text(context.time)
-        owned = await owned_after(views, view, before, new, context.manager, time, attempt.convert)
-        self._put_managers(new, owned)
-
-    def _put_managers(self, new: Object, entries: list[Object]) -> None:
-        metadata = new["metadata"]
-        if self._storage.schema.shown_lists:
-            null_empty_lists(self._storage.schema, new)
-        if entries:
-            metadata["managedFields"] = entries
-        elif "managedFields" in metadata:
-            del metadata["managedFields"]
-
-    def _find_views(self, version: str, subresource: str) -> tuple[FieldViews, FieldView]:
-        views = self._views(version)
-        found = self._found_views[version, subresource] = views, views(version, subresource)
-        return found
-
-    def _find_creation(self, version: str) -> Creation:
-        found = self._creations[version] = Creation(*self._find_views(version, ""))
-        return found
+    definition.strategy.canonicalize(prepared)
+    return Store(prepared)
 
 
-def _reviewed(definition: Definition, command: Replace, sent: Object, prepared: Object) -> Object:
-    """The object that validating plugins see: what is stored, in the form that the subresource has."""
-    viewed = definition.definition_at(command.subresource)
-    if viewed is definition or viewed.storage.conversion is None:
-        return sent
-    return viewed.storage.conversion.from_storage(prepared)
+def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidden:
+    """The error for a replace or apply that would create without the right to create."""
+    why = f"User {quoted_start(command.context.user)} cannot create this object"
+    return Forbidden(definition.resource, command.name, why)
 
 
 def _owners_after_apply(definition: Definition, current: Current, command: Patch) -> list[Object] | None:
-    """managedFields after an apply of the scale; None after other patches. ApplyConflict."""
+    """managedFields after an apply of the scale; None after other patches. Raises ApplyConflict."""
     if not command.merges_apply or not owned_by_scale(definition, command.subresource):
         return None
     manager = command.context.manager
@@ -594,3 +745,117 @@ def drop_duplicate_owner_references(metadata: Object, warning: str) -> tuple[str
         return ()
     metadata["ownerReferences"] = left
     return (warning.format(uids=", ".join(duplicates)),)
+
+
+def prepare_replace(
+    definition: Definition, current: Current, command: Replace, new: Object, *, unversioned: bool = False
+) -> Object:
+    """The object to store: `new`, a working copy, or the current object changed by a subresource such as scale.
+
+    `unversioned`: it may lack a version, because that of the current object was unknown when it was patched.
+    Other forms of the object, such as its scale, may lack one too: they change the current object.
+    Raises Conflict or Invalid.
+    """
+    old, version = current.object, new["metadata"].pop("resourceVersion", "")
+    subresource = definition.subresource(command.subresource)
+    viewed = subresource is not None and subresource.update_object is not None
+    if version or not (unversioned or viewed):
+        check_version(definition, command.name, version, current)
+    if subresource is not None and subresource.update_object is not None:
+        _validate_sent(subresource, new)
+        new = working_copy(subresource.update_object(new, working_copy(old)))
+        subresource = None
+    _inherit_metadata(new["metadata"], old["metadata"])
+    if errors := collect(_prepare_and_validate_update, definition, new, old, subresource):
+        raise _invalid(definition, new["metadata"].get("name", command.name), errors)
+    return new
+
+
+def _validate_sent(subresource: Subresource, sent: Object) -> None:
+    """Validate an object of a subresource that has its own kind."""
+    view = subresource.view
+    if view is not None and (errors := collect(view.strategy.validate_create, sent)):
+        raise _invalid(view, sent["metadata"].get("name", ""), errors)
+
+
+def _inherit_metadata(metadata: Object, old: Object) -> None:
+    """Copy the metadata that no update may change; validation checks the rest."""
+    metadata.pop("selfLink", None)
+    metadata["uid"] = metadata.get("uid") or old["uid"]
+    metadata["creationTimestamp"] = old["creationTimestamp"]
+    for key in ("generation", "deletionTimestamp", "namespace"):
+        if key in old:
+            metadata[key] = old[key]
+        elif key == "generation":
+            metadata.pop(key, None)
+    if "deletionGracePeriodSeconds" in old:
+        metadata.setdefault("deletionGracePeriodSeconds", old["deletionGracePeriodSeconds"])
+
+
+def _prepare_and_validate_update(
+    errors: FieldErrors, definition: Definition, new: Object, old: Object, subresource: Subresource | None
+) -> None:
+    if subresource is not None:
+        subresource.prepare(new, old)
+        validate_metadata_update(errors, new["metadata"], old["metadata"], definition)
+        subresource.validate(errors, new, old)
+    else:
+        definition.strategy.prepare_for_update(new, old)
+        validate_metadata_update(errors, new["metadata"], old["metadata"], definition)
+        definition.strategy.validate_update(errors, new, old)
+
+
+def validate_metadata_update(
+    errors: FieldErrors, metadata: Object, old: Object, definition: Definition
+) -> None:
+    metadata_rules(
+        errors,
+        metadata,
+        namespaced=definition.namespaced,
+        check_name=name_is_path_segment,
+        known_finalizers=False,
+    )
+    if not errors.found:
+        errors.valid_metadata = metadata
+    metadata_update_rules(errors, metadata, old, known_finalizers=False)
+
+
+def _reviewed(definition: Definition, command: Replace, sent: Object, prepared: Object) -> Object:
+    """The object that validating plugins see: what is stored, in the form that the subresource has."""
+    viewed = definition.definition_at(command.subresource)
+    if viewed is definition or viewed.storage.conversion is None:
+        return sent
+    return viewed.storage.conversion.from_storage(prepared)
+
+
+def decide_replace(definition: Definition, current: Current, prepared: Object) -> Decision:
+    old = current.object
+    definition.strategy.canonicalize(prepared)
+    terminating = "deletionTimestamp" in old["metadata"]
+    if terminating and not definition.has_finalizers(prepared) and not grace_seconds(old["metadata"]):
+        return Remove(returned=prepared)
+    # An object that is stored in another version than the present storage version is written in that one.
+    versions = definition.storage.versions
+    in_storage_version = versions is None or current.api_version == versions.storage
+    if in_storage_version and is_unchanged(prepared, old):
+        return Keep()
+    return Store(prepared)
+
+
+def decide_submit(
+    definition: Definition, current: Current | None, command: Submit, document: Object
+) -> Store:
+    """Raises Invalid for the sent `document` even if there is no object: its errors come before NotFound."""
+    subresource = definition.subresource(command.subresource)
+    assert subresource is not None and subresource.submit is not None
+    metadata = document["metadata"]
+    _validate_sent(subresource, document)
+    if current is None:
+        raise not_found(definition, command.name)
+    check_uid(definition, command.name, metadata.get("uid"), current)
+    check_version_precondition(definition, command.name, metadata.get("resourceVersion"), current.version)
+    return Store(subresource.submit(document, working_copy(current.object), command.context.time))
+
+
+def _invalid(definition: Definition, name: str, errors: list[FieldError]) -> Invalid:
+    return Invalid(definition.error_group, definition.kind, name, [error.cause() for error in errors])

@@ -20,7 +20,8 @@ from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.messages import Command, Outcome
-from rewound.actors.resource.actor import ActorContext, ResourceActor
+from rewound.actors.resource.actor import ResourceActor
+from rewound.actors.resource.decide import ActorContext
 from rewound.actors.runtime.mailbox import MailboxStatistics
 from rewound.actors.runtime.supervisor import Supervisor
 

@@ -18,7 +18,7 @@ from rewound.actors.errors import RequestTooLarge
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.messages import Command, Delete, Object, Patch
 from rewound.actors.names import NAMES, Names
-from rewound.actors.resource.rules import Current
+from rewound.actors.resource.current import Current
 from rewound.actors.store.document import (
     encode_unversioned,
     kind_prefix,

@@ -18,7 +18,7 @@ from rewound.actors.kinds.schema.decoder import Decoded, NotDecodable
 from rewound.actors.messages import Object, Patch
 from rewound.actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from rewound.actors.patch.transform import transform
-from rewound.actors.resource.rules import Current
+from rewound.actors.resource.current import Current
 from rewound.actors.runtime.large_work import LARGE_BYTES
 from rewound.actors.runtime.time_limit import NeedsThread
 from rewound.actors.store.addressing import check_name, check_namespace

@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 from rewound.actors.kinds.declaration.definition import Definition, Versions
 from rewound.actors.messages import Command, Delete, Object
+from rewound.actors.patch.managed_fields.managers import same_but_for_times
+from rewound.actors.resource.current import Current
 from rewound.actors.resource.object_size import ObjectSizes
-from rewound.actors.resource.rules import Current, Decided, Keep, Remove, Store, is_unchanged
 from rewound.actors.store.document import encode, encode_unversioned, facts_of
 from rewound.actors.store.proposal import Proposal
 
 # The body of a response: complete, that of a proposed event, or without a version and with the event that has it.
 Body = bytes | Proposal | tuple[bytes, Proposal]
+
+
+class Store(NamedTuple):
+    """Store the object. A tuple, because almost every write creates one and a dataclass costs more."""
+
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove the object. `returned` is the object in the response, if it is not the one last stored.
+
+    `last` is stored first: watchers see the object with a deletionTimestamp before its removal.
+    """
+
+    returned: Object | None = None
+    last: Object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Change nothing."""
+
+
+Decision = Store | Remove | Keep
+
+
+class Decided(NamedTuple):
+    """What a command becomes. A tuple, because every write creates one and a dataclass costs more."""
+
+    decision: Decision
+    current: Current | None
+    verb: str  # what the journal records
+    created: bool = False
+    warnings: tuple[str, ...] = ()
+    stored: Object | None = None  # of a custom kind: what `Store` stores, in the storage version
 
 
 class Proposer:
@@ -25,7 +65,7 @@ class Proposer:
         self._versions = storage.storage.versions
 
     def propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
-        """Append the proposed events; returns the body of the response. RequestTooLarge."""
+        """Append the proposed events; returns the body of the response. Raises RequestTooLarge."""
         decision, current, verb = decided.decision, decided.current, decided.verb
         if type(decision) is Store and self._versions is None and not command.dry_run:  # most writes
             written = 0 if current is None else current.written
@@ -113,6 +153,18 @@ def _version(command: Command, current: Current | None) -> str:
     if isinstance(command, Delete) and current is not None:
         return current.api_version
     return command.version
+
+
+def is_unchanged(new: Object, old: Object) -> bool:
+    """Whether the objects are equal, except for the times in managedFields."""
+    if new == old:
+        return True
+    if {**new, "metadata": None} != {**old, "metadata": None}:
+        return False
+    metadata, other = new["metadata"], old["metadata"]
+    if {**metadata, "managedFields": None} != {**other, "managedFields": None}:
+        return False
+    return same_but_for_times(metadata.get("managedFields", []), other.get("managedFields", []))
 
 
 def _is_stored(versions: Versions, new: Object, current: Current | None) -> bool:

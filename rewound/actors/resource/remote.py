@@ -25,7 +25,7 @@ from rewound.actors.message_encoding import (
     encode_reply,
 )
 from rewound.actors.messages import Command, Outcome, WriteContext
-from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.decide import ActorContext
 from rewound.actors.resource.directory import Directory
 from rewound.actors.resource.write import CallbackWrite
 from rewound.actors.runtime.large_work import LARGE_BYTES

@@ -20,8 +20,8 @@ from rewound.actors.kinds.validation import collect, invalid
 from rewound.actors.kinds.values.times import seconds_text
 from rewound.actors.messages import Object, WriteContext
 from rewound.actors.patch.managed_fields.ownership import creator_entries
+from rewound.actors.resource.decide import drop_system_metadata
 from rewound.actors.resource.directory import Directory
-from rewound.actors.resource.rules import drop_system_metadata
 from rewound.actors.selectors.facts import unpack_uids
 from rewound.actors.store.addressing import not_found
 from rewound.actors.store.document import decode

@@ -5,7 +5,7 @@ it completes one that has nothing to wait for at once. Bodies are encoded on com
 known then. Invariant: every write is completed once, even if the commit fails.
 
 A write that has to wait before it can be decided goes on in the task that asked for it: that task waits for the reply
-anyway, and when it is cancelled, so is the write.
+anyway, and when the task is cancelled, so is the write.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from trio.lowlevel import Abort, current_task, reschedule, wait_task_rescheduled
 from rewound.actors.admission.request import AdmissionRequest
 from rewound.actors.errors import WriteTimedOut
 from rewound.actors.messages import LONGEST_WRITE, Command, Delete, Deleted, Outcome, Written
-from rewound.actors.resource.proposing import Body
-from rewound.actors.resource.rules import Decided, Remove
+from rewound.actors.resource.proposing import Body, Decided, Remove
 from rewound.actors.runtime.mailbox import Reply
 from rewound.actors.store.document import at_version
 from rewound.actors.store.proposal import Proposal, offset_of
@@ -34,23 +33,20 @@ Finish = Callable[["Write", list[Proposal]], None]
 
 
 class Write(Reply[Outcome]):
-    """What most writes never have is in the class: every command makes one."""
-
-    ticket: int = 0  # its place among the writes that wait for each other
-    has_left: bool = False  # it goes on in the task of its caller
-    is_abandoned: bool = False  # the caller no longer waits for the reply
-    _steps: Steps | None = None  # what the caller's task is to run
-    _finish: Finish
-    _scope: trio.CancelScope | None = None  # while the caller's task runs it
-
     def __init__(self, command: Command) -> None:
-        self._is_set, self._error, self._task = False, None, None  # cheaper than to call `super`
+        super().__init__()
         self.command = command
         # The result: what was decided and the body of the response, or an error.
         self.decided: Decided | None = None
         self.body: Body = b""
         self.error: Exception | None = None
         self.request: AdmissionRequest | None = None  # until the write is durable, if it has callbacks
+        self.ticket = 0  # its place among the writes that wait for each other
+        self.has_left = False  # it goes on in the task of its caller
+        self.is_abandoned = False  # the caller no longer waits for the reply
+        self._steps: Steps | None = None  # what the caller's task is to run
+        self._finish: Finish | None = None  # called when it has run
+        self._scope: trio.CancelScope | None = None  # while the caller's task runs it
 
     async def wait(self) -> Outcome:
         while not self._is_set:
@@ -76,13 +72,13 @@ class Write(Reply[Outcome]):
 
     async def _run_rest(self) -> None:
         """Decide the write within its time, unless it has been refused before it could begin."""
-        if self._steps is None:
+        steps, finish, self._steps = self._steps, self._finish, None
+        if steps is None or finish is None:
             return
-        steps, self._steps = self._steps, None
         now, deadline = trio.current_time(), self.command.context.deadline
         try:
             with trio.CancelScope(deadline=min(deadline, now + LONGEST_WRITE)) as self._scope:
-                self._finish(self, await _rest_of(steps))
+                finish(self, await _rest_of(steps))
         finally:
             scope, self._scope = self._scope, None
             steps.close()

@@ -18,18 +18,11 @@ from rewound.actors.patch.errors import PatchError
 from rewound.actors.patch.managed_fields.field_view import FieldViews
 from rewound.actors.patch.transform import transform
 from rewound.actors.resource.applying import apply_object
+from rewound.actors.resource.current import Current
+from rewound.actors.resource.decide import decide_submit, prepare_create, prepare_replace
+from rewound.actors.resource.deletion import decide_delete, is_pending
 from rewound.actors.resource.patching import patch_object
-from rewound.actors.resource.rules import (
-    Current,
-    Keep,
-    Remove,
-    Store,
-    decide_delete,
-    decide_submit,
-    is_pending,
-    prepare_create,
-    prepare_replace,
-)
+from rewound.actors.resource.proposing import Keep, Remove, Store
 from rewound.actors.runtime.time_limit import run_limited
 from rewound.recording.record.kinds import RecordedKind
 from rewound.recording.record.requests import Request

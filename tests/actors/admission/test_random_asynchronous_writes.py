@@ -116,7 +116,7 @@ async def test_every_request_completes_once(plural: str, seed: int, autojump_clo
                     nursery.start_soon(send)
             await trio.sleep(60)
         assert store.directory.admission_statistics().running == 0
-        assert not actor._outside and not actor._pending
+        assert not actor._waiting and not actor._pending
         assert {len(results) for results in counting.results} == {1}
         assert sum(result for (result,) in counting.results) == durable
         with store.journal.read() as view:

@@ -6,20 +6,14 @@ from typing import Any
 
 import orjson
 
+from rewound.actors.admission.request import working_copy
 from rewound.actors.errors import Invalid
 from rewound.actors.kinds.catalog import Catalog
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.validation import FieldError
 from rewound.actors.messages import Create, Object, Replace, WriteContext
-from rewound.actors.resource.rules import (
-    Current,
-    decide_create,
-    decide_replace,
-    generate_name,
-    prepare_create,
-    prepare_replace,
-    working_copy,
-)
+from rewound.actors.resource.current import Current
+from rewound.actors.resource.decide import decide_create, decide_replace, prepare_create, prepare_replace
 from rewound.actors.runtime.time_limit import run_limited
 
 CONTEXT = WriteContext(time=1_577_836_800_000_000, user="tester", manager="tests", uid="u-1", suffix="abcde")
@@ -32,7 +26,6 @@ Causes = list[tuple[str, str]]  # (field, message)
 def create(definition: Definition, sent: Object, namespace: str = "ns") -> tuple[Object, Causes]:
     """Create an object that is sent in storage form: the stored object, and the causes of a refusal."""
     new = working_copy(sent)
-    generate_name(new["metadata"], CONTEXT.suffix)
     try:
         command = Create(definition.version, namespace, sent, CONTEXT)
         run_limited(prepare_create, definition, command, new)  # some kinds are validated in a thread only

@@ -8,7 +8,8 @@ import pytest
 
 from rewound.actors.errors import Conflict, Invalid
 from rewound.actors.messages import Submit, WriteContext
-from rewound.actors.resource.rules import Current, decide_submit
+from rewound.actors.resource.current import Current
+from rewound.actors.resource.decide import decide_submit
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
 from tests.cases import cases

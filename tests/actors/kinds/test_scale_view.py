@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 
+from rewound.actors.admission.request import working_copy
 from rewound.actors.errors import Conflict, Invalid
 from rewound.actors.kinds.declaration.scale import selector_text
 from rewound.actors.messages import Replace, WriteContext
-from rewound.actors.resource.rules import (
-    Current,
-    Store,
-    check_uid,
-    decide_replace,
-    prepare_replace,
-    working_copy,
-)
+from rewound.actors.resource.current import Current, check_uid
+from rewound.actors.resource.decide import decide_replace, prepare_replace
+from rewound.actors.resource.proposing import Store
 from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.test_replication_controller_rules import controller
 
@@ -33,7 +29,7 @@ def put(kinds: Definitions, replicas: int, **metadata: str) -> dict[str, Any]:
     sent = {"metadata": {"name": "a", **metadata}, "spec": {"replicas": replicas}, "status": {"replicas": 0}}
     command = Replace(definition.api_version, "ns", "a", sent, CONTEXT, "scale")
     current = Current(7, stored(kinds))
-    check_uid(definition, command, current)
+    check_uid(definition, "a", sent["metadata"].get("uid"), current)
     prepared = prepare_replace(definition, current, command, working_copy(sent))
     decision = decide_replace(definition, current, prepared)
     assert isinstance(decision, Store)

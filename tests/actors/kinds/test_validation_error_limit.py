@@ -10,7 +10,7 @@ from rewound.actors.errors import Invalid
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.messages import Create, WriteContext
 from rewound.actors.names import CLUSTER
-from rewound.actors.resource.rules import prepare_create
+from rewound.actors.resource.decide import prepare_create
 
 CATALOG = built_in(CLUSTER)
 MANY = 20_000

@@ -11,7 +11,7 @@ from rewound.actors.messages import Object, Patch, WriteContext
 from rewound.actors.patch.managed_fields.field_view import FieldViews
 from rewound.actors.patch.transform import MAX_BYTES
 from rewound.actors.resource.applying import apply_object
-from rewound.actors.resource.rules import Current
+from rewound.actors.resource.current import Current
 from rewound.actors.runtime.coroutines import without_waiting
 
 from .managed_object import THING, VERSION, define

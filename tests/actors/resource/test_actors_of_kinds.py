@@ -11,7 +11,8 @@ from rewound.actors.errors import NoSuchResource
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.schema.fields import STRING, Field
 from rewound.actors.messages import Create, Delete, DeleteOptions, Outcome
-from rewound.actors.resource.actor import ActorContext, ResourceActor
+from rewound.actors.resource.actor import ResourceActor
+from rewound.actors.resource.decide import ActorContext
 from tests.actors.kinds.crontabs import TYPE, crontabs
 from tests.actors.object_store import Store, open_store
 

@@ -137,8 +137,7 @@ class Interrupted:
 
     def check(self) -> None:
         actor, store = self.actor, self.store
-        assert not actor._outside and not actor._pending
-        assert not actor._turns._lines and not actor._turns._closed and not actor._turns._waiting
+        assert not actor._waiting and not actor._pending and actor._waiting.turns.is_idle
         assert store.calls.statistics().running == 0
         assert store.directory.large_work.statistics().waiting == 0
         assert not store.directory.large_work._running and not store.directory.large_work._commands
@@ -284,7 +283,7 @@ async def test_crash_while_others_wait_for_their_turns(
         await _create(run, "n")
         async with trio.open_nursery() as nursery:
             outcomes = await _start(nursery, run, "n", "abcd")
-            await trio.sleep(1.5)  # the first is stored; the others begin anew, in turn
+            await trio.sleep(1.5)  # the first is stored; the others are decided again, in turn
             assert list(outcomes) == ["a"]
             with failing_submit(monkeypatch):
                 await trio.sleep(60)

@@ -8,7 +8,7 @@ from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.kinds.validation import collect
 from rewound.actors.names import CLUSTER
-from rewound.actors.resource.rules import validate_metadata_create
+from rewound.actors.resource.decide import validate_metadata_create
 from tests.cases import cases
 
 CATALOG = built_in(CLUSTER)

@@ -7,7 +7,7 @@ from typing import Any
 from rewound.actors.kinds.built_in import built_in
 from rewound.actors.kinds.validation import collect
 from rewound.actors.names import CLUSTER
-from rewound.actors.resource.rules import validate_metadata_create
+from rewound.actors.resource.decide import validate_metadata_create
 from tests.cases import cases
 
 CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")

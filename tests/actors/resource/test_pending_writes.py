@@ -10,7 +10,7 @@ import trio
 
 from rewound.actors.errors import Conflict, RequestError, Unprocessable
 from rewound.actors.messages import Command, Delete, DeleteOptions, Patch, Replace, Written
-from rewound.actors.resource.rules import Decided, Keep
+from rewound.actors.resource.proposing import Decided, Keep
 from rewound.actors.resource.write import CommitCallback, Write
 from rewound.actors.store.proposal import Proposal
 from rewound.journal.records import Event

@@ -13,7 +13,7 @@ from rewound.actors.errors import AlreadyExists, NoSuchResource, NotFound, Resou
 from rewound.actors.identity import User
 from rewound.actors.message_encoding import BadMessage, Crashed, decode_reply, encode_command
 from rewound.actors.messages import Create, Delete, Deleted, DeleteOptions, Written
-from rewound.actors.resource.actor import ActorContext
+from rewound.actors.resource.decide import ActorContext
 from rewound.actors.resource.directory import Directory
 from rewound.actors.resource.remote import RemoteDirectory, begin
 from rewound.actors.runtime.large_work import LARGE_BYTES

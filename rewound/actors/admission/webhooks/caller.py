@@ -19,7 +19,7 @@ from rewound.actors.admission.webhooks.documents import in_version, new_document
 from rewound.actors.admission.webhooks.hook import Hook
 from rewound.actors.admission.webhooks.rejections import CALLING, HIGHEST_CODE, INTERNAL, NO_ERROR, Rejections
 from rewound.actors.admission.webhooks.review import BadResponse, Reviews, Undecodable, Verdict, denial
-from rewound.actors.conversion.converter import Converts
+from rewound.actors.conversion.converter import Converter
 from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import BadRequest, ConversionFailed, RequestError, WebhookFailed
 from rewound.actors.kinds.validation import qualified_name
@@ -77,7 +77,7 @@ class WebhookCaller:
         rejections: Rejections,
         timings: WebhookTimings,
         type_: str,
-        converter: Converts,
+        converter: Converter,
     ) -> None:
         self._converter = converter
         self._reviews = Reviews(names)

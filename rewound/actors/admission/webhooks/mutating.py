@@ -24,7 +24,7 @@ from rewound.actors.admission.webhooks.documents import Patched, apply_patch, pa
 from rewound.actors.admission.webhooks.matching import Configurations
 from rewound.actors.admission.webhooks.rejections import INTERNAL, Rejections
 from rewound.actors.admission.webhooks.review import JSON_PATCH
-from rewound.actors.conversion.converter import Converts
+from rewound.actors.conversion.converter import Converter
 from rewound.actors.conversion.reads import converts
 from rewound.actors.errors import ConversionFailed, RequestError, WebhookFailed
 from rewound.actors.golang.json import dumps
@@ -51,7 +51,7 @@ class MutatingAdmissionWebhook(AsyncPlugin):
         clients: WebhookClients,
         rejections: Rejections,
         timings: WebhookTimings,
-        converter: Converts,
+        converter: Converter,
     ) -> None:
         self._converter = converter
         self._configurations = configurations

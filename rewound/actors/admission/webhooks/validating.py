@@ -14,7 +14,7 @@ from rewound.actors.admission.webhooks.candidates import Match
 from rewound.actors.admission.webhooks.clients import WebhookClients
 from rewound.actors.admission.webhooks.matching import Configurations
 from rewound.actors.admission.webhooks.rejections import Rejections
-from rewound.actors.conversion.converter import Converts
+from rewound.actors.conversion.converter import Converter
 from rewound.actors.errors import RequestError
 from rewound.actors.names import Names
 
@@ -34,7 +34,7 @@ class ValidatingAdmissionWebhook(AsyncPlugin):
         clients: WebhookClients,
         rejections: Rejections,
         timings: WebhookTimings,
-        converter: Converts,
+        converter: Converter,
     ) -> None:
         self._configurations = configurations
         configurations.set_plugin(self)

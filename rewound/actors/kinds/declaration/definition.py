@@ -4,7 +4,7 @@ Group modules create definitions; the catalog lists them; actors and gateway rea
 on their own. Functions in a definition are pure and see objects in storage form, without kind and apiVersion.
 
 The `Strategy` of a kind is its own steps in a create or an update, under the names that Kubernetes has for them.
-`actors.resource.rules` calls the functions in this order: `prepare_for_*`, `validate_*`, admission, `canonicalize`.
+`actors.resource.decide` calls the functions in this order: `prepare_for_*`, `validate_*`, admission, `canonicalize`.
 `prepare_for_*` and `canonicalize` change the working copy they are given, at its top level and in the maps directly
 below it; what lies deeper belongs to the command too, and is replaced, never changed. Validation changes nothing but
 the collector that it adds errors to. Kinds with a status subresource use the functions at the end of this module as

@@ -1,35 +1,107 @@
-"""Lets writers of one object take turns when they would only make each other begin anew.
+"""Writes that have to wait, for a webhook, a conversion or the worker thread: each goes on in the task of its caller.
 
-A write that waits, for a webhook, a conversion or a thread, is decided on one state of its object. If another write
-changes the object meanwhile, it has to begin anew on the newest state. The first attempt of every write begins at
-once: most objects have one writer. The first write that has to begin anew begins a line, and from then on the writes
-of that object wait in it, in the order in which they came, while the first one has its turn. So N writers need about
-N rounds and 2 N calls; if all began anew each time, it would be N rounds and N * N / 2 calls, and the one with the
-slowest webhook might never succeed.
+A write that waits is decided on one state of its object. If another write changes the object meanwhile, it has to be
+decided again on the newest state. The first attempt of every write begins at once: most objects have one writer. The
+first write that has to be decided again opens a line for its object. From then on the writes of that object wait in
+that line, in the order in which they came, while the first one has its turn. So N writers need about N rounds and 2 N
+calls. If all retried each time, it would be N rounds and N * N / 2 calls, and the one with the slowest webhook might
+never succeed.
 
-A turn ends when its write is decided. After `TURN_SECONDS` the next one begins as well, so that a webhook that hangs
+A turn ends when its write is decided. After `TURN_SECONDS` the next write begins as well, so that a webhook that hangs
 delays nobody for long, not even if it writes to the same object. Writes that wait for nothing take no turn, until they
-have overtaken the turn `MAX_OVERTAKEN` times. Writes that name a resourceVersion never wait: by the time of their turn
-they would always conflict. Dry runs change nothing, and wait for nobody.
+have changed the object `MAX_OVERTAKEN` times during one turn. Writes that name a resourceVersion never wait: by the
+time of their turn they would always conflict. Dry runs change nothing, and wait for nobody.
 """
 
 from __future__ import annotations
 
 from bisect import insort
 from typing import Any, Final
+from weakref import WeakSet
 
 import trio
 
-from rewound.actors.errors import Overloaded
+from rewound.actors.errors import Overloaded, RequestError, ShuttingDown, WriteTimedOut
 from rewound.actors.messages import Command, Create, Delete, Patch, Replace, Submit
 from rewound.actors.resource.current import Key
-from rewound.actors.resource.write import Write
+from rewound.actors.resource.write import Write, leave_actor
+from rewound.actors.store.committer import Commits
 
 # Far longer than most webhooks take, far shorter than a client waits.
 TURN_SECONDS: Final = 1.0
 MAX_OVERTAKEN: Final = 3
 # As many as a mailbox holds: each takes some kilobytes.
 MAX_WAITING: Final = 4096
+
+
+class WaitingWrites:
+    """The writes of one actor that go on in the tasks of their callers, and when they may."""
+
+    def __init__(self, committer: Commits) -> None:
+        self._committer = committer
+        self.turns = ObjectTurns()
+        self._writes: WeakSet[Write] = WeakSet()  # weak: a caller may never wait for the reply
+        self._unblocked = trio.Event()
+        self._unblocked.set()
+
+    def __bool__(self) -> bool:
+        return bool(self._writes)
+
+    @property
+    def is_blocked(self) -> bool:
+        return not self._unblocked.is_set()
+
+    def block(self) -> None:
+        """Let no write go on: the actor has crashed, or has not read its state yet."""
+        if self._unblocked.is_set():
+            self._unblocked = trio.Event()
+
+    def unblock(self) -> None:
+        self._unblocked.set()
+
+    def add(self, write: Write) -> None:
+        write.has_left = True
+        self._writes.add(write)
+
+    def remove(self, write: Write) -> None:
+        """A write is decided or refused: if it had its turn, the next one has it."""
+        self._writes.discard(write)
+        self.turns.end(write)
+
+    def refuse_all(self, error: type[RequestError]) -> None:
+        for write in list(self._writes):
+            write.refuse(error())
+
+    async def leave(self, write: Write, *, retry: bool = False) -> bool:
+        """Continue in the task of the caller, and there in turn with other writers of the object.
+
+        `retry`: an earlier attempt waited for an answer, and its object has changed meanwhile. Returns whether the
+        write had to wait for its turn. Raises ShuttingDown, WriteTimedOut or Overloaded.
+        """
+        if not write.has_left:
+            if write.is_abandoned:
+                raise ShuttingDown
+            if write.command.context.deadline <= trio.current_time():
+                raise WriteTimedOut(requested=True)
+            self.add(write)
+            await leave_actor()
+        waited = await self.turns.take(write, retry=retry)
+        await self.resume()
+        return waited
+
+    async def resume(self) -> None:
+        """Call this before a write that has waited is decided further. No checkpoint, unless it has to wait.
+
+        The write may be cancelled, the actor may have crashed, and the committer may be about to change the state.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while True:
+            if not self._unblocked.is_set():
+                await self._unblocked.wait()
+            elif (pause := self._committer.pause) is not None:
+                await pause.wait()
+            else:
+                return
 
 
 class _Place:
@@ -44,7 +116,7 @@ class _Place:
 
 
 class _Line:
-    """The writes of one object: the one whose turn it is, and those that wait."""
+    """The writes of one object: the one that has its turn, and those that wait."""
 
     __slots__ = ("first", "key", "overtaken", "places", "until")
 
@@ -68,30 +140,34 @@ class ObjectTurns:
         self._waiting = 0
         self._tickets = 0
 
-    def is_closed(self, write: Write) -> bool:
+    @property
+    def is_idle(self) -> bool:
+        return not (self._lines or self._closed or self._waiting)
+
+    def must_wait(self, write: Write) -> bool:
         """Whether a write has to wait for its turn before it is decided at all."""
         if not self._closed or write.command.context.caller is None:
             return False
         return _key(write.command) in self._closed
 
-    async def enter(self, write: Write, *, stale: bool = False) -> bool:
-        """Called for a write that is to wait for something outside its actor: wait for its turn, if there are turns.
+    async def take(self, write: Write, *, retry: bool = False) -> bool:
+        """Wait for the turn of a write that is about to wait for an answer, if its object has a line.
 
-        `stale`: it has to begin anew because its object has changed. Returns whether it had to wait. Overloaded.
+        `retry`: it is decided again because its object has changed. Returns whether it had to wait. Raises Overloaded.
         """
         if not write.ticket:
             self._tickets += 1
             write.ticket = self._tickets
-        key = _key(write.command) if stale or self._lines else None
+        key = _key(write.command) if retry or self._lines else None
         if key is None:
             return False
         line = self._lines.get(key)
         if line is None:
-            if stale:
+            if retry:
                 self._lines[key] = _Line(key, write)
             return False
         if line.first is write:
-            line.overtaken += stale
+            line.overtaken += retry
             if line.overtaken >= MAX_OVERTAKEN:
                 self._closed.add(key)
             return False
@@ -102,8 +178,8 @@ class ObjectTurns:
         await self._wait(line, write)
         return True
 
-    def leave(self, write: Write) -> None:
-        """A write is decided or refused: if it was its turn, it is that of the next one."""
+    def end(self, write: Write) -> None:
+        """Give the turn to the next write, if this one has it."""
         if self._lines and (key := _key(write.command)) is not None:
             line = self._lines.get(key)
             if line is not None and line.first is write:
