@@ -1,6 +1,6 @@
-"""The Common Expression Language as cel-go has it, for validation rules of custom resources and `replay --until`.
+"""The Common Expression Language as in cel-go, for validation rules of custom resources and `replay --until`.
 
-`parser` and `checker` read an expression (`recovery` explains syntax errors), `cost_estimate` bounds it, `planner`
-makes a `program` of it. An evaluation uses `operations`, `library` and the values of objects (`data`). Pure, and
-imports nothing of kinds.
+`parser` and `checker` read an expression (`recovery` explains syntax errors), `cost_estimate` bounds its cost,
+`planner` turns it into a `program`. An evaluation uses `operations`, `library` and the values of objects (`data`).
+Pure, and imports nothing of kinds.
 """

@@ -1,4 +1,4 @@
-"""Variables and what is selected of them: self.spec.names[0], x[key], (a ? b : c).d.
+"""Variables and selections on them: self.spec.names[0], x[key], (a ? b : c).d.
 
 A step is what the planner makes of a node. An `Attribute` collects the selections on a variable or on the result of
 another step, so that a chain of them is one closure.
@@ -46,7 +46,7 @@ class Operation(Step):
 
 
 class Qualifier:
-    """A selection by a key that is known (`dynamic` is None), or by one that an evaluation finds."""
+    """A selection by a constant key (`dynamic` is None), or by one that is evaluated."""
 
     __slots__ = ("dynamic", "key")
 
@@ -55,7 +55,7 @@ class Qualifier:
 
 
 class Attribute(Step):
-    """`slot` is the cell of the variable; or else `operand` is the step that the selections begin with."""
+    """`slot` is the cell of the variable; without one, `operand` is the step that the selections start from."""
 
     def __init__(self, slot: int | None, operand: Run | None, qualifiers: tuple[Qualifier, ...] = ()) -> None:
         self._slot, self._operand, self._qualifiers = slot, operand, qualifiers
@@ -69,7 +69,7 @@ class Attribute(Step):
         return self._run
 
     def resolve(self) -> Run:
-        """As a branch of ?: or as a key in brackets an attribute costs its selections alone."""
+        """Evaluate a branch of ?: or a key in brackets, which costs only its selections."""
         return self._compile(0)
 
     def select(self, qualifier: Qualifier) -> Attribute:
@@ -88,7 +88,7 @@ class Attribute(Step):
 
 
 class Choice(Attribute):
-    """condition ? one : other, which costs only what it evaluates. A selection on it is one on each branch."""
+    """condition ? one : other, which costs only what it evaluates. A selection on it applies to both branches."""
 
     def __init__(self, condition: Run, one: Attribute, other: Attribute) -> None:
         super().__init__(None, None)
@@ -146,7 +146,7 @@ def _one_key(slot: int, own: int, key: Any) -> Run:
         cells[COST] += cost
         value = cells[slot]
         if value.__class__ is DataObject:
-            # Most of what rules do: DataObject.get without the call.
+            # The most frequent operation of rules: DataObject.get without the call.
             field = value.properties.fields.get(key)
             if field is not None:
                 name, wrap, direct = field
@@ -167,7 +167,7 @@ def _two_keys(slot: int, own: int, first: Any, second: Any) -> Run:
         try:
             value = value.get(first) if value.__class__ is DataObject else select(value, first)
         except BadData:
-            cells[COST] += value.__class__ is not BadData  # cel-go finds the error when it selects from it
+            cells[COST] += value.__class__ is not BadData  # cel-go reports the error when it selects from it
             raise
         cells[COST] += 1
         return value.get(second) if value.__class__ is DataObject else select(value, second)

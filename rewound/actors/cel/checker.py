@@ -1,7 +1,8 @@
-"""Infers the types of an expression, and finds the overloads that its calls can mean: cel-go's checker.
+"""Infers the types of an expression, and finds the overloads that its calls may resolve to: cel-go's checker.
 
-As v1.25 sets it up: the items of a list literal have one type, and so have keys and values of a map literal; numbers of
-different types do not compare. cel-go 0.12 forgets the second once it has been inside a macro's loop; so does this.
+As configured in v1.25: all items of a list literal have one type, and so have the keys and the values of a map
+literal; numbers of different types do not compare. cel-go 0.12 drops the second restriction after it has checked a
+macro's loop; so does this.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ from rewound.actors.cel.values import Uint
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a node means: the variable or type of this name, or the overloads that the call can be at run time."""
+    """What a node refers to: a variable or type by name, or the overloads that the call may resolve to at run time."""
 
     name: str = ""
     overloads: tuple[str, ...] = ()
@@ -70,7 +71,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A checked expression. A Select that has a reference is no selection but a name with dots."""
+    """A checked expression. A Select with a reference is not a selection but a name with dots."""
 
     expression: Expression
     types: dict[int, Type]
@@ -112,7 +113,7 @@ class _Checker:
         self._line_ends = _line_ends(expression.source)
 
     def check(self, node: Node) -> Type:
-        """The type of `node`, which may have variables that later checks bind."""
+        """Return the type of `node`, which may contain type variables that later checks bind."""
         found = self.types[node.id] = _CHECKS[node.__class__](self, node)
         return found
 
@@ -180,7 +181,7 @@ class _Checker:
         return self._resolve(node, overloads, given)
 
     def _resolve(self, node: Call, overloads: tuple[Overload, ...], given: list[Type]) -> Type:
-        """The result of all overloads that fit, or dyn if they differ in it."""
+        """Return the result type of all overloads that fit, or dyn if they differ."""
         method, bindings = node.target is not None, self.bindings
         matching: list[str] = []
         result: Type | None = None
@@ -290,7 +291,9 @@ class _Checker:
         self.problems.report(self._location(self._positions[place]), message)
 
     def _location(self, offset: int) -> Location:
-        """The first character of a line counts as the one behind the line before, as in cel-go's checker."""
+        """The location of a node. As in cel-go's checker, the first column of a line counts as the end of the line
+        before.
+        """
         line, column = 1, offset
         for end in self._line_ends:
             if end >= offset:
@@ -300,7 +303,7 @@ class _Checker:
 
 
 def _instance(overload: Overload, bindings: Bindings) -> tuple[tuple[Type, ...], Type]:
-    """The parameters and the result of an overload, with variables of this call's own."""
+    """Return the parameters and the result of an overload, with fresh type variables for this call."""
     if not overload.type_parameters:
         return overload.parameters, overload.result
     fresh = {name: bindings.fresh() for name in overload.type_parameters}
@@ -314,7 +317,7 @@ def _renamed(of: Type, names: dict[str, TypeParameter]) -> Type:
 
 
 def _qualified_name(node: Select) -> str:
-    """a.b.c of names alone, else nothing."""
+    """Return a.b.c if the node consists only of names, otherwise ""."""
     names: list[str] = []
     inner: Node = node
     while isinstance(inner, Select):

@@ -1,18 +1,18 @@
 """The estimated cost of an expression, before it sees any object: cel-go's estimate with the library costs of v1.25.
 
-Estimates are a least and a most, in unsigned integers of 64 bits that stop at their largest value. Sizes of what the
-expression does not make itself come from `Sizes`, which the schema provides. v1.25 drops the sizes of what its library
-functions return; iterating over a result of theirs counts as iterating over 2**64 items.
+Estimates are a minimum and a maximum, in unsigned 64-bit integers that saturate. `Sizes`, which the schema provides,
+has the sizes of values that the expression does not make itself. v1.25 drops the sizes of what its library functions
+return; iterating over such a result counts as iterating over 2**64 items.
 
-A rule below a list or map runs as often as it has items. If maxItems and maxProperties bound all lists and maps above
-it, their product is how often; if not, as often as the smallest value of the schema fits into a request. `SizePath`
-says where a value comes from: a variable, then field names, @items, @keys and @values.
+A rule below a list or map runs once for each item. If maxItems and maxProperties bound all lists and maps above it,
+their product is how often; if not, as often as the smallest value of the schema fits into a request. `SizePath` says
+where a value comes from: a variable, then field names, @items, @keys and @values.
 
 cel-go keeps these paths in Go slices that share their memory: appending to one path can overwrite the last part of
 another that was made from the same one before, and the estimate then uses the size of the other field. That happens
 where a macro's variable stands for items of a list that is nested five or six parts deep: `self.a.b.c.d.all(x, x.e ==
-x.f)` takes x.e for x.f. Definitions are accepted or refused by that, so a path here is such a slice: parts with a
-capacity that doubles.
+x.f)` takes x.e for x.f. Whether a definition is accepted depends on that, so a path here is such a slice: parts with
+a capacity that doubles.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rewound.actors.cel.types import DYN, Type, kind_of
 
 MOST: Final = 2**64 - 1
 
-# What cel-go multiplies sizes with.
+# The factors by which cel-go multiplies sizes.
 STRING_TRAVERSAL: Final = 0.1
 REGEX_LENGTH: Final = 0.25
 
@@ -56,7 +56,7 @@ class Range:
         return Range(min(self.least * other.least, MOST), min(self.most * other.most, MOST))
 
     def scaled(self, factor: float) -> Range:
-        """Times a factor, rounded up."""
+        """Multiply by a factor, rounding up."""
         return Range(_scaled(self.least, factor), _scaled(self.most, factor))
 
     def union(self, other: Range) -> Range:
@@ -95,7 +95,7 @@ class Path:
         return Path(self._parts, length, self._capacity)
 
     def copy_plus(self, part: str) -> Path:
-        """A longer path that shares nothing with this one."""
+        """Return a longer path that shares no memory with this one."""
         return Path([*self.parts(), part], self._length + 1, self._length + 1)
 
     def parts(self) -> list[str]:
@@ -111,7 +111,7 @@ class Sized:
     node: Node | None
     type: Type
     path: Path | None
-    derived: Range | None = None  # what the estimate of the argument itself found
+    derived: Range | None = None  # the estimated cost of the argument itself
 
 
 class Sizing(Protocol):
@@ -120,7 +120,7 @@ class Sizing(Protocol):
     def known_size(self, of: Sized) -> Range | None: ...
 
 
-Price = tuple[Range, Range | None]  # the cost, and the size of the result where it is known
+Price = tuple[Range, Range | None]  # the cost, and the size of the result if it is known
 
 
 def price(
@@ -150,12 +150,14 @@ def _sum(costs: list[Range]) -> Range:
 
 
 def _size(sizing: Sizing, of: Sized) -> Range:
-    """For library functions even numbers have any size, unless the schema says otherwise."""
+    """Return the size of an argument of a library function; even numbers have any size, unless the schema bounds
+    them.
+    """
     return sizing.known_size(of) or ANYTHING
 
 
 def _items(target: Sized) -> Sized | None:
-    """The items of a list, as something with a size of its own."""
+    """Return the items of a list, as an argument with its own size."""
     if target.type.name != "list":
         return None
     path = target.path.copy_plus("@items") if target.path is not None else None
@@ -163,7 +165,7 @@ def _items(target: Sized) -> Sized | None:
 
 
 def _traversal(sizing: Sizing, target: Sized | None, arguments: Sequence[Sized]) -> Range | None:
-    """One comparison an item, and for strings and bytes as much as reading all of them."""
+    """One comparison per item, and for strings and bytes the cost of reading all of them."""
     assert target is not None
     items = _items(target)
     if items is None:
@@ -309,17 +311,17 @@ def times(first: int, second: int) -> int:
 
 
 def most_values(smallest: int) -> int:
-    """How many values fit into a request, of which each takes at least `smallest` bytes of JSON."""
+    """Return how many values fit into a request if each takes at least `smallest` bytes of JSON."""
     return LARGEST_REQUEST // (smallest + 1)
 
 
 def rule_cost(once: int, cardinality: int | None, smallest: int) -> int:
-    """A rule that costs `once`, on values of which there are at most `cardinality` (None: nothing bounds them)."""
+    """Return the cost of a rule that costs `once`, on at most `cardinality` values (None: unbounded)."""
     return times(once, most_values(smallest) if cardinality is None else cardinality)
 
 
 def cardinality_below(cardinality: int | None, type_: str, most: int | None, is_map: bool) -> int | None:
-    """How many values a schema's children can have. `most` is its maxItems, or its maxProperties if it is a map."""
+    """Return how many values a schema's children can have. `most` is its maxItems, or maxProperties for a map."""
     if type_ != "array" and not (type_ == "object" and is_map):
         return cardinality
     return None if cardinality is None or most is None else times(cardinality, max(most, 0))
@@ -338,7 +340,7 @@ def exceeds_budget(what: str, cost: int, limit: int) -> str:
 
 @dataclass(slots=True)
 class TotalCost:
-    """The costs of all rules of one definition, and where the dearest ones are."""
+    """The costs of all rules of one definition, and where the most expensive ones are."""
 
     total: int = 0
     dearest: list[tuple[int, Any]] = field(default_factory=list)  # (cost, place)
@@ -359,9 +361,10 @@ _MESSAGE: Final = Range(40, 40)
 
 class Sizes(Protocol):
     def most(self, path: list[str]) -> int | None:
-        """The largest size (items, entries, bytes) of what is at `path`, or None if the schema does not have it.
+        """Return the largest size (items, entries, bytes) of what is at `path`, or None if the schema does not have
+        it.
 
-        The first part is a variable, which makes no difference; the others are field names, @items, @keys, @values.
+        The first part is a variable, which is ignored; the others are field names, @items, @keys, @values.
         """
 
 
@@ -376,7 +379,7 @@ class _Estimate:
         self._sizes = sizes
         self._paths: dict[int, Path] = {}
         self._derived: dict[int, Range] = {}
-        self._ranges: dict[str, list[int]] = {}  # a macro's variable -> the ids of what it ranges over
+        self._ranges: dict[str, list[int]] = {}  # macro variable -> ids of the ranges that it iterates over
 
     def cost(self, node: Node) -> Range:
         return _COSTS[node.__class__](self, node)
@@ -461,14 +464,14 @@ class _Estimate:
         return Sized(node, self._types.get(node.id, DYN), path, self._derived.get(node.id))
 
     def size(self, of: Sized) -> Range:
-        """How large an argument of the language's own functions is."""
+        """Return the size of an argument of the language's own functions."""
         known = self.known_size(of)
         if known is not None:
             return known
         return ONE if _is_scalar(of.type) else ANYTHING
 
     def known_size(self, of: Sized) -> Range | None:
-        """How large an argument is by the expression itself, or by the schema."""
+        """Return the size of an argument if the expression itself or the schema determines it."""
         if of.derived is not None:
             return of.derived
         written = _written_size(of.node)

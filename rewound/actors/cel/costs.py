@@ -2,9 +2,9 @@
 
 An evaluation has one list of cells, which every closure of a program gets: the cost so far, the cost at which a loop
 calls `pause` next, the caller's function for that, the memory that is left, and then the variables. Identifiers,
-selections and most calls cost 1 and only add to the first cell; `charge` adds other amounts. Loops and `charge` compare
-with the limit, so that a program without a loop pays for no comparison; one that passes the limit in steps of 1 ends
-with one more than it.
+selections and most calls cost 1 and only add to the first cell; `charge` adds other amounts. Only loops and `charge`
+compare with the limit, so that a program without a loop pays for no comparison; one that exceeds the limit in steps
+of 1 ends with a cost of the limit plus one.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ PAUSE: Final = 2
 ROOM: Final = 3
 FIRST_VARIABLE: Final = 4
 
-LIMIT: Final = 1_000_000  # one evaluation of one rule
+LIMIT: Final = 1_000_000  # of one evaluation of one rule
 MOST_ROOM: Final = (
     64 << 20
-)  # bytes that one evaluation may make with functions whose cost leaves out their result
+)  # bytes that one evaluation may allocate in functions whose cost ignores their result
 STRIDE: Final = 2_000  # cost between two calls of the caller's function: some tenths of a millisecond
 LIST_COST: Final = 10
 MAP_COST: Final = 30
@@ -45,7 +45,7 @@ Charge = Callable[[Cells, Any, Any], None]  # cells, first and second argument
 
 
 def pause(cells: Cells) -> None:
-    """Called by loops when the cost has reached the second cell."""
+    """Loops call this when the cost has reached the second cell."""
     if cells[COST] > LIMIT:
         raise exceeded(cells)
     if cells[PAUSE] is not None:
@@ -54,7 +54,7 @@ def pause(cells: Cells) -> None:
 
 
 def exceeded(cells: Cells) -> CostExceeded:
-    """The cost passed the limit in steps of 1."""
+    """End an evaluation that exceeded the limit in steps of 1."""
     cells[COST] = LIMIT + 1
     return CostExceeded("operation cancelled: actual cost limit exceeded")
 
@@ -67,8 +67,8 @@ def charge(cells: Cells, amount: int) -> None:
         raise CostExceeded("operation cancelled: actual cost limit exceeded")
 
 
-def take_room(cells: Cells, size: int) -> None:
-    """Kubernetes has no such bound: a million times a text of a megabyte would cost what the first text costs."""
+def charge_memory(cells: Cells, size: int) -> None:
+    """Charge memory. Kubernetes has no such bound: a million copies of a megabyte would cost as much as the first."""
     cells[ROOM] -= size
     if cells[ROOM] < 0:
         raise EvaluationStopped("internal error: the texts that the rule makes take too much memory")
@@ -79,14 +79,14 @@ def tenth(size: int) -> int:
 
 
 def size_of(value: Any) -> int:
-    """The length of a text, list or map; 1 for everything else."""
+    """Return the length of a text, list or map; 1 for everything else."""
     if isinstance(value, str | bytes | list):
         return len(value)
     return int(value.size()) if isinstance(value, ListValue | MapLike) else 1
 
 
 def traversal(value: Any) -> int:
-    """The cost to look at all of a value: bytes of texts divided by ten, and 1 for each other scalar."""
+    """Return the cost of reading all of a value: bytes of texts divided by ten, and 1 for each other scalar."""
     if value.__class__ is str:
         return int(len(value if value.isascii() else value.encode(errors="surrogatepass")) * 0.1)
     if value.__class__ is bytes:
@@ -100,7 +100,7 @@ def traversal(value: Any) -> int:
 
 def _map_traversal(value: MapLike) -> int:
     known = list(value.keys())
-    cost = 2 * (value.size() - len(known))  # fields that the schema does not know
+    cost = 2 * (value.size() - len(known))  # fields that the schema does not declare
     for key in known:
         try:
             cost += traversal(value.get(key))
@@ -139,7 +139,9 @@ def _expression(cells: Cells, first: Any, second: Any) -> None:
 
 
 def charge_compiled(cells: Cells, first: Any, second: Any) -> None:
-    """As above, for an expression that must be compiled first, which may take milliseconds: the loop pauses next."""
+    """Charge for a regular expression that must be compiled first, which may take milliseconds: the loop
+    pauses next.
+    """
     _expression(cells, first, second)
     if second.__class__ is str and may_take_long(second):
         pause(cells)
@@ -147,7 +149,7 @@ def charge_compiled(cells: Cells, first: Any, second: Any) -> None:
 
 
 def charge_large(cells: Cells, first: Any, second: Any) -> None:
-    """As above, for a large expression, which takes microseconds for each character of a text."""
+    """Charge for a large regular expression, which takes microseconds for each character of a text."""
     _expression(cells, first, second)
     pause(cells)
 
@@ -161,7 +163,7 @@ def _traversal_of_first(cells: Cells, first: Any, _: Any) -> None:
 
 
 def _nothing(cells: Cells, first: Any, second: Any) -> None:
-    """The function charges itself, by its result."""
+    """The function itself charges, by its result."""
 
 
 _BY_FUNCTION: Final[dict[str, Charge]] = {
@@ -188,10 +190,10 @@ _BY_OVERLOAD: Final[dict[str, Charge]] = {
 
 
 def charge_of(function: str, overload: str) -> Charge | None:
-    """How a call pays; None if it costs 1. `overload` is empty where only the evaluation knows which one it is."""
+    """Return how a call is charged, or None if it costs 1. `overload` is empty if only the evaluation knows it."""
     return _BY_FUNCTION.get(function) or _BY_OVERLOAD.get(overload)
 
 
 def charge_result(cells: Cells, result: Any) -> None:
-    """What join pays, for a text or for an error."""
+    """Charge for the result of join, a text or an error."""
     charge(cells, math.ceil(size_of(result) * 2 * 0.1))

@@ -1,13 +1,13 @@
 """The values of a stored object as an expression sees them: wrapped by the shape of their schema, without a copy.
 
-The owner of a schema makes one shape for each of its nodes, once, when the definition is read. `wrap` then makes a CEL
-value of a value of a stored object: lists and objects are wrapped, and their parts only when an expression looks at
-them.
+The owner of a schema makes one shape for each of its nodes, once, when the definition is read. `wrap` then turns a
+value of a stored object into a CEL value: it wraps lists and objects, and their parts only when an expression looks
+at them.
 
-Sets and keyed lists compare without order, but only where they are the left side. Adding to a set leaves out what it
-already has; the set remembers what was added, so that later comparisons and additions of the same value in the rules of
-one node count it as present. Kubernetes v1.25 does so, and rules depend on it. Values that a schema keeps without
-knowing them have the type that Go has for them (`native`).
+Sets and keyed lists compare without order, but only as the left operand. Adding to a set leaves out what it already
+has; the set remembers what was added, so that later comparisons and additions of the same value in the rules of one
+node count it as present. Kubernetes v1.25 does so, and rules depend on it. Values in preserved unknown fields have
+the type that Go has for them (`native`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NOT_KEYS: Final[tuple[type, ...]] = (dict, list, bytes)
 
 
 class NullNative:
-    """null that an expression added to a list: not the null of JSON."""
+    """A null that an expression added to a list: not the null of JSON."""
 
     go_name: Final = "structpb.NullValue"
 
@@ -81,7 +81,7 @@ def go_type(raw: Any) -> str:
 
 
 def native(value: Any) -> Any:
-    """What a CEL value is in a list of the object after it was added there."""
+    """Return what a CEL value becomes in a list of the object after it was added there."""
     if value is None:
         return NULL
     if value.__class__ is list:
@@ -90,7 +90,7 @@ def native(value: Any) -> Any:
 
 
 def go_key(raw: Any) -> Any:
-    """A key that equals another one exactly if Go says so: 1 and 1.0 differ, and so do a text and a time."""
+    """Return a key that equals another one exactly if Go says so: 1 and 1.0 differ, and so do a text and a time."""
     if isinstance(raw, _NOT_KEYS):
         raise EvaluationStopped(f"internal error: runtime error: hash of unhashable type {go_type(raw)}")
     return raw if raw.__class__ is str else (raw.__class__, raw)
@@ -104,7 +104,7 @@ _CHARACTERS: Final = {word: character for character, word in _WORDS.items()}
 
 
 def escape(name: str) -> str | None:
-    """None for a name that no identifier can mean."""
+    """Return the escaped identifier, or None for a name that no identifier can stand for."""
     if not _VALID.fullmatch(name):
         return None
     if name in RESERVED:
@@ -113,7 +113,7 @@ def escape(name: str) -> str | None:
 
 
 def unescape(identifier: str) -> str | None:
-    """None for an identifier with an invalid escape sequence."""
+    """Return the name, or None for an identifier with an invalid escape sequence."""
     parts: list[str] = []
     position = 0
     for found in _ESCAPED.finditer(identifier):
@@ -129,20 +129,20 @@ def unescape(identifier: str) -> str | None:
 
 
 class Shape:
-    """A node of a schema; `nullable` says whether null is a value of it."""
+    """A node of a schema; `nullable` says whether null is an allowed value."""
 
     __slots__ = ("nullable",)
-    direct: type | None = None  # the class of values that `wrap` returns as they are, and of no others
+    direct: type | None = None  # `wrap` returns values of exactly this class unchanged
 
     def __init__(self, nullable: bool = False) -> None:
         self.nullable = nullable
 
     def wrap(self, raw: Any) -> Any:
-        """The CEL value; raises BadData for what the schema does not allow."""
+        """Return the CEL value. Raises BadData for a value that the schema does not allow."""
         raise NotImplementedError
 
     def reject(self, raw: Any, expected: str) -> Any:
-        """null if it is allowed, otherwise an error that names the type of the value."""
+        """Return null if it is allowed. Otherwise raises BadData, which names the type of the value."""
         if raw is None:
             if self.nullable:
                 return None
@@ -151,9 +151,9 @@ class Shape:
 
 
 class Property(NamedTuple):
-    """A property by the identifier that expressions use; values of the class `direct` are CEL values as they are."""
+    """A property by the identifier that expressions use; values of the class `direct` are CEL values unchanged."""
 
-    name: str  # in the object
+    name: str  # its name in the object
     wrap: Callable[[Any], Any]
     direct: type | None
 
@@ -171,7 +171,7 @@ class Properties:
                 self.fields[identifier] = Property(name, shape.wrap, shape.direct)
 
     def lookup(self, key: str) -> Property | None:
-        """The property that this identifier means, also one whose name needs no escape but is given as it is."""
+        """Return the property for an identifier, also for a name that needs no escape and was not escaped."""
         found = self.fields.get(key)
         if found is not None or not self.any:
             return found
@@ -196,7 +196,7 @@ class Unknown:
 
 
 def deep_equal(left: Any, right: Any) -> bool:
-    """Equal as data of JSON: 1 and 1.0 differ; an empty list or object equals null."""
+    """Whether values are equal as JSON: 1 and 1.0 differ; an empty list or object equals null."""
     if left.__class__ is not right.__class__:
         return not left and not right and _empty(left) and _empty(right)
     if isinstance(left, dict):
@@ -222,11 +222,11 @@ class Raw(MapLike):
         return self.raw
 
     def shape_of(self, name: str) -> Shape | None:
-        """The shape of the value with this name in the object; None if the schema does not know it."""
+        """Return the shape of the value with this name in the object, or None if the schema does not declare it."""
         raise NotImplementedError
 
     def equals(self, other: Any) -> bool:
-        """Compares what the schema knows as CEL values, and the rest as JSON. The keys are those of this side."""
+        """Compare declared values as CEL values and the rest as JSON. The keys are those of this side."""
         if not isinstance(other, MapLike):
             raise no_such_overload()
         if len(self.raw) != other.size():
@@ -434,7 +434,7 @@ class KeyedList(DataList):
 
     def _key(self, raw: Any) -> Any:
         if not isinstance(raw, dict):
-            return object()  # what has no keys equals no other
+            return object()  # an item without keys equals no other
         return tuple(go_key(raw.get(key)) for key in self._keys)
 
     def _by_key(self) -> dict[Any, int]:
@@ -466,7 +466,7 @@ _DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _AMOUNT: Final = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
 _ALPHABET: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _DAY: Final = 24 * 3600 * times.SECOND
-# The last name of a unit stands for all that begin with it: sec, seconds.
+# The last name of a unit covers all that begin with it: sec, seconds.
 _UNITS: Final = (
     (("ns", "nano"), 1),
     (("us", "µs", "micro"), 1000),
@@ -480,7 +480,7 @@ _UNITS: Final = (
 
 
 def read_duration(text: str) -> Duration:
-    """A duration of Go, or amounts with longer names of units: 3 days."""
+    """Parse a duration of Go, or amounts with longer names of units: 3 days."""
     parsed = times.parse_duration(text)
     if parsed is not None:
         return parsed
@@ -504,7 +504,7 @@ def read_date(text: str) -> Timestamp:
 
 
 def read_date_time(text: str) -> Timestamp:
-    """RFC 3339; without a zone it is UTC, and an empty text is 1970."""
+    """Parse RFC 3339; without a zone it is UTC, and an empty text is 1970."""
     if not text:
         return Timestamp(0)
     parsed = times.parse_timestamp(text) or times.parse_timestamp(text + "Z")
@@ -516,7 +516,7 @@ def read_date_time(text: str) -> Timestamp:
 
 
 def read_bytes(text: str) -> bytes:
-    """Base64 with the alphabet for URLs; + and / are refused, as Kubernetes does."""
+    """Decode base64 with the URL alphabet; + and / are refused, as in Kubernetes."""
     stripped = text.replace("\r", "").replace("\n", "")
     try:
         if "+" in text or "/" in text:
@@ -530,7 +530,9 @@ def read_bytes(text: str) -> bytes:
 
 
 def _first_bad(text: str) -> int:
-    """The offset that Go reports: of the first byte outside the alphabet, or of the last group if it is too short."""
+    """Return the offset that Go reports: of the first byte outside the alphabet, or of a last group that is too
+    short.
+    """
     groups = 0
     for position, byte in enumerate(text.encode(errors="surrogatepass")):
         if byte in b"\r\n":
@@ -607,7 +609,7 @@ class IntOrStringShape(Shape):
 
 
 class ObjectShape(Shape):
-    """An object with properties, or, if they are None, one that keeps unknown fields and has none."""
+    """An object with properties; if they are None, one without any that preserves unknown fields."""
 
     __slots__ = ("properties",)
 
@@ -641,7 +643,7 @@ class MapShape(Shape):
 
 
 class ListShape(Shape):
-    """`list_type` is atomic, set or map; `keys` are the names of the properties that distinguish the items of a map."""
+    """`list_type` is atomic, set or map; `keys` are the properties that identify the items of a list-map."""
 
     __slots__ = ("items", "keys", "list_type")
 
@@ -671,7 +673,7 @@ class ListShape(Shape):
 
 
 class UnknownShape(Shape):
-    """A value without a type, as it is: expressions can only compare what contains it."""
+    """A value without a type, unchanged: expressions can only compare what contains it."""
 
     __slots__ = ()
 
@@ -680,7 +682,7 @@ class UnknownShape(Shape):
 
 
 class InvalidShape(Shape):
-    """A node of which CEL can read nothing."""
+    """A node that CEL cannot read."""
 
     __slots__ = ("_message",)
 
@@ -695,7 +697,7 @@ class InvalidShape(Shape):
 
 
 class UntypedShape(InvalidShape):
-    """A node of which the schema says no type; `prefix` is that of the extensions with which it would not need one."""
+    """A node without a type; `prefix` is that of the extensions which would make it valid without one."""
 
     __slots__ = ()
 
@@ -708,7 +710,7 @@ class UntypedShape(InvalidShape):
 
 
 class OpaqueObjectShape(InvalidShape):
-    """An object of which the schema says neither properties nor the shape of its values."""
+    """An object whose schema declares neither properties nor the shape of its values."""
 
     __slots__ = ()
 

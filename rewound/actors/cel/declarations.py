@@ -1,8 +1,8 @@
 """Every function that an expression may call, and the names that it may use besides its variables.
 
 The functions are those of the language itself, as cel-go 0.12 declares them, and those that v1.25 adds: URLs, regular
-expressions, lists, and cel-go's strings. The names are types, and protobuf's well-known messages. Functions are written
-down one overload a line, in the order in which the checker tries them:
+expressions, lists, and cel-go's strings. The names are types, and protobuf's well-known messages. Functions are
+declared one overload per line, in the order in which the checker tries them:
 
     <function> <overload id> (<parameters>) <result>
     <function> <overload id> <receiver>.(<parameters>) <result>
@@ -70,7 +70,7 @@ def _read_line(line: str, named: dict[str, Type]) -> Overload:
 
 
 def _read_types(text: str, named: dict[str, Type]) -> list[Type]:
-    """Types separated by commas."""
+    """Parse types separated by commas."""
     found: list[list[Type]] = [[]]
     for token in _TOKEN.findall(text):
         if token == "(":
@@ -316,14 +316,14 @@ join list_join_string list(string).(string) string
 
 @cache
 def functions(url_type: str) -> dict[str, tuple[Overload, ...]]:
-    """`url_type` is the name of the type of URLs. Callers must not change the result."""
+    """Return all functions. `url_type` is the name of the URL type. Callers must not change the result."""
     found: dict[str, tuple[Overload, ...]] = {}
     for overload in (*read(STANDARD, url_type), *read(EXTENSIONS, url_type)):
         found[overload.function] = (*found.get(overload.function, ()), overload)
     return found
 
 
-# Comparisons of one number type with another. v1.25 leaves them out, see `checker`.
+# Comparisons between different number types. v1.25 leaves them out, see `checker`.
 MIXED_COMPARISONS: Final = frozenset(
     overload.id
     for overload in read(STANDARD, "")
@@ -335,7 +335,7 @@ MIXED_COMPARISONS: Final = frozenset(
 _A: Final = TypeParameter("A")
 _STRUCT: Final = map_of(STRING, DYN)
 
-# What constructing a well-known message makes, by the name of the message.
+# The type of a constructed well-known message, by the name of the message.
 WELL_KNOWN: Final[dict[str, Type]] = {
     "google.protobuf.Any": ANY,
     "google.protobuf.BoolValue": wrapper_of(BOOL),

@@ -1,11 +1,12 @@
-"""Regular expressions of clients, compiled by RE2: linear time, the syntax of Go's regexp, and its error texts.
+r"""Regular expressions of clients, compiled by RE2: linear time, the syntax of Go's regexp, and its error texts.
 
-The library is imported with the first expression. Most expressions need little memory, also when a hostile text makes
-many states of them, in which case RE2 goes on more slowly without remembering states; only what does not compile with
-little memory gets more.
+The library is imported with the first expression. Most expressions need little memory, even if a hostile text
+produces many states, in which case RE2 continues more slowly without caching states; only an expression that does not
+compile with little memory gets more.
 
-RE2 holds the interpreter lock while it compiles (but not while it searches): 70 milliseconds for the largest expression
-that is allowed, \\pL{100}. Such an expression is compiled in a worker thread, which lets other threads run afterwards.
+RE2 holds the interpreter lock while it compiles (but not while it searches): 70 milliseconds for the largest
+expression that is allowed, \pL{100}. A worker thread compiles such an expression, and lets other threads run
+afterwards.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import time
 from typing import Any, AnyStr, Final
 
 LITTLE_MEMORY: Final = 128 * 1024  # bytes, for about 2,000 instructions
-_MOST_MEMORY: Final = 2 * 1024 * 1024  # repetitions of repetitions can ask for gigabytes
-_SHORT: Final = 500  # characters
-_LONGEST_FRAGMENT: Final = 1024  # characters of the expression in an error text
+_MOST_MEMORY: Final = 2 * 1024 * 1024  # nested repetitions can need gigabytes
+_SHORT: Final = 500  # characters of an expression
+_LONGEST_FRAGMENT: Final = 1024  # characters of an expression in an error text
 
-# RE2's texts, and Go's where they differ.
+# RE2's error texts, and Go's where they differ.
 _TEXTS: Final = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -33,19 +34,22 @@ _TEXTS: Final = {
     "invalid named capture group": "invalid named capture",
 }
 _TOO_LARGE: Final = "pattern too large"
-# Newer versions of RE2 know named groups without P, and \C; Go 1.19 does not.
-# Nothing is tried twice, so that this takes linear time too.
+# Newer versions of RE2 accept named groups without P, and \C; Go 1.19 does not. No backtracking, so that this takes
+# linear time too.
 _UNKNOWN_TO_GO: Final = re.compile(
     r"(?>[^\\\[(]|\\[^C]|\[\^?+\]?+(?>[^\\\]]|\\.)*+\]|\((?!\?<))*+(\(\?<|\\C)", re.DOTALL
 )
 
 
 class InvalidExpression(ValueError):
-    """The text is the one of Go's regexp package."""
+    """The expression is invalid; the text is that of Go's regexp package."""
 
 
 def compile_re2(source: AnyStr, *, large: bool = True) -> Any:
-    """An expression for texts of the same type; unless `large`, one that needs little memory. InvalidExpression."""
+    """Compile an expression for texts of the same type, with little memory unless `large`.
+
+    Raises InvalidExpression if it is invalid or too large.
+    """
     import re2
 
     text = source.decode(errors="replace") if isinstance(source, bytes) else source
@@ -56,16 +60,18 @@ def compile_re2(source: AnyStr, *, large: bool = True) -> Any:
         try:
             return re2.compile(source, _options(re2, LITTLE_MEMORY))
         except re2.error as error:
-            if not large or not _said(error).startswith(_TOO_LARGE):
+            if not large or not _message_of(error).startswith(_TOO_LARGE):
                 raise
             return _compile_large(re2, source)
     except re2.error as error:
-        raise _translated(_said(error), text) from None
+        raise _translated(_message_of(error), text) from None
 
 
 def _compile_large(re2: Any, source: AnyStr) -> Any:
-    """In a worker thread, pause for as long as no other task could run: else one expression after the other would
-    delay a request at each of its steps."""
+    """Compile, and then pause as long as it took, if in a worker thread.
+
+    Otherwise one expression after the other would delay every step of other requests.
+    """
     began = time.perf_counter()
     try:
         return re2.compile(source, _options(re2, _MOST_MEMORY))
@@ -80,7 +86,7 @@ def may_take_long(source: str) -> bool:
 
 
 def is_large(compiled: Any) -> bool:
-    """Whether the expression did not compile with little memory: a search takes microseconds per character then."""
+    """Whether the expression did not compile with little memory: a search then takes microseconds per character."""
     return bool(compiled.options.max_mem > LITTLE_MEMORY)
 
 
@@ -91,7 +97,7 @@ def _options(re2: Any, memory: int) -> Any:
     return options
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     said = error.args[0] if error.args else ""
     return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
 

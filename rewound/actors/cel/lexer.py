@@ -1,8 +1,8 @@
-"""The tokens of a CEL expression by the published grammar, the values of its literals, and cel-go's bounds of its text.
+"""The tokens of a CEL expression by the published grammar, the values of its literals, and cel-go's limits.
 
-The longest match counts. Text that begins no token becomes an `Unrecognized` with the extent that cel-go reports for
-it: from where a token should begin up to and including the first character that no token can have there. Scanning
-continues behind it. The functions of literals return None for one that has the form but no value (too large ...).
+The longest match wins. Text that begins no token becomes an `Unrecognized` with the extent that cel-go reports: from
+where a token should begin up to and including the first character that no token can have there. Scanning continues
+after it. The functions for literals return None for one that has the right form but no value (too large ...).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from rewound.actors.cel.values import Uint
 LONGEST_EXPRESSION: Final = 100_000  # code points
 MOST_VISITS: Final = 250  # nested steps of the walk over the parse tree
 DEEPEST_RULE: Final = 250  # nested applications of one grammar rule
-MOST_RECOVERIES: Final = 30  # attempts to continue behind a syntax error
-MOST_SKIPPED_TOKENS: Final = 256  # per attempt
+MOST_RECOVERIES: Final = 30  # attempts to continue after a syntax error
+MOST_SKIPPED_TOKENS: Final = 256  # tokens per attempt
 
 RESERVED: Final = frozenset(
     (
@@ -38,7 +38,7 @@ RESERVED: Final = frozenset(
 ) | frozenset(("package", "namespace", "null", "return", "true", "var", "void", "while"))
 
 
-# Kinds of tokens that are no operator. An operator's kind is its text.
+# Kinds of tokens other than operators. The kind of an operator is its text.
 END: Final = "<EOF>"
 IDENTIFIER: Final = "IDENTIFIER"
 INT: Final = "NUM_INT"
@@ -68,7 +68,7 @@ _TOKEN: Final = re.compile(
     r"|(?P<operator>==|!=|<=|>=|&&|\|\||[<>\[\]{}().,!?:+*/%-])"
 )
 
-# How far a string without its closing quote is still a string, and how far its last escape sequence is one.
+# How far an unterminated string extends, and how far its last escape sequence does.
 _OPEN_STRING: Final = {quote: re.compile(rf"{quote}(?:{_ESCAPE}|[^\\{quote}\n\r])*") for quote in "'\""}
 _OPEN_ESCAPE: Final = re.compile(
     r"\\(?:[xX][0-9a-fA-F]{0,1}|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]{0,1})?"
@@ -82,14 +82,14 @@ class Token(NamedTuple):
 
 
 class Unrecognized(NamedTuple):
-    """Text that no token begins with."""
+    """Text that begins no token."""
 
     text: str
     offset: int
 
 
 def tokenize(source: str) -> tuple[list[Token], list[Unrecognized]]:
-    """The tokens of `source` without white space and comments, with one of kind END as the last."""
+    """Return the tokens of `source` without white space and comments; the last one is of kind END."""
     tokens: list[Token] = []
     unrecognized: list[Unrecognized] = []
     match = _TOKEN.match
@@ -113,7 +113,7 @@ def tokenize(source: str) -> tuple[list[Token], list[Unrecognized]]:
 
 
 def _first_wrong(source: str, offset: int) -> int:
-    """The offset of the first character that cannot be in a token that begins at `offset`."""
+    """Return the offset of the first character that cannot be in a token that begins at `offset`."""
     first = source[offset]
     if first in "=&|":
         return offset + 1
@@ -155,7 +155,9 @@ def uint_of(text: str) -> Uint | None:
 
 
 def _decimal(text: str) -> int | None:
-    """None for more digits than any number of 64 bits needs: converting long decimals takes quadratic time."""
+    """Parse decimal digits, or return None for more than 64 bits need: converting long decimals takes
+    quadratic time.
+    """
     digits = text.lstrip("-").lstrip("0")
     return int(text) if len(digits) <= 20 else None
 
@@ -197,7 +199,7 @@ def bytes_of(text: str) -> bytes | None:
 
 
 def _body(text: str) -> tuple[bool, str]:
-    """Whether a string literal is raw, and what stands between its quotes."""
+    """Return whether a string literal is raw, and the text between its quotes."""
     text = _LINE_ENDS.sub("\n", text)
     raw = text[0] in "rR"
     if raw:

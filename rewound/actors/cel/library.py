@@ -1,9 +1,10 @@
 """Functions of the libraries, with the types of their parameters, which an evaluation checks where they were dyn.
 
-The string functions are those of cel-go's ext package; positions are of code points. The list functions are those of
+The string functions are those of cel-go's ext package; positions count code points. The list functions are those of
 Kubernetes: isSorted, sum, min, max, indexOf, lastIndexOf. Regular expressions find all matches in a text as Go does.
-`RESULT_SIZES` says how many bytes the results of functions take at most, where that can be much more than their
-arguments do.
+
+`RESULT_SIZES` has the largest size in bytes of the results of functions, where that can be much more than their
+arguments.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from rewound.actors.cel.values import (
 
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
-# What Go's unicode.IsSpace knows.
+# The characters of Go's unicode.IsSpace.
 _SPACE: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -114,7 +115,7 @@ def substring_range(text: str, start: int, end: int) -> str:
 
 
 def join(values: Any, separator: str = "") -> str:
-    """Works on lists that the expression made; on a list of the object v1.25 fails, and not as an error of CEL."""
+    """Join a list that the expression made. For a list of the object v1.25 fails, and not with a CEL error."""
     if hasattr(values, "raw"):
         raise EvaluationStopped(
             "internal error: interface conversion: interface {} is []interface {}, not []string"
@@ -147,7 +148,7 @@ def _comparable(values: Any) -> list[Any]:
 
 
 def _order(left: Any, right: Any) -> int:
-    """0 also for what cannot be compared: NaN."""
+    """Return the order of two values, 0 also if they cannot be compared: NaN."""
     try:
         return compare(left, right, "")
     except EvaluationError:
@@ -221,11 +222,11 @@ class Expression:
         self._found: dict[tuple[str, int], list[Any]] = {}
 
     def matches(self, text: str) -> bool:
-        """Whether the expression matches somewhere in the text."""
+        """Whether the expression matches anywhere in the text."""
         known = self._matches.get(text)
         if known is None:
             known = self._pattern.search(_encode(text)) is not None
-            _remember(self._matches, text, text, known)
+            _cache(self._matches, text, text, known)
         return known
 
     def find(self, text: str) -> str:
@@ -233,11 +234,11 @@ class Expression:
         return str(found[0]) if found else ""
 
     def find_all(self, text: str, limit: int = -1) -> list[Any]:
-        """All matches that do not overlap, without an empty one right after another match."""
+        """Return all matches that do not overlap, without an empty one right after another match."""
         known = self._found.get((text, limit))
         if known is None:
             known = self._search(text, limit)
-            _remember(self._found, (text, limit), text, known)
+            _cache(self._found, (text, limit), text, known)
         return known
 
     def _search(self, text: str, limit: int) -> list[Any]:
@@ -256,8 +257,8 @@ class Expression:
         return results
 
 
-def _remember(known: dict[Any, Any], key: Any, text: str, result: Any) -> None:
-    """Loops of a rule ask for the same few texts again and again."""
+def _cache(known: dict[Any, Any], key: Any, text: str, result: Any) -> None:
+    """Cache a result: loops of a rule search the same few texts again and again."""
     if len(text) <= _LONGEST_REMEMBERED:
         if len(known) >= _MOST_REMEMBERED:
             known.clear()
@@ -276,7 +277,7 @@ def _next_character(data: bytes, position: int) -> int:
 
 
 def expression_of_object(source: str) -> Expression:
-    """One that is no constant of the rule. The last short ones are remembered; a loop uses one again and again."""
+    """Return an expression that is not a constant of the rule. Recent short ones are cached, for loops."""
     return _recent(source) if len(source) <= _LONGEST_REMEMBERED else compile_expression(source)
 
 
@@ -286,12 +287,12 @@ def _recent(source: str) -> Expression:
 
 
 def compile_expression(source: str) -> Expression:
-    """Raises InvalidExpression."""
+    """Compile an expression. Raises InvalidExpression if it is invalid or too large."""
     return Expression(compile_re2(_encode(source)))
 
 
 _CHARACTER: Final = 4
-_ITEM: Final = 80  # a text of one character in a list
+_ITEM: Final = 80  # a list item of one character
 
 
 def _replace(text: Any, old: Any, new: Any, count: Any = -1) -> int:
@@ -321,7 +322,7 @@ _NOTHING: Final = object()
 
 
 class ListOf:
-    """A list whose first item has this class, as far as an evaluation checks."""
+    """A list whose first item has this class; evaluation checks no other item."""
 
     __slots__ = ("item",)
 
@@ -347,7 +348,7 @@ class Overload:
         self.id, self._parameters, self.run = id, parameters, run
 
     def only_class(self) -> type | None:
-        """The class of the argument, if there is one argument and it is no list."""
+        """The class of the argument, if there is one argument that is no list."""
         first = self._parameters[0]
         return first if len(self._parameters) == 1 and isinstance(first, type) else None
 
@@ -482,7 +483,7 @@ def _string_overloads(found: dict[str, list[Overload]]) -> None:
 
 
 def _url_overloads() -> dict[str, list[Overload]]:
-    """All but url() itself, see `bind_url`."""
+    """Return all URL functions but url() itself, see `bind_url`."""
     url = (urls.URL,)
     return {
         "isURL": [Overload("is_url_string", (str,), urls.is_url)],
@@ -506,12 +507,12 @@ FUNCTIONS: Final = _all()
 
 
 def bind_url(type_name: str) -> Callable[[Any], Any]:
-    """url(), which makes values with this name of their type."""
+    """Return url(), which makes values with this type name."""
     return _guarded("url", str, partial(urls.to_url, type_name))
 
 
 def bind(function: str, overload: str) -> tuple[Callable[..., Any], bool]:
-    """The function that checks its arguments, and whether it is one of several that an evaluation chooses from."""
+    """Return a function that checks its arguments, and whether an evaluation chooses among several overloads."""
     declared = FUNCTIONS[function]
     candidates = [found for found in declared if found.id == overload] or declared
     kind = candidates[0].only_class()

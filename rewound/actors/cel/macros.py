@@ -1,7 +1,7 @@
 """Makes the nodes of an expression, and expands macros into them as cel-go does.
 
-The parser and the explanation of what is wrong with an expression (`recovery`) make nodes with the same `Builder`, so
-that both find the same problems with the arguments of macros.
+The parser and `recovery`, which explains syntax errors, make nodes with the same `Builder`, so that both find the
+same problems with the arguments of macros.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ ACCUMULATOR: Final = "__result__"
 
 @dataclass(frozen=True, slots=True)
 class MacroError(Exception):
-    """Arguments that a macro cannot be expanded with."""
+    """A macro cannot be expanded with these arguments."""
 
     offset: int
     message: str
 
 
 class Builder:
-    """Gives nodes their ids, and remembers where they are."""
+    """Gives nodes their ids, and records their offsets."""
 
     __slots__ = ("positions",)
 
@@ -54,7 +54,7 @@ class Builder:
         return Call(self.id_at(offset), function, arguments, target)
 
     def balanced(self, function: str, terms: list[Node], offsets: list[int]) -> Node:
-        """terms joined by && or ||, as a balanced tree: a chain of any length stays shallow."""
+        """Join terms by && or || as a balanced tree: a chain of any length stays shallow."""
         if len(terms) == 1:
             return terms[0]
         return self._balanced(function, terms, offsets, 0, len(offsets) - 1)
@@ -118,7 +118,7 @@ def _filter(build: Builder, offset: int, target: Node, arguments: tuple[Node, ..
 def _collect(
     build: Builder, offset: int, variable: str, target: Node, chosen: Node | None, item: Node
 ) -> Node:
-    """The list of `item` for every element that `chosen` holds for."""
+    """Build the list of `item` for every element for which `chosen` holds."""
     result = build.accumulator(offset)
     initial = ListLiteral(build.id_at(offset), ())
     step = build.call(offset, "_+_", result, ListLiteral(build.id_at(offset), (item,)))

@@ -1,8 +1,8 @@
 """The operators and conversions of CEL, for every pair of types.
 
-+ - * / % and unary - return an error where Go's 64 bits would overflow. == and the order of values work across number
-types as dyn allows it. The conversions are int(), uint(), double(), bool(), string(), bytes(), duration(), timestamp(),
-type() and dyn().
++ - * / % and unary - raise an error where Go's 64 bits would overflow. == and ordering work across number types where
+dyn allows it. The conversions are int(), uint(), double(), bool(), string(), bytes(), duration(), timestamp(), type()
+and dyn().
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from rewound.actors.cel.values import (
 
 Binary = Callable[[Any, Any], Any]
 
-# Types on which cel-go tries a method of the value before it gives up; the message then lacks the operator.
+# For these types cel-go tries a method of the value first; the error message then lacks the operator.
 RECEIVERS: Final = frozenset({str, Duration, Timestamp})
 
 
 def unsupported(function: str, value: Any) -> EvaluationError:
-    """The first operand has no such operator at all."""
+    """Return the error for a first operand that does not have this operator at all."""
     return no_such_overload("" if value.__class__ in RECEIVERS else function)
 
 
@@ -256,11 +256,11 @@ def logical_not(value: Any) -> bool:
 
 _DIRECT: Final = frozenset(
     {int, str, bytes, bool}
-)  # two of the same of these compare as Python compares them
+)  # two values of the same of these types compare as in Python
 
 
 def equal(left: Any, right: Any) -> bool:
-    """What == means: null equals only null, whatever the other side is."""
+    """The result of ==: null equals only null, whatever the other side is."""
     if left.__class__ is right.__class__ and left.__class__ in _DIRECT:
         return bool(left == right)
     if left is None or right is None:
@@ -269,7 +269,9 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether the left value finds that it equals the right one; raises an EvaluationError if it cannot compare."""
+    """Whether the left value equals the right one, by its own rules. Raises EvaluationError if it cannot compare
+    them.
+    """
     compare = _SAME.get(left.__class__)
     return compare(left, right) if compare is not None else bool(left.equals(right))
 
@@ -308,7 +310,7 @@ def _same_list(left: list[Any], right: Any) -> bool:
             if not equal(item, other):
                 return False
         except EvaluationError:
-            continue  # cel-go looks for false alone
+            continue  # cel-go checks only for false
     return True
 
 
@@ -396,7 +398,7 @@ def _instant(value: Timestamp) -> tuple[int, int]:
 
 
 def compare(left: Any, right: Any, function: str) -> int:
-    """-1, 0 or 1; `function` is the operator that the message of an error names."""
+    """Return -1, 0 or 1; `function` is the operator that an error message names."""
     order = _ORDER.get(left.__class__)
     if order is None:
         raise unsupported(function, left)

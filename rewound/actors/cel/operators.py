@@ -1,7 +1,7 @@
 """Plans calls of operators, conversions, and functions of the language and of the libraries, as closures.
 
-cel-go evaluates both operands of an operator even if the first one fails, and counts the call; a function with more
-arguments stops at the first error and then counts nothing, unless it was the last argument that failed.
+cel-go evaluates both operands of an operator even if the first one fails, and charges for the call. A function with
+more arguments stops at the first error and then charges nothing, unless the last argument failed.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from rewound.actors.cel.costs import (
     charge,
     charge_compiled,
     charge_large,
+    charge_memory,
     charge_of,
     charge_result,
     size_of,
-    take_room,
     tenth,
 )
 from rewound.actors.cel.go_regexp import InvalidExpression
@@ -82,7 +82,7 @@ def in_constants(value_of: Run, values: list[Any]) -> Run:
 
 
 def _keys(value: Any) -> list[Any]:
-    """The value, and the same number of other types as far as they can express it."""
+    """Return the key of a value, and those of the same number in other types that can express it."""
     keys = [key_of(value)]
     if value.__class__ is float and value.is_integer():
         keys += [(int, int(value)), (Uint, int(value))]
@@ -98,7 +98,7 @@ Unary = Callable[[Any], Any]
 Binary = Callable[[Any, Any], Any]
 
 
-def _pay(cells: Cells, price: Charge | None, first: Any, second: Any) -> None:
+def _charge(cells: Cells, price: Charge | None, first: Any, second: Any) -> None:
     if price is None:
         cells[COST] += 1
     else:
@@ -110,7 +110,7 @@ def unary(argument: Run, operation: Unary, price: Charge | None) -> Run:
         try:
             value = argument(cells)
         except EvaluationError as error:
-            _pay(cells, price, error, None)
+            _charge(cells, price, error, None)
             raise
         if price is None:
             cells[COST] += 1
@@ -122,12 +122,12 @@ def unary(argument: Run, operation: Unary, price: Charge | None) -> Run:
 
 
 def _failed_first(cells: Cells, error: EvaluationError, second: Run, price: Charge | None) -> EvaluationError:
-    """The error of the first operand, after the second one was evaluated and the call paid."""
+    """Raise the error of the first operand, after the second one was evaluated and the call charged."""
     try:
         other = second(cells)
     except EvaluationError as following:
         other = following
-    _pay(cells, price, error, other)
+    _charge(cells, price, error, other)
     return error
 
 
@@ -144,7 +144,7 @@ def binary(first: Step, second: Step, operation: Binary, price: Charge | None) -
         try:
             right = right_of(cells)
         except EvaluationError as error:
-            _pay(cells, price, left, error)
+            _charge(cells, price, left, error)
             raise
         if price is None:
             cells[COST] += 1
@@ -167,14 +167,14 @@ def _cheap_with_constant(left_of: Run, right: Any, operation: Binary) -> Run:
 
 
 def equality(first: Step, second: Step, wanted: bool) -> Run:
-    """== and !=, which costs a tenth of the shorter text, list or map. != is true for what cannot be compared."""
+    """== and !=, which cost a tenth of the shorter text, list or map. != is true for values that cannot be compared."""
     if isinstance(second, Fixed) and second.value.__class__ is str:
         return _text_equality(first.run, second.value, wanted)
     compare = equal if wanted else _differs
-    return binary(first, second, compare, _pay_equality)
+    return binary(first, second, compare, _charge_equality)
 
 
-def _pay_equality(cells: Cells, left: Any, right: Any) -> None:
+def _charge_equality(cells: Cells, left: Any, right: Any) -> None:
     if left.__class__ in _SCALARS or right.__class__ in _SCALARS:
         cells[COST] += 1 if size_of(left) and size_of(right) else 0
     else:
@@ -214,7 +214,7 @@ def _text_equality(left_of: Run, right: str, wanted: bool) -> Run:
 def function(
     name: str, price: Charge | None, arguments: list[Run], operation: Callable[..., Any], sequential: bool
 ) -> Run:
-    """A call of a function of a library. `sequential` ones stop at the first argument that fails."""
+    """A call of a library function. `sequential` ones stop at the first argument that fails."""
     pays_result = name == "join"
     measure = RESULT_SIZES.get(name)
 
@@ -231,12 +231,12 @@ def function(
                     break
         if failed is not None:
             if len(values) == len(arguments):
-                _pay_function(cells, price, pays_result, values, failed)
+                _charge_function(cells, price, pays_result, values, failed)
             raise failed
         if measure is not None:
-            take_room(cells, measure(*values))
+            charge_memory(cells, measure(*values))
         if not pays_result:
-            _pay(cells, price, values[0], values[1] if len(values) > 1 else None)
+            _charge(cells, price, values[0], values[1] if len(values) > 1 else None)
             return operation(*values)
         try:
             result = operation(*values)
@@ -249,13 +249,13 @@ def function(
     return run
 
 
-def _pay_function(
+def _charge_function(
     cells: Cells, price: Charge | None, pays_result: bool, values: list[Any], failed: EvaluationError
 ) -> None:
     if pays_result:
         charge_result(cells, failed)
     else:
-        _pay(cells, price, values[0], values[1] if len(values) > 1 else None)
+        _charge(cells, price, values[0], values[1] if len(values) > 1 else None)
 
 
 def logical(first: Run, second: Run, decides: bool) -> Run:
@@ -287,7 +287,7 @@ def logical(first: Run, second: Run, decides: bool) -> Run:
 
 
 def chain(parts: list[Run], decides: bool) -> Run:
-    """The same for many operands, all of which are of type bool."""
+    """The same for many operands, all of which have type bool."""
 
     def run(cells: Cells) -> Any:
         failed: EvaluationError | None = None
@@ -305,7 +305,7 @@ def chain(parts: list[Run], decides: bool) -> Run:
 
 
 def construct(parts: list[Run], cost: int, make: Callable[[list[Any]], Any]) -> Run:
-    """A list, map or message of the expression. An error in it ends it, but it is paid."""
+    """A list, map or message of the expression. An error in it ends it, but it is charged."""
 
     def run(cells: Cells) -> Any:
         try:
@@ -333,9 +333,9 @@ _KEYS: Final = (str, int, Uint, bool, float)
 
 
 def plan_call(name: str, overload: str, steps: list[Step], url_type: str) -> Step:
-    """`overload` is empty where only an evaluation knows which one it is; a receiver is the first of `steps`.
+    """Plan a call. `overload` is empty if only an evaluation knows it; a receiver is the first of `steps`.
 
-    `url_type` is the name of the type of URLs.
+    `url_type` is the name of the URL type.
     """
     if name in ("_&&_", "_||_"):
         return Operation(logical(steps[0].run, steps[1].run, name == "_||_"))
@@ -420,7 +420,7 @@ def _constant_search(name: str, expression: Expression) -> Callable[..., Any]:
 
 
 def _standard(name: str, overload: str, steps: list[Step]) -> Step:
-    """The functions of the language itself that are neither operators nor conversions."""
+    """Plan the functions of the language itself that are neither operators nor conversions."""
     price = charge_of(name, overload)
     if name == "matches":
         return _matches(overload, steps)

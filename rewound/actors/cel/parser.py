@@ -1,10 +1,10 @@
 """Parses a CEL expression into its syntax tree, macros expanded.
 
-This parser knows correct expressions only: one pass of recursive descent over the tokens. Whatever it stumbles over,
-`recovery` parses the source again in the manner of cel-go's generated parser, and returns the problems that cel-go
-prints. Both bound the depth of an expression by the same number (`MOST_VISITS`): cel-go counts the nested steps of the
-walk over its parse tree, one for each grammar rule on the way to a node, so every function here keeps in `height` how
-many steps the node needs that it returned.
+This parser accepts only correct expressions: one pass of recursive descent over the tokens. If it fails, `recovery`
+parses the source again in the manner of cel-go's generated parser, and returns the problems that cel-go prints. Both
+bound the depth of an expression by the same number (`MOST_VISITS`): cel-go counts the nested steps of the walk over
+its parse tree, one for each grammar rule on the way to a node, so every function here records in `height` how many
+steps its node needs.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _RELATIONS: Final = {
 _SUMS: Final = {"+": "_+_", "-": "_-_"}
 _PRODUCTS: Final = {"*": "_*_", "/": "_/_", "%": "_%_"}
 
-# Brackets nested deeper than this cannot stay within MOST_VISITS: every level takes six steps. Stops the descent.
+# Deeper brackets cannot stay within MOST_VISITS: every level takes six steps. This bounds the recursion.
 _DEEPEST_BRACKETS: Final = MOST_VISITS // 6 + 1
 
 
 class _NotUnderstood(Exception):
-    """The source is no correct expression."""
+    """The source is not a correct expression."""
 
 
 def parse(source: str) -> Expression | Problems:
@@ -115,7 +115,9 @@ class _Parser:
         return self._next()
 
     def _expression(self) -> Node:
-        """Conditions `a ? b : c ? d : e` nest to the right: collect them, then make the calls from the last one."""
+        """Parse conditions. `a ? b : c ? d : e` nest to the right: collect them, then make the calls from the last
+        one.
+        """
         node = self._either()
         if self.kind != "?":
             self.height += 1
@@ -286,7 +288,7 @@ class _Parser:
         return Identifier(self.build.id_at(token.offset), name)
 
     def _items(self, closing: str) -> tuple[Node, ...]:
-        """Expressions up to the closing bracket. A list may end with a comma, arguments may not."""
+        """Parse expressions up to the closing bracket. A list may end with a comma, arguments may not."""
         items: list[Node] = []
         height = 0
         while self.kind != closing:
@@ -342,7 +344,7 @@ class _Parser:
         return self.build.constant(offset, value)
 
     def _inner(self) -> Node:
-        """An expression within brackets."""
+        """Parse an expression within brackets."""
         self._brackets += 1
         if self._brackets > _DEEPEST_BRACKETS:
             raise _NotUnderstood

@@ -1,14 +1,13 @@
-"""Makes closures of a checked tree.
+"""Turns a checked tree into closures.
 
-What cel-go's optimizer does when a program is made is done here too, because clients see it: lists, maps and
-conversions of constants are constants (they cost nothing, and an invalid one is refused with the definition), and so
-are regular expressions.
+cel-go's optimizer runs here too, because clients can see its effects: lists, maps and conversions of constants are
+constants (they cost nothing, and an invalid one makes the definition invalid), and so are regular expressions.
 
-Comprehensions are what the macros all, exists, exists_one, map and filter expand to. An error inside a loop does not
-end it: the accumulator holds the error, and a later item may decide the result, as with && and ||. All of it costs what
-cel-go counts, so that a loop ends at the same item when the limit is reached. Of protobuf's well-known messages an
-expression may make values: google.protobuf.Int64Value{value: 1} is 1. Struct, Value and ListValue are data of JSON:
-every number in them is a double.
+The macros all, exists, exists_one, map and filter expand to comprehensions. An error inside a loop does not end it:
+the accumulator holds the error, and a later item may decide the result, as with && and ||. Everything costs what
+cel-go counts, so that a loop ends at the same item when the limit is reached. An expression may construct protobuf's
+well-known messages: google.protobuf.Int64Value{value: 1} is 1. Struct, Value and ListValue are JSON data: every
+number in them is a double.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def _iterate(values: Any) -> Iterator[Any]:
 def fold(
     values: Run, initial: Run, condition: Run, step: Run, result: Run, variable: int, accumulator: int
 ) -> Run:
-    """Any comprehension; `variable` and `accumulator` are cells."""
+    """Plan any comprehension; `variable` and `accumulator` are cells."""
 
     def run(cells: Cells) -> Any:
         items = _iterate(values(cells))
@@ -100,9 +99,9 @@ def fold(
 
 
 def quantifier(values: Run, predicate: Run, variable: int, ends: bool) -> Run:
-    """all (which ends at false) and exists (which ends at true), which are most loops.
+    """Plan all (which ends at false) and exists (which ends at true), the most frequent loops.
 
-    all is __result__ && predicate while @not_strictly_false(__result__); exists is the same with || and one ! more.
+    all is __result__ && predicate while @not_strictly_false(__result__); exists is the same with || and one more !.
     """
     condition_cost = 3 if ends else 2
 
@@ -162,7 +161,7 @@ class Empty:
 
 
 def make_message(name: str, fields: list[str]) -> Callable[[list[Any]], Any]:
-    """The function that makes the value of the values of its fields."""
+    """Return the function that makes a message from the values of its fields."""
     short = name.removeprefix(_PREFIX)
     make = _MAKERS.get(short)
     if short in _WRAPPED:
@@ -352,7 +351,7 @@ class Planner:
         return Operation(fold(values, initial, condition, step, result, variable, accumulator))
 
     def _quantifier(self, node: Comprehension, values: Any, variable: int) -> Step | None:
-        """The comprehension as one of all or exists; None if it is another one."""
+        """Return the comprehension as all or exists, or None if it is another one."""
         step, initial = node.step, node.initial
         if (
             not isinstance(step, Call)
@@ -363,9 +362,11 @@ class Planner:
         ends = step.function == "_||_"
         if step.function != ("_&&_" if initial.value else "_||_") or node.variable == node.accumulator:
             return None
-        if not _is(step.arguments[0], node.accumulator) or not _is(node.result, node.accumulator):
+        if not _is_identifier(step.arguments[0], node.accumulator) or not _is_identifier(
+            node.result, node.accumulator
+        ):
             return None
-        if not _goes_on(node.condition, node.accumulator, ends) or _mentions(
+        if not _checks_accumulator(node.condition, node.accumulator, ends) or _mentions(
             step.arguments[1], node.accumulator
         ):
             return None
@@ -373,28 +374,32 @@ class Planner:
 
 
 def _operands(node: Node, function: str) -> list[Node]:
-    """The operands of a tree of && or of ||, from left to right."""
+    """Return the operands of a tree of && or of ||, from left to right."""
     if not isinstance(node, Call) or node.function != function:
         return [node]
     return [operand for argument in node.arguments for operand in _operands(argument, function)]
 
 
-def _is(node: Node, name: str) -> bool:
+def _is_identifier(node: Node, name: str) -> bool:
     return isinstance(node, Identifier) and node.name == name
 
 
-def _goes_on(node: Node, accumulator: str, negated: bool) -> bool:
+def _checks_accumulator(node: Node, accumulator: str, negated: bool) -> bool:
     """Whether the condition is @not_strictly_false(accumulator), or of its negation."""
     if not isinstance(node, Call) or node.function != "@not_strictly_false":
         return False
     inner = node.arguments[0]
     if negated:
-        return isinstance(inner, Call) and inner.function == "!_" and _is(inner.arguments[0], accumulator)
-    return _is(inner, accumulator)
+        return (
+            isinstance(inner, Call)
+            and inner.function == "!_"
+            and _is_identifier(inner.arguments[0], accumulator)
+        )
+    return _is_identifier(inner, accumulator)
 
 
 def _mentions(node: Node, name: str) -> bool:
-    """Whether the accumulator's name is used where a nested macro does not give it another meaning."""
+    """Whether the accumulator's name is used where a nested macro does not shadow it."""
     if isinstance(node, Identifier):
         return node.name.lstrip(".") == name
     if isinstance(node, Select):
@@ -414,7 +419,7 @@ def _mentions(node: Node, name: str) -> bool:
 
 
 def _unknown(message: str) -> Callable[[Cells], Any]:
-    """`duration` and `timestamp`, which the checker knows, but which have no value."""
+    """Plan `duration` and `timestamp`, which the checker knows, but which have no value."""
 
     def run(_: Cells) -> Any:
         raise EvaluationError(message)
@@ -431,7 +436,7 @@ def _make_map(parts: list[Any]) -> MapValue:
 
 
 def _has(operand: Callable[[Cells], Any], field: str) -> Callable[[Cells], Any]:
-    """has() costs what its operand costs."""
+    """Plan has(), which costs what its operand costs."""
 
     def run(cells: Cells) -> bool:
         value = operand(cells)

@@ -1,12 +1,12 @@
 """Programs: checked expressions that are ready to be evaluated.
 
-`compile_program` makes Python closures of the tree, once for each rule of a definition. An evaluation costs what
-cel-go's costs, exactly, and ends at the limit of one rule (`costs`).
+`compile_program` turns the tree into Python closures, once for each rule of a definition. An evaluation costs exactly
+what cel-go's costs, and ends at the limit of one rule (`costs`).
 
-A unit of cost takes about 0.1 microseconds, so that the dearest rule would hold the event loop for a tenth of a second,
-and one that compares large lists in a loop for longer: `pause` is called about every 0.2 milliseconds of a loop, and
-raises to end the evaluation. On the event loop it says that a worker thread must do this; in the thread it looks at the
-processor time (`actors.runtime.time_limit.check_time`).
+A unit of cost takes about 0.1 microseconds, so that the most expensive rule would block the event loop for a tenth of
+a second, and one that compares large lists in a loop for longer: `pause` is called about every 0.2 milliseconds of a
+loop, and raises to end the evaluation. On the event loop it raises to move the evaluation to a worker thread; in the
+thread it checks the processor time (`actors.runtime.time_limit.check_time`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rewound.actors.cel.values import EvaluationError, EvaluationStopped
 
 
 class Evaluation(NamedTuple):
-    """The result is a value of CEL, an EvaluationError, or an EvaluationStopped, and what it cost."""
+    """The result, which is a CEL value, an EvaluationError or an EvaluationStopped, and its cost."""
 
     result: Any
     cost: int
@@ -35,7 +35,7 @@ class Program:
         self._padding: list[Any] = [None] * cells
 
     def evaluate(self, variables: Sequence[Any], pause: Callable[[], None] | None = None) -> Evaluation:
-        """`variables` are in the order of `compile_program`; a value that cannot be read is its EvaluationError.
+        """Evaluate. `variables` are in the order of `compile_program`; the EvaluationError of a value stands for it.
 
         Raises what `pause` raises, and nothing else.
         """
@@ -52,7 +52,7 @@ class Program:
 
 
 def compile_program(expression: Expression, checked: Checked, variables: tuple[str, ...]) -> Program:
-    """Raises CannotCompile if a constant in the expression is invalid.
+    """Compile an expression. Raises CannotCompile if a constant in it is invalid.
 
     `checked` has the types and references that the checker found; `variables` are the names that it may use.
     """

@@ -1,19 +1,19 @@
-"""What is wrong with an expression that the parser does not understand, in the words of cel-go's generated parser.
+"""What is wrong with an expression that the parser refuses, in the words of cel-go's generated parser.
 
-cel-go parses with ANTLR, which continues behind a syntax error (it deletes or inserts a token, or skips tokens up to
-one that can follow), reports further errors that way, and then still walks over what it could build, which finds wrong
-literals, reserved names and wrong arguments of macros. This module does the same: it has the token sets of every place
-of the grammar (below), `Strategy` reports and recovers as ANTLR's default error strategy does within cel-go's limits,
-`Descent` builds the parse tree, `Walk` walks over it.
+cel-go parses with ANTLR, which continues after a syntax error (it deletes or inserts a token, or skips tokens up to
+one that can follow), reports further errors that way, and then still walks over what it could build, which finds
+invalid literals, reserved names and wrong arguments of macros. This module does the same: it has the token sets of
+every place of the grammar (below), `Strategy` reports and recovers as ANTLR's default error strategy does within
+cel-go's limits, `Descent` builds the parse tree, `Walk` walks over it.
 
-It is slower than the parser and runs only for wrong expressions. No step is recursive in Python: rules are generators
-that a loop runs, so that nesting is bounded by cel-go's limits alone. A generator yields the rules that it needs (with
-what follows them there) and is sent their trees. A rule that meets a token that does not fit, and cannot recover in
-place, returns its tree as it is then.
+It is slower than the parser and runs only for invalid expressions. No step is recursive in Python: rules are
+generators that a loop runs, so that only cel-go's limits bound the nesting. A generator yields the rules that it
+needs (with what follows them there) and is sent their trees. A rule that meets a token that does not fit, and cannot
+recover in place, returns its tree as it is then.
 
-A token that does not fit is deleted if the one behind it fits, else the expected one is inserted if the token can stand
-behind it, else the rule is given up: tokens are skipped up to one that can follow a rule that is still open. Between an
-error and the next token that fits no further error is reported.
+A token that does not fit is deleted if the next one fits; otherwise the expected one is inserted if the token can
+follow it; otherwise the rule is given up: tokens are skipped up to one that can follow a rule that is still open. No
+further error is reported between an error and the next token that fits.
 
     start: expr EOF
     expr: conditionalOr ('?' conditionalOr ':' expr)?
@@ -23,9 +23,9 @@ error and the next token that fits no further error is reported.
     calc: unary | calc ('*'|'/'|'%') calc | calc ('+'|'-') calc
     unary: member | '!'+ member | '-'+ member
     member: primary | member '.' IDENTIFIER ('(' exprList? ')')? | member '[' expr ']'
-          | member '{' fieldInitializerList? ','? '}'
+        | member '{' fieldInitializerList? ','? '}'
     primary: '.'? IDENTIFIER ('(' exprList? ')')? | '(' expr ')' | '[' exprList? ','? ']'
-           | '{' mapInitializerList? ','? '}' | literal
+        | '{' mapInitializerList? ','? '}' | literal
     exprList: expr (',' expr)*
     fieldInitializerList: IDENTIFIER ':' expr (',' IDENTIFIER ':' expr)*
     mapInitializerList: expr ':' expr (',' expr ':' expr)*
@@ -63,7 +63,7 @@ from rewound.actors.cel.lexer import (
 from rewound.actors.cel.macros import Builder, MacroError
 from rewound.actors.cel.syntax import NOWHERE, Identifier, Node, Problems, Select, Source
 
-# In a set of tokens: the rule may end here, so whatever follows the rule can stand here too.
+# In a set of tokens: the rule may end here, so whatever can follow the rule is allowed too.
 RULE_END: Final = ""
 
 _NAMES: Final = (
@@ -104,7 +104,7 @@ def _kinds(*kinds: str) -> Kinds:
 
 
 def listed(kinds: Kinds) -> str:
-    """A set of tokens as messages print it: one token, or several in braces in the order of the grammar."""
+    """Format a set of tokens as messages print it: one token, or several in braces in the order of the grammar."""
     names = [kind if kind in _UNQUOTED else f"'{kind}'" for kind in sorted(kinds, key=_ORDER.__getitem__)]
     return names[0] if len(names) == 1 else "{" + ", ".join(names) + "}"
 
@@ -115,10 +115,10 @@ def first_listed(kinds: Kinds) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """A place in a rule where the parser can be when it meets a token that does not fit."""
+    """A place in a rule where the parser may meet a token that does not fit."""
 
-    here: Kinds  # what can stand here
-    behind: Kinds = frozenset()  # what can stand behind the token that is expected here
+    here: Kinds  # tokens that can be here
+    behind: Kinds = frozenset()  # tokens that can follow the expected one
     loop: bool = False  # the end of one round of a loop
 
 
@@ -131,7 +131,7 @@ SUMS: Final = _kinds("+", "-")
 _SUFFIXES: Final = _kinds(".", "[", "{", RULE_END)
 _ENDS: Final = _kinds(RULE_END)
 
-# What follows a rule where another rule names it.
+# What follows a rule, for each place where another rule uses it.
 AFTER_EXPRESSION_IN_START: Final = _kinds(END)
 AFTER_CONDITION: Final = _kinds("?", RULE_END)
 AFTER_THEN: Final = _kinds(":")
@@ -195,8 +195,8 @@ NEXT_ENTRY_COLON: Final = Place(_kinds(":"), EXPRESSION)
 SIGN: Final = Place(_kinds("-"), _kinds(INT, FLOAT))
 LITERALS: Final = {kind: Place(_kinds(kind), _ENDS) for kind in LITERAL - {"-"}}
 
-# Where the parser looks whether the next token fits before it chooses what to do. Places at which the rule may end are
-# left out: there every token fits.
+# Where the parser checks the next token before it decides how to continue. Places at which the rule may end are left
+# out: there every token fits.
 BEFORE_UNARY: Final = Place(EXPRESSION)
 BEFORE_NOTS: Final = Place(_kinds("!"))
 AFTER_NOT: Final = Place(PRIMARY | _kinds("!"), loop=True)
@@ -219,11 +219,11 @@ _DIRECTIVE: Final = re.compile(r"%[#0+\- ]*(\*|[0-9]*)(\.(?:\*|[0-9]*))?(.?)", r
 
 
 class Abandoned(Exception):
-    """A limit of cel-go ends the parse; the problem is reported."""
+    """The parse ended at a limit of cel-go; the problem is reported."""
 
 
 class Mismatch(Exception):
-    """The next token does not fit at `place`, and no single token makes it fit."""
+    """The next token does not fit at `place`, and deleting or inserting one token does not help."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -238,7 +238,7 @@ class NoAlternative(Exception):
 
 
 class Strategy:
-    """The tokens of an expression, and how far the parser is with them."""
+    """The tokens of an expression, and the position of the parser in them."""
 
     def __init__(self, text: str, problems: Problems) -> None:
         self._text = text
@@ -250,10 +250,12 @@ class Strategy:
         self._error_index = -1
         self._error_places: set[int] = set()
         self._recoveries = 0
-        self.open_rules: list[Kinds] = []  # what follows each rule that the parser is in, the innermost last
+        self.open_rules: list[Kinds] = []  # what follows each open rule, the innermost last
 
     def look(self, ahead: int = 0) -> Token:
-        """The token `ahead` of the next. Text that is no token is reported when the parser first looks behind it."""
+        """Return the token `ahead` of the next. Text that is no token is reported when the parser first looks beyond
+        it.
+        """
         token = self._tokens[min(self._index + ahead, len(self._tokens) - 1)]
         while (
             self._reported < len(self._unrecognized)
@@ -277,7 +279,7 @@ class Strategy:
         return self._recover_inline(place)
 
     def sync(self, place: Place) -> None:
-        """Check that the next token fits before an optional part or a loop. Delete it if the one behind it does."""
+        """Check that the next token fits before an optional part or a loop. Delete it if the one after it does."""
         if self._recovering or self.kind in place.here:
             return
         if place.loop:
@@ -370,7 +372,7 @@ class Strategy:
         self._recoveries += 1
 
     def _expected(self, kinds: Kinds) -> Kinds:
-        """kinds, and what follows the open rules as far as `kinds` may end them."""
+        """Return `kinds`, and what follows the open rules if `kinds` may end them."""
         following, expected = kinds, kinds - {RULE_END}
         for outer in reversed(self.open_rules):
             if RULE_END not in following:
@@ -386,7 +388,7 @@ class Strategy:
         return listed(self._expected(place.here))
 
     def _text_to(self, last: Token) -> str:
-        """The source from the next token to the end of `last`, without what is no token."""
+        """Return the source from the next token to the end of `last`, without text that is no token."""
         first = self.look()
         if first.kind == END:
             return END
@@ -403,7 +405,7 @@ class Strategy:
 
 
 def formatted(message: str) -> str:
-    """message as Go prints it when it is taken for a format without arguments, which is what cel-go does with it."""
+    """Return the message as Go prints it when used as a format without arguments, which cel-go does."""
     return _DIRECTIVE.sub(_missing, message) if "%" in message else message
 
 
@@ -425,7 +427,7 @@ def _escaped(text: str) -> str:
 
 @dataclass(slots=True)
 class Tree:
-    """What one rule matched. `rule` is the alternative's name where the parser got as far as choosing one."""
+    """What one rule matched. `rule` is the name of the alternative, if the parser got as far as choosing one."""
 
     rule: str
     start: Token
@@ -536,7 +538,7 @@ class Descent:
         return self._calculation(0)
 
     def _calculation(self, precedence: int) -> Rule:
-        """Operators of at least `precedence`, from the left: products have 2, sums 1."""
+        """Parse operators of at least `precedence`, from the left: products have 2, sums 1."""
         tree = Tree("calc", self._tokens.look())
         tree.first = yield ("unary", self._unary, AFTER_OPERAND_OF_CALC)
         while True:
@@ -576,7 +578,9 @@ class Descent:
         return tree
 
     def _choose_unary(self) -> str:
-        """A minus in front of a number belongs to the literal; in front of what cannot be negated nothing fits."""
+        """Choose an alternative. A minus before a number belongs to the literal; before any other token that begins
+        no operand, nothing fits.
+        """
         kind = self._tokens.kind
         if kind == "!":
             return "LogicalNot"
@@ -787,7 +791,7 @@ _INVALID: Final = {
 
 
 class Walk:
-    """Visits are generators that a loop runs: they yield the trees to visit next and are sent what those became."""
+    """Visits are generators that a loop runs: they yield the trees to visit next and are sent the results."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -909,7 +913,9 @@ class Walk:
         return Node(self._build.id_at(tree.operator.offset))
 
     def _is_qualified_name(self, node: Node) -> bool:
-        """Report the first part that is no name, and everything selected of it."""
+        """Whether the tree is a qualified name. If not, report its first part that is no name, and every selection on
+        it.
+        """
         selected: list[Node] = []
         while isinstance(node, Select):
             selected.append(node)
@@ -998,7 +1004,7 @@ def _value(kind: str, sign: str, text: str) -> object:
 
 
 def explain(text: str) -> Problems:
-    """The problems of an expression that the parser did not accept."""
+    """Return the problems of an expression that the parser refused."""
     problems = Problems(Source(text))
     try:
         tree = Descent(text, problems).start()

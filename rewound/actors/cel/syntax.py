@@ -3,9 +3,9 @@
 Problems have the text that cel-go prints: message, line, caret. The parser makes the tree, with macros expanded into
 comprehensions.
 
-Every node has an `id` that is unique in its expression; what the checker finds out about a node (its type, the function
-overloads that a call may mean) and what cost estimates say are in dicts by that id. Operators are calls of
-functions with the names that cel-go gives them: `_+_`, `_==_`, `_&&_`, `_?_:_`, `_[_]`, `@in`, `!_`, `-_`.
+Every node has an `id` that is unique in its expression; the results of the checker for a node (its type, the function
+overloads that a call may resolve to) and of cost estimates are in dicts by that id. Operators are calls of functions
+with the names that cel-go gives them: `_+_`, `_==_`, `_&&_`, `_?_:_`, `_[_]`, `@in`, `!_`, `-_`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-# Above this many problems only their number is printed.
+# If there are more problems, only their number is printed.
 MOST_PROBLEMS: Final = 100
 
-# A source line of more bytes than this is left out of messages.
+# Messages leave out source lines of more bytes.
 _LONGEST_LINE: Final = 16384
 
 
@@ -62,7 +62,7 @@ class Source:
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong with an expression. Beyond MOST_PROBLEMS they are only counted."""
+    """The problems of an expression. Those beyond MOST_PROBLEMS are only counted."""
 
     source: Source
     reported: list[Problem] = field(default_factory=list)
@@ -112,12 +112,12 @@ class Constant(Node):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identifier(Node):
-    name: str  # with a leading dot where the expression has one
+    name: str  # with a leading dot if the expression has one
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Select(Node):
-    """operand.field, or whether it is there (`test_only`, from the macro has)."""
+    """operand.field, or whether the field exists (`test_only`, from the macro has)."""
 
     operand: Node
     field: str
@@ -172,4 +172,4 @@ class Expression:
     root: Node
     positions: dict[
         int, int
-    ]  # node id -> the offset in code points that messages show for it (cel-go's rules)
+    ]  # node id -> the offset in code points that messages show for it (by cel-go's rules)

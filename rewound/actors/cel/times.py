@@ -48,7 +48,7 @@ class Moment(NamedTuple):
 
 
 def parse_duration(text: str) -> Duration | None:
-    """What Go's ParseDuration reads: 1h30m, -1.5s, 0; None for anything else."""
+    """Parse what Go's ParseDuration accepts, such as 1h30m, -1.5s, 0, or return None."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return Duration(0)
@@ -77,7 +77,7 @@ def print_duration(value: Duration) -> str:
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """A text of RFC 3339; None for anything else. The year may be 0, which timestamps of CEL cannot have."""
+    """Parse RFC 3339, or return None. The year may be 0, which CEL timestamps cannot have."""
     return _recent_timestamp(text) if len(text) <= _LONGEST_REMEMBERED else _parse_timestamp(text)
 
 
@@ -111,7 +111,7 @@ def valid_date(year: int, month: int, day: int) -> bool:
 
 
 def print_timestamp(value: Timestamp) -> str:
-    """RFC 3339 with as many digits of the second as are needed, in the zone that the timestamp was written in."""
+    """Print RFC 3339 with as many digits of the second as needed, in the zone of the original text."""
     moment = civil(value, value.offset)
     fraction = f".{value.nanoseconds:09d}".rstrip("0") if value.nanoseconds else ""
     zone = "Z"
@@ -125,7 +125,7 @@ def print_timestamp(value: Timestamp) -> str:
 
 
 def days_from_civil(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar."""
+    """Return days since 1970-01-01 in the proleptic Gregorian calendar."""
     year -= month <= 2
     era, of_era = divmod(year, 400)
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
@@ -160,7 +160,7 @@ def _civil(seconds: int, millisecond: int) -> Moment:
 
 
 def in_zone(value: Timestamp, zone: str) -> Moment:
-    """`zone` is a name of the time zone database, or hours and minutes such as -03:30."""
+    """Return the parts in a zone: a name of the time zone database, or hours and minutes such as -03:30."""
     return civil(value, _offset(value, zone))
 
 

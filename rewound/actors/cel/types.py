@@ -1,11 +1,11 @@
-"""The types of CEL: how they compare, how messages print them, and which can stand for which.
+"""The types of CEL: how they compare, how messages print them, and which are assignable to which.
 
-Types are compared with `==`; a message type is its name alone. Messages have types in signatures of calls, and as the
+Types are compared with `==`; a message type is only its name. Messages print types in signatures of calls, and as the
 text of the protobuf message that cel-go keeps them in.
 
-Unification follows cel-go's rules: whether one type can stand for another, and what type variables must be for it. An
-attempt that fails takes back what it bound. Types that the checker builds, and the steps of all attempts together, are
-bounded: variables that stand for types with two variables each make types double in size at every step.
+Unification follows cel-go's rules: whether one type is assignable to another, and what type variables must be for it.
+A failed attempt undoes its bindings. Types that the checker builds, and the steps of all attempts together, are
+bounded: variables that stand for types with two variables each double the size of types at every step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Type:
 
     name: str
     parameters: tuple[Type, ...] = ()
-    # How many types it consists of. The checker bounds it: types can double with every nested expression.
+    # Number of types that it consists of. The checker bounds it: types can double with every nested expression.
     size: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -34,7 +34,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True)
 class TypeParameter(Type):
-    """A type variable: of a function's declaration, or the checker's own while it infers a type."""
+    """A type variable: of a function's declaration, or one that the checker creates while it infers a type."""
 
 
 BOOL: Final = Type("bool")
@@ -47,7 +47,7 @@ NULL: Final = Type("null")
 DYN: Final = Type("dyn")
 ANY: Final = Type("any")  # google.protobuf.Any: dyn under another name
 ERROR: Final = Type("!error!")
-UNKNOWN: Final = Type("<nil>")  # what a call of an undeclared method has
+UNKNOWN: Final = Type("<nil>")  # the result of a call of an undeclared method
 DURATION: Final = Type("duration")
 TIMESTAMP: Final = Type("timestamp")
 
@@ -61,18 +61,18 @@ def map_of(key: Type, value: Type) -> Type:
 
 
 def type_of(of: Type) -> Type:
-    """The type of a type: what `type(x)` and the identifiers `int`, `string` ... have."""
+    """Return the type of a type: that of `type(x)` and of the identifiers `int`, `string` ..."""
     return Type("type", (of,))
 
 
 def wrapper_of(primitive: Type) -> Type:
-    """A primitive type that also has null: what google.protobuf.Int64Value and its like are."""
+    """Return a primitive type that includes null, such as that of google.protobuf.Int64Value."""
     return Type("wrapper", (primitive,))
 
 
 @dataclass(frozen=True, slots=True)
 class MessageType:
-    """An object type that expressions select fields of. `fields` may be filled after creation: types can be nested."""
+    """An object type with fields to select. `fields` may be filled after creation: types can be nested."""
 
     name: str
     fields: dict[str, Type]
@@ -80,9 +80,9 @@ class MessageType:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What an expression may name: variables, and message types by name. Functions are always the whole library.
+    """What an expression may name: variables, and message types by name. The functions are always the whole library.
 
-    `url_type` is the name of the type of URLs, which differs between dialects.
+    `url_type` is the name of the URL type, which differs between dialects.
     """
 
     variables: dict[str, Type]
@@ -110,7 +110,7 @@ _WHOLE: Final = {
 
 
 def signature(given: Sequence[Type], method: bool) -> str:
-    """`receiver.(arguments)` or `(arguments)`."""
+    """Return `receiver.(arguments)` or `(arguments)`."""
     if method:
         return f"{given[0]}.({', '.join(map(str, given[1:]))})"
     return f"({', '.join(map(str, given))})"
@@ -158,7 +158,7 @@ _STEPS_PER_CHARACTER: Final = 50
 
 
 class TypeTooComplex(Exception):
-    """Inferring the types of an expression takes more than any useful expression needs."""
+    """Inferring the types of an expression takes more steps than any useful expression needs."""
 
 
 def kind_of(of: Type) -> str:
@@ -195,7 +195,7 @@ class Bindings:
         return False
 
     def substitute(self, of: Type, unbound_is_dyn: bool = False) -> Type:
-        """The type with every bound variable replaced by what it stands for."""
+        """Return the type with every bound variable replaced."""
         found = self._substitute(of, unbound_is_dyn)
         if found.size > LARGEST_TYPE:
             raise TypeTooComplex
@@ -252,7 +252,7 @@ class Bindings:
         return kind == "type" or given.name == wanted.name
 
     def _stands_for(self, other: Type, variable: Type) -> tuple[bool, bool]:
-        """Whether `variable` can stand for `other`, and whether it was bound before."""
+        """Return whether `variable` can stand for `other`, and whether it was already bound."""
         if other == variable:
             return True, True
         bound = self._bound.get(variable.name)

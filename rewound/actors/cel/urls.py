@@ -1,4 +1,4 @@
-"""url(), isURL() and the parts of a URL, as Go's net/url reads them."""
+"""url(), isURL() and the parts of a URL, as Go's net/url parses them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 from rewound.actors.cel.values import EvaluationError, MapValue, no_such_overload
 
 _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):")
-_REMEMBERED: Final = 512  # characters; loops read the same few texts again and again
+_CACHED_LENGTH: Final = 512  # characters; loops parse the same few texts again and again
 _PORT: Final = re.compile(r":[0-9]*")
 _HEX: Final = frozenset("0123456789abcdefABCDEF")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
@@ -89,7 +89,7 @@ class URL:
 
 
 def parse_request_url(text: str) -> URL:
-    """An absolute URL or an absolute path, in which # is not the beginning of a fragment."""
+    """Parse an absolute URL or an absolute path, in which # does not begin a fragment."""
     return _parse(text, via_request=True, shown=text)
 
 
@@ -107,7 +107,7 @@ def _problem(text: str, problem: Exception | str) -> InvalidURL:
 
 
 def _quote(text: str) -> str:
-    """As Go's %q prints it."""
+    """Quote like Go's %q."""
     special = {"\\": "\\\\", '"': '\\"', "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r"}
     special |= {"\t": "\\t", "\v": "\\v"}
     return '"' + "".join(special.get(c) or (c if c.isprintable() else _code(c)) for c in text) + '"'
@@ -208,7 +208,7 @@ def _check_port(port: str) -> None:
 
 
 def _split_host(host: str) -> tuple[str, str]:
-    """The name without brackets, and the port."""
+    """Return the host name without brackets, and the port."""
     port = ""
     colon = host.rfind(":")
     if colon != -1 and _PORT.fullmatch(host[colon:]):
@@ -260,14 +260,14 @@ def _valid_encoded(text: str) -> bool:
 
 
 def to_url(type_name: str, text: Any) -> URL:
-    found = _remembered(text, type_name) if len(text) <= _REMEMBERED else _read(text, type_name)
+    found = _cached(text, type_name) if len(text) <= _CACHED_LENGTH else _read(text, type_name)
     if isinstance(found, URL):
         return found
     raise EvaluationError(f"URL parse error during conversion from string: {found}")
 
 
 def _read(text: str, type_name: str = "") -> URL | str:
-    """The URL, or what is wrong with it."""
+    """Return the URL, or what is wrong with it."""
     try:
         parse_request_url(text)
         return replace(parse_url(text), type_name=type_name)
@@ -275,11 +275,11 @@ def _read(text: str, type_name: str = "") -> URL | str:
         return str(problem)
 
 
-_remembered = functools.lru_cache(maxsize=256)(_read)
+_cached = functools.lru_cache(maxsize=256)(_read)
 
 
 def is_url(text: Any) -> bool:
-    found = _remembered(text) if len(text) <= _REMEMBERED else _read(text)
+    found = _cached(text) if len(text) <= _CACHED_LENGTH else _read(text)
     if isinstance(found, URL):
         return True
     try:

@@ -1,12 +1,12 @@
 """The values of CEL, and the errors of an evaluation.
 
 bool, int, float, str, bytes and None are themselves; a list that an expression makes is a Python list. A CEL error is
-raised as `EvaluationError`; the same object stands for itself where cel-go keeps an error as a value: in a variable of
-a comprehension, or as `self`.
+raised as `EvaluationError`; where cel-go keeps an error as a value (in a variable of a comprehension, or as `self`),
+the same object is that value.
 
-Numbers are parsed and printed as Go does. A list or map of the object itself is in `actors.cel.data`; all of them have
-the methods of the base classes here. Which values they equal and contain is in `operations`, and for those of the
-object in methods `equals` and `holds` of theirs.
+Numbers are parsed and printed as in Go. Lists and maps of the object itself are in `actors.cel.data`; all of them
+have the methods of the base classes here. `operations` has equality and containment, except for values of the object,
+which have methods `equals` and `holds`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_UINT: Final = 2**64 - 1
 
 
 class Uint(int):
-    """An unsigned integer of 64 bits, which CEL distinguishes from an int."""
+    """An unsigned 64-bit integer, which CEL distinguishes from an int."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """Seconds since 1970 in UTC, and the zone that its text is printed in, in seconds east of UTC."""
+    """Seconds since 1970 in UTC, and the zone to print it in, in seconds east of UTC."""
 
     seconds: int
     nanoseconds: int = 0
@@ -44,7 +44,7 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True)
 class TypeValue:
-    """A type as a value: what `type(x)` returns and what the identifiers int, string ... are."""
+    """A type as a value: the result of `type(x)` and the value of the identifiers int, string ..."""
 
     name: str
 
@@ -58,7 +58,7 @@ class EvaluationError(Exception):
 
 
 class BadData(EvaluationError):
-    """A value of the object is not what its schema says, for example 1.0 where an integer is declared."""
+    """A value of the object does not match its schema, for example 1.0 where an integer is declared."""
 
 
 class EvaluationStopped(Exception):
@@ -74,7 +74,7 @@ class CostExceeded(EvaluationStopped):
 
 
 class CannotCompile(Exception):
-    """The expression is of correct type, but a constant in it is invalid: a regular expression, a duration ..."""
+    """The types of the expression are right, but a constant in it is invalid: a regular expression, a duration ..."""
 
 
 # By class; types of this package that are not here have an attribute `type_name`.
@@ -110,19 +110,19 @@ _GO_NAMES: Final[dict[type, str]] = {
 
 
 def type_name(value: Any) -> str:
-    """The name that messages print for the type of this value."""
+    """Return the name that messages print for the type of this value."""
     name = TYPE_NAMES.get(value.__class__)
     return name if name is not None else str(value.type_name)
 
 
 def go_type_name(value: Any) -> str:
-    """The name of the type in cel-go, which two messages print."""
+    """Return the name of the type in cel-go, which two messages print."""
     name = _GO_NAMES.get(value.__class__)
     return name if name is not None else str(getattr(value, "go_name", "*types.baseList"))
 
 
 def no_such_overload(function: str = "", *arguments: Any) -> EvaluationError:
-    """With arguments, the message names their types, as functions of libraries do."""
+    """Return the error. With arguments, the message names their types, as for functions of libraries."""
     if arguments:
         return EvaluationError(f"no such overload: {function}({', '.join(map(type_name, arguments))})")
     return EvaluationError(f"no such overload: {function}" if function else "no such overload")
@@ -135,7 +135,7 @@ _DIGITS: Final = re.compile(r"[+-]?[0-9]+")
 
 
 def print_double(value: float) -> str:
-    """The shortest text that means this number; with an exponent below 0.0001 and from 1000000 on, as %g prints."""
+    """Return the shortest text of this number; with an exponent below 0.0001 and from 1000000 on, like %g."""
     if value != value:
         return "NaN"
     if math.isinf(value):
@@ -146,13 +146,13 @@ def print_double(value: float) -> str:
 
 
 def print_seconds(value: float) -> str:
-    """The shortest text without an exponent."""
+    """Return the shortest text without an exponent."""
     sign = "-" if value < 0 else ""
     return sign + _positional(*_decompose(abs(value)))
 
 
 def _decompose(value: float) -> tuple[str, int]:
-    """The digits, of which the first is not 0, and the power of ten of the first one."""
+    """Return the digits, the first of which is not 0, and the power of ten of the first one."""
     if not value:
         return "0", 0
     mantissa, _, exponent = repr(value).partition("e")
@@ -177,12 +177,12 @@ def _positional(digits: str, exponent: int) -> str:
 
 
 def parse_integer(text: str) -> int | None:
-    """A decimal number with or without a sign; None for anything else."""
+    """Parse a decimal number with or without a sign, or return None."""
     return int(text) if _DIGITS.fullmatch(text) and text.isascii() else None
 
 
 def parse_double(text: str) -> float | None:
-    """None for what Go's ParseFloat refuses, which includes numbers that are too large."""
+    """Parse a number, or return None if Go's ParseFloat refuses it, as it does if it is too large."""
     if _DECIMAL.fullmatch(text):
         value = float(text)
         return None if math.isinf(value) else value
@@ -208,18 +208,18 @@ class ListValue:
         raise NotImplementedError
 
     def get(self, index: Any) -> Any:
-        """The item; raises an EvaluationError."""
+        """Return the item. Raises EvaluationError if there is none."""
         raise NotImplementedError
 
     def items(self) -> Iterator[Any]:
-        """All items; one that cannot be read is its EvaluationError."""
+        """Return all items; an item that cannot be read is its EvaluationError."""
         raise NotImplementedError
 
     def add(self, other: Any) -> Any:
         raise NotImplementedError
 
     def native(self) -> Any:
-        """What the list holds, as it appears in an object."""
+        """Return the items as they appear in an object."""
         raise NotImplementedError
 
 
@@ -233,7 +233,7 @@ class MapLike:
         raise NotImplementedError
 
     def find(self, key: Any) -> tuple[bool, Any]:
-        """Whether the key is there, and its value."""
+        """Return whether the key exists, and its value."""
         raise NotImplementedError
 
     def keys(self) -> Iterator[Any]:
@@ -259,7 +259,7 @@ class Building(list[Any]):
 
 
 def key_of(value: Any) -> Any:
-    """A key of a Python dict that distinguishes 1, 1u, 1.0 and true. A list or map is the same as itself alone."""
+    """Return a dict key that distinguishes 1, 1u, 1.0 and true. A list or map equals only itself."""
     if value.__class__ is str:
         return value
     return (value.__class__, id(value) if isinstance(value, list | ListValue | MapLike) else value)
@@ -282,7 +282,7 @@ class MapValue(MapLike):
         return (False, None) if entry is None else (True, entry[1])
 
     def _numeric(self, key: Any) -> tuple[Any, Any] | None:
-        """The entry whose key is the same number of another type."""
+        """Return the entry whose key is the same number of another type."""
         if key.__class__ is float:
             if not key.is_integer():
                 return None
@@ -298,7 +298,7 @@ class MapValue(MapLike):
 
 
 class ConcatList(ListValue):
-    """The sum of two lists, neither of which is copied."""
+    """The concatenation of two lists, neither of which is copied."""
 
     __slots__ = ("next", "previous")
     go_name: Final = "*types.concatList"
@@ -347,7 +347,7 @@ def list_get(value: Any, index: Any) -> Any:
 
 
 def concatenate(left: Any, right: Any) -> Any:
-    """The sum of two lists, of which the left one is not of the object."""
+    """Concatenate two lists, the left one of which is not of the object."""
     if not is_list(right):
         raise no_such_overload()
     if left.__class__ is Building:
@@ -359,7 +359,7 @@ def concatenate(left: Any, right: Any) -> Any:
 
 
 def list_index(index: Any) -> int:
-    """The position that an index of any number type means."""
+    """Return the position for an index of any number type."""
     if index.__class__ is int:
         return int(index)
     if index.__class__ is Uint or index.__class__ is float:
@@ -370,7 +370,7 @@ def list_index(index: Any) -> int:
 
 
 def printed(value: Any) -> str:
-    """A key or an index in a message."""
+    """Format a key or an index for a message."""
     if value.__class__ is bool:
         return "true" if value else "false"
     if value.__class__ is float:
