@@ -318,7 +318,7 @@ class Planner:
         fixed = [step.value for step in steps if isinstance(step, Fixed)]
         if len(fixed) == len(steps):
             return Fixed(fixed)
-        return Operation(operators.construct([step.run for step in steps], LIST_COST, _as_it_is))
+        return Operation(operators.construct([step.run for step in steps], LIST_COST, _unchanged))
 
     def _map(self, node: MapLiteral) -> Step:
         steps = [self.plan(part) for entry in node.entries for part in entry]
@@ -427,7 +427,7 @@ def _unknown(message: str) -> Callable[[Cells], Any]:
     return run
 
 
-def _as_it_is(values: list[Any]) -> list[Any]:
+def _unchanged(values: list[Any]) -> list[Any]:
     return values
 
 

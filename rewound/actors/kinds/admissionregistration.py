@@ -1,6 +1,6 @@
 """The admissionregistration group: which admission webhooks the server calls for which requests.
 
-Three rules came later than the kinds. An update of a configuration that already violates one of them may keep
+Three rules were added after the kinds. An update of a configuration that already violates one of them may keep
 violating it (ratcheting validation).
 """
 
@@ -226,7 +226,7 @@ def _client_config(errors: FieldErrors, config: Object, field: str) -> None:
         url_rules(errors, url, f"{field}.url")
         return
     assert service is not None
-    # As in Kubernetes, the error of a missing name names the field `namespace`, and the reverse.
+    # As in Kubernetes, the error for a missing name names the field `namespace`, and the reverse.
     name, namespace = service["namespace"], service["name"]
     service_rules(errors, name, namespace, service.get("path"), service["port"], f"{field}.service")
 

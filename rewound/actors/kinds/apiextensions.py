@@ -1,15 +1,15 @@
-"""The apiextensions group: CustomResourceDefinition, a kind that clients bring; its declaration, validation and
+"""The apiextensions group: CustomResourceDefinition, a kind that clients define; its declaration, validation and
 deletion.
 
-`actors.kinds.custom` makes definitions of kinds from its objects; `actors.controllers.custom_resources` publishes them.
-JSONSchemaProps, the declaration of the JSON schemas inside, only says how schemas are decoded and stored;
+`actors.kinds.custom` turns its objects into definitions of kinds; `actors.controllers.custom_resources` publishes
+them. JSONSchemaProps, the declaration of the JSON schemas inside, only says how schemas are decoded and stored;
 `actors.kinds.structural` checks and compiles them. Its extensions have other names in each dialect, so there is one
 declaration per dialect.
 
-Validation is in the order of v1.25. Kubernetes validates its internal version of the kind. There, schema, subresources
-and printer columns that are the same in all versions stand in the spec (`spec.validation`, `spec.subresources`,
-`spec.additionalPrinterColumns`), and `spec.version` is the name of the first version. The paths in errors are those,
-which clients know.
+Validation is in the order of v1.25. Kubernetes validates its internal version of the kind. There, schema,
+subresources and printer columns that are the same in all versions are in the spec (`spec.validation`,
+`spec.subresources`, `spec.additionalPrinterColumns`), and `spec.version` is the name of the first version. Errors
+have those paths, which clients know.
 
 Protected API groups are those of the project itself, whose definitions need an annotation that approves them:
 
@@ -95,7 +95,7 @@ def is_true(definition: Object, type_: str) -> bool:
 def with_condition(
     conditions: Sequence[Object] | None, type_: str, status: str, reason: str, message: str, now: str
 ) -> list[Object]:
-    """A copy with a condition added or replaced; its transition time changes only with its status."""
+    """Return a copy with a condition added or replaced; its transition time changes only with its status."""
     new = {
         "type": type_,
         "status": status,
@@ -120,7 +120,7 @@ _SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What the annotation of a definition says, with status and reason of the condition."""
+    """The meaning of a definition's annotation, with status and reason of the condition."""
 
     status: str
     reason: str
@@ -152,7 +152,7 @@ def approval_of(names: Names, definition: Object) -> Approval:
 
 
 def approval_rules(errors: FieldErrors, names: Names, new: Object, old: Object | None) -> None:
-    """A missing or invalid approval of a protected group; one that was stored before stays allowed."""
+    """Report a missing or invalid approval of a protected group; one that was stored before stays allowed."""
     if not is_protected(names, new["spec"]["group"]):
         return
     approval = approval_of(names, new)
@@ -189,7 +189,7 @@ VALIDATION_RULE = Struct(
 
 @cache
 def json_schema_props(prefix: str) -> Struct:
-    """`prefix` is that of the extensions, such as x-cluster-."""
+    """Return the declaration of JSONSchemaProps; `prefix` is that of the extensions, such as x-cluster-."""
     return Struct.recursive("apiextensions.v1.JSONSchemaProps", lambda schema: _fields(schema, prefix))
 
 
@@ -230,7 +230,7 @@ def _fields(schema: Struct, prefix: str) -> tuple[Field, ...]:
         Field("properties", by_name, 29),
         Field("additionalProperties", or_bool, 30, pointer=True, bare=True),
         Field("patternProperties", by_name, 31),
-        # Stored never, and refused even when empty.
+        # Never stored, and refused even when empty.
         Field("dependencies", MapOf(or_strings, go_name="v1.JSONSchemaDependencies"), 32, pointer=True),
         Field("additionalItems", or_bool, 33, pointer=True, bare=True),
         Field("definitions", MapOf(schema, go_name="v1.JSONSchemaDefinitions"), 34),
@@ -330,7 +330,7 @@ STATUS = Struct(
 
 @cache
 def custom_resource_definition(prefix: str) -> Struct:
-    """`prefix` is that of the extensions in schemas, such as x-cluster-."""
+    """Return the declaration; `prefix` is that of the extensions in schemas, such as x-cluster-."""
     validation = Struct(
         "apiextensions.v1.CustomResourceValidation",
         Field("openAPIV3Schema", json_schema_props(prefix), 1, pointer=True),
@@ -377,7 +377,7 @@ COLUMN_FORMATS: Final = (
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 NONE, WEBHOOK = "None", "Webhook"
 LONGEST_WARNING: Final = 256
-MOST_COLUMNS: Final = 1000  # every row of a table has a cell for each
+MOST_COLUMNS: Final = 1000  # printer columns: every row of a table has a cell for each
 MIXED_CASE: Final = "may have mixed case, but should otherwise match: "
 NOT_WEBHOOK: Final = "should not be set when strategy is not set to Webhook"
 
@@ -390,7 +390,7 @@ def one_of_rules(errors: FieldErrors, field: str, value: str, supported: tuple[s
 
 
 def names_rules(errors: FieldErrors, names: Object, field: str) -> None:
-    """Of the names of a spec or those that are accepted; each may be missing."""
+    """Validate the names of a spec, or those in the status; each may be missing."""
     for part in ("plural", "singular"):
         _label(errors, names.get(part, ""), f"{field}.{part}")
     for part in ("kind", "listKind"):
@@ -458,7 +458,7 @@ def _column(errors: FieldErrors, column: Object, field: str) -> None:
 
 
 def path_rules(errors: FieldErrors, path: str, field: str) -> bool:
-    """Whether a path, which is not empty, has the simple form that is allowed."""
+    """Validate that a path, which is not empty, has the simple form that is allowed."""
     if path.startswith("."):
         return True
     errors.add(invalid(field, path, "must be a simple json path starting with ."))
@@ -481,7 +481,7 @@ def subresources_rules(errors: FieldErrors, subresources: Object | None, field: 
 
 
 def conversion_rules(errors: FieldErrors, conversion: Object, field: str, *, recognized: bool = True) -> None:
-    """`recognized`: at least one version of its reviews must be one that this server sends."""
+    """Validate the conversion. `recognized`: at least one of its review versions must be one that this server sends."""
     one_of_rules(errors, f"{field}.strategy", conversion["strategy"], (NONE, WEBHOOK))
     webhook = conversion.get("webhook", {})
     config, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
@@ -529,7 +529,7 @@ def _review_versions(errors: FieldErrors, versions: list[str], field: str, recog
         errors.add(invalid(field, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
 
 
-# v1.25 has no such limits. Each version is a kind of its own for discovery and OpenAPI.
+# v1.25 has no such limits. For discovery and OpenAPI, each version is a kind of its own.
 MOST_VERSIONS: Final = 100
 MOST_NAMES: Final = 100  # short names, and categories
 
@@ -538,7 +538,7 @@ SCOPES = ("Cluster", "Namespaced")
 
 @dataclass(frozen=True, slots=True)
 class _Common:
-    """The parts that are the same in all versions, or None for those that are not."""
+    """The parts that are the same in all versions; None for those that are not."""
 
     versions: list[Object]
 
@@ -658,7 +658,7 @@ def _schema_rules(
     errors: FieldErrors, names: Names, schema: Object | None, field: str, has_status: bool
 ) -> None:
     if schema is not None:
-        # Imported with the first definition that is written, together with CEL: some tenths of a second.
+        # Imported when the first definition is written, together with CEL: it takes some tenths of a second.
         if not is_imported("rewound.actors.kinds.structural.definition_checks", "check_schema"):
             need_thread()
         from rewound.actors.kinds.structural.definition_checks import check_schema
@@ -681,7 +681,7 @@ def _status_rules(errors: FieldErrors, status: Object) -> None:
 
 
 def _stored_versions(errors: FieldErrors, new: Object) -> None:
-    """Every version in which objects may be stored must exist, the current storage version among them."""
+    """Every version in which objects may be stored must exist, including the current storage version."""
     field, stored = "status.storedVersions", new["status"]["storedVersions"] or []
     if not stored:
         errors.add(invalid(field, stored, "must have at least one stored version"))
@@ -726,12 +726,12 @@ def _has_status(version: Object) -> bool:
 
 
 PLURAL = "customresourcedefinitions"
-# What validates schemas and compiles them. Imported with the first definition, because most servers have none.
+# Validates and compiles schemas. Imported with the first definition, because most servers have none.
 SCHEMA_MODULES = (
     "rewound.actors.kinds.structural.definition_checks",
     "rewound.actors.kinds.structural.compile",
 )
-# On definitions that `rewound record` adds for kinds of a server that has them by itself.
+# Marks definitions that `rewound record` adds for kinds that are built into the recorded server.
 ADDED_BY_RECORDER = "record.rewound.cluster.io/added"
 PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
@@ -777,17 +777,17 @@ def declare(names: Names) -> tuple[Definition, ...]:
 
 
 def canonicalize(new: Object) -> None:
-    """Defaults are written as Go writes them; before that, 1e18 is no integer."""
+    """Write defaults as Go does; before that, 1e18 is no integer."""
     new["spec"] = stored_numbers(new["spec"])
 
 
 def definition_type(names: Names) -> str:
-    """What the journal calls CustomResourceDefinitions."""
+    """Return the type name of CustomResourceDefinitions in the journal."""
     return f"{PLURAL}.{names.group('apiextensions')}"
 
 
 def cleanup_finalizer(names: Names) -> str:
-    """The finalizer that keeps a definition until all its objects are deleted."""
+    """Return the finalizer that keeps a definition until all its objects are deleted."""
     return f"customresourcecleanup.{names.group('apiextensions')}"
 
 
@@ -825,7 +825,7 @@ def prepare_update(new: Object, old: Object) -> None:
 
 
 def mark_deleted(finalizer: str, deleted: Object) -> None:
-    """Keep the definition until its objects are deleted, and say so; its generation stays."""
+    """Keep the definition until its objects are deleted, and report that in a condition; its generation stays."""
     metadata, status = deleted["metadata"], deleted["status"]
     metadata["generation"] -= 1
     metadata.pop("deletionGracePeriodSeconds")
@@ -839,7 +839,7 @@ def mark_deleted(finalizer: str, deleted: Object) -> None:
 
 
 def _storage_versions(spec: Object) -> list[str]:
-    """The name of the first version that is marked as the storage version; empty without one."""
+    """Return the name of the first version that is marked as the storage version, or ""."""
     return [version["name"] for version in spec["versions"] or () if version["storage"]][:1]
 
 

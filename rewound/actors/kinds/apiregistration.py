@@ -1,7 +1,7 @@
 """The apiregistration group: APIService, one version of an API group and the server that serves it.
 
-Its name is `version.group`. This server serves an APIService without a service itself (a local one), so that is
-available from its creation on.
+Its name is `version.group`. An APIService without a service is local: this server serves it itself, so it is
+available as soon as it is created.
 """
 
 from __future__ import annotations

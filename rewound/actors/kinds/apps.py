@@ -302,7 +302,7 @@ def set_daemon_set_defaults(new: Object) -> None:
 
 
 def _set_daemon_set_strategy_defaults(strategy: Object) -> None:
-    """Default rollingUpdate for RollingUpdate, and complete one that was sent with another type with zeros."""
+    """Default rollingUpdate for RollingUpdate; if it was sent with another type, fill its fields with zeros."""
     rolls, sent = strategy["type"] == "RollingUpdate", strategy.get("rollingUpdate")
     if rolls or sent is not None:
         strategy["rollingUpdate"] = {"maxUnavailable": int(rolls), "maxSurge": 0, **(sent or {})}
@@ -887,7 +887,7 @@ def _drop_disabled_fields(features: frozenset[str], spec: Object, before: Object
 
 
 def stateful_set_create_rules(errors: FieldErrors, new: Object, *, names: Names, named: bool) -> None:
-    """Where serviceName is required (`named`), that is checked when the rest of the object is valid."""
+    """Where serviceName is required (`named`), that is checked only if the rest of the object is valid."""
     if not errors.added_by(stateful_set_rules, names, new) and named and not new["spec"]["serviceName"]:
         errors.add(required("spec.serviceName"))
 

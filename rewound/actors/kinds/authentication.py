@@ -21,7 +21,7 @@ EXTRA: Final = MapOf(STRINGS)
 
 
 def token_review(version: str) -> Struct:
-    """The fields of a TokenReview, which are the same in v1 and v1beta1."""
+    """Return the fields of a TokenReview, which are the same in v1 and v1beta1."""
     prefix = f"authentication.{version}"
     user = Struct(
         f"{prefix}.UserInfo",
@@ -101,7 +101,7 @@ def _review(names: Names, version: str, storage: Storage, *, on_by_default: bool
 
 
 def token_request(names: Names) -> Definition:
-    """The view of the `token` subresource of service accounts."""
+    """Return the view of the `token` subresource of service accounts."""
     return Definition(
         group=names.group("authentication"),
         version="v1",

@@ -146,7 +146,7 @@ def _attributes_rules(errors: FieldErrors, spec: dict[str, Any]) -> None:
 
 
 def _metadata_rules(errors: FieldErrors, metadata: Object, *allowed: str) -> None:
-    """Reviews are never stored, so their metadata must be empty but for the `allowed` fields."""
+    """Reviews are never stored, so their metadata must be empty except for the `allowed` fields."""
     set_fields = {name for name, value in metadata.items() if value} - {*allowed, "managedFields"}
     text = f"must be empty except for {', '.join(allowed)}" if allowed else "must be empty"
     if set_fields:

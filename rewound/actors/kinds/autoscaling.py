@@ -87,7 +87,7 @@ def behavior_struct(version: str, *, list_type: str = "") -> Struct:
         f"autoscaling.{version}.HPAScalingRules",
         Field("stabilizationWindowSeconds", INT32, 3, pointer=True),
         Field("selectPolicy", STRING, 1, pointer=True),
-        # A pointer: an empty list is invalid, while an absent one gets the defaults.
+        # A pointer in Go: an empty list is invalid, while an absent one gets the defaults.
         Field("policies", ListOf(policy), 2, pointer=True, list_type=list_type),
     )
     return Struct(
@@ -102,7 +102,7 @@ def _policy(kind: str, value: int) -> Object:
 
 
 def behavior_with_defaults(sent: Object) -> Object:
-    """A behavior that a client sent, completed. The window for scaling down has no default: the controller has one."""
+    """Return a behavior with defaults. The window for scaling down has none: the controller has one."""
     up: dict[str, Any] = {"stabilizationWindowSeconds": 0, "selectPolicy": "Max"}
     up["policies"] = [_policy("Pods", 4), _policy("Percent", 100)]
     down = {"selectPolicy": "Max", "policies": [_policy("Percent", 100)]}
@@ -193,7 +193,7 @@ def _target(version: str) -> Struct:
 
 
 def _metric_struct(group: str, name: str, ending: str, value: Struct, part: str, version: str) -> Struct:
-    """MetricSpec or MetricStatus: a type, and the field with the source or status of that type."""
+    """Return MetricSpec or MetricStatus: a type, and the field with the source or status of that type."""
     metric = Struct(
         f"{group}.MetricIdentifier",
         Field("name", STRING, 1, required=True, always=True),
@@ -385,7 +385,7 @@ def _metric_rules(errors: FieldErrors, metric: Object, field: str) -> None:
 
 
 def targets_text(metrics: list[Object], current: list[Any]) -> str:
-    """Current and target values of the first two metrics, as the table shows them: "40%/80%, 12/20"."""
+    """Return current and target values of the first two metrics, as the table shows them: "40%/80%, 12/20"."""
     texts = [
         _target_text(metric, current[index] if index < len(current) else {})
         for index, metric in enumerate(metrics)
@@ -503,7 +503,7 @@ AUTOSCALER_COLUMNS: Final = (
 
 
 def define_autoscaler(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, Definition]:
-    """The stored version v2, and v2beta2."""
+    """Define the stored version v2, and v2beta2."""
     autoscalers = Autoscalers(names, features)
     stored = autoscalers.definition("v2", AUTOSCALER)
     beta = autoscalers.definition(
@@ -540,13 +540,13 @@ def drop_round_trip(keys: frozenset[str], metadata: Object) -> None:
 
 
 def round_trip_keys(names: Names) -> dict[str, str]:
-    """Annotations of v1, by the field that each of them replaces."""
+    """Return the annotations of v1, by the field that each of them replaces."""
     parts = ("metrics", "current-metrics", "conditions", "behavior")
     return {part: names.key(part, "autoscaling.alpha") for part in parts}
 
 
 class Autoscalers:
-    """Strategy of autoscalers in one dialect, with the enabled alpha `features`."""
+    """The strategy of autoscalers in one dialect, with the enabled alpha `features`."""
 
     def __init__(self, names: Names, features: frozenset[str]) -> None:
         self._features = features
@@ -792,7 +792,7 @@ _V1_VALUE_NAMES: Final = {
 
 
 def define_v1(keys: Mapping[str, str], stored: Definition) -> Definition:
-    """The v1 definition: the stored one with another schema and a conversion."""
+    """Return the v1 definition: the stored one with another schema and a conversion."""
     return replace(
         stored,
         version="v1",
@@ -808,7 +808,7 @@ def define_v1(keys: Mapping[str, str], stored: Definition) -> Definition:
 
 
 def canonicalize(keys: Mapping[str, str], new: Object) -> None:
-    """Keep what survives a conversion to v1 and back, because Kubernetes stores autoscalers as v1."""
+    """Keep only what survives a conversion to v1 and back, because Kubernetes stores autoscalers as v1."""
     kept = to_storage(keys, from_storage(keys, new))
     new["spec"], new["status"] = kept["spec"], kept["status"]
 
@@ -856,7 +856,7 @@ def _is_cpu(metric: Object) -> bool:
 
 
 def _cpu_utilization(metric: Object) -> int | None:
-    """The utilization for which v1 has a field: that of a CPU metric."""
+    """Return the utilization for which v1 has a field: that of a CPU metric."""
     if not _is_cpu(metric):
         return None
     percent: int | None = metric["resource"]["target"].get("averageUtilization")
@@ -892,7 +892,7 @@ def to_storage(keys: Mapping[str, str], sent: Object) -> Object:
 
 
 def _decoded(type_: Type, text: str | None) -> Any:
-    """The value in an annotation; None when it cannot be decoded."""
+    """Return the value in an annotation, or None if it cannot be decoded."""
     if text is None:
         return None
     try:
@@ -902,7 +902,7 @@ def _decoded(type_: Type, text: str | None) -> Any:
 
 
 def _metric_to_v1(metric: Object, part: str) -> Object:
-    """A v2 metric with the field names of v1."""
+    """Return a v2 metric with the field names of v1."""
     converted: Object = {"type": metric["type"]}
     for source, places in _V1_NAMES.items():
         if source in metric:
@@ -921,7 +921,7 @@ def _at(holder: Object, path: tuple[str, ...]) -> Any:
 
 
 def _metric_from_v1(metric: Object, part: str) -> Object:
-    """A v1 metric with the field names of v2."""
+    """Return a v1 metric with the field names of v2."""
     converted: Object = {"type": metric["type"]}
     for source, places in _V1_NAMES.items():
         if source in metric:
@@ -937,7 +937,7 @@ def _metric_from_v1(metric: Object, part: str) -> Object:
 
 
 def _target_type(source: str, values: Mapping[str, Any]) -> Object:
-    """The type of a target, which v1 lacks, follows from its values, by rules that differ by source."""
+    """Return the type of a target, which v1 lacks: it follows from the values, by rules that differ by source."""
     if source == "external":
         kind = "AverageValue" if values["value"] is None else "Value"
     elif source == "object":
@@ -950,7 +950,7 @@ def _target_type(source: str, values: Mapping[str, Any]) -> Object:
 
 
 def _behavior_to_v1(behavior: Object) -> Object:
-    """Behavior as Kubernetes writes it into the annotation: names with an initial capital, null for absent fields."""
+    """Encode behavior as Kubernetes does in the annotation: names with an initial capital, null for absent fields."""
     return {
         _capitalized(direction): None
         if direction not in behavior
@@ -989,7 +989,7 @@ def _with_field_names(value: Any) -> Any:
 
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
-    """The definitions of all versions, the preferred one first."""
+    """Return the definitions of all versions, the preferred one first."""
     keys = round_trip_keys(names)
     stored, beta = (
         replace(view, strategy=replace(view.strategy, canonicalize=partial(canonicalize, keys)))

@@ -131,7 +131,7 @@ POD_FAILURE_POLICY = Struct(
 
 
 def set_failure_policy_defaults(policy: Object) -> None:
-    """The status of a pod condition defaults to True."""
+    """Default the status of pod conditions to True."""
     for rule in policy["rules"] or ():
         for pattern in rule["onPodConditions"] or ():
             pattern["status"] = pattern["status"] or "True"
@@ -162,7 +162,7 @@ def _failure_policy_rule_rules(errors: FieldErrors, rule: Object, containers: Se
 
 
 def _invalid_without_value(field: str, text: str) -> FieldError:
-    """An error whose message shows no value."""
+    """Return an error whose message shows no value."""
     return FieldError("FieldValueInvalid", field, f"Invalid value: {text}")
 
 
@@ -236,7 +236,7 @@ _COUNTS: Final = (
 def job_spec_rules(
     errors: FieldErrors, names: Names, spec: Object, field: str, old_template: Object | None = None
 ) -> None:
-    """Validate all but the selector, which is required in a Job and invalid in a jobTemplate."""
+    """Validate everything but the selector, which is required in a Job and invalid in a jobTemplate."""
     template = spec["template"]
     not_negative(errors, spec, field, *_COUNTS)
     _mode_rules(errors, spec, field)
@@ -386,7 +386,7 @@ def set_job_defaults(new: Object) -> None:
 
 
 class Jobs:
-    """Strategy of jobs in one dialect, with the enabled alpha `features`."""
+    """The strategy of jobs in one dialect, with the enabled alpha `features`."""
 
     def __init__(self, names: Names, features: frozenset[str]) -> None:
         self._names, self._features = names, features
@@ -448,8 +448,8 @@ class Jobs:
 def generate_selector(new: Object) -> None:
     """Set a selector and pod labels that are unique to this job.
 
-    Labels that `set_job_defaults` copied from the template are the identical dict, and get the same; equal labels that
-    a client sent are another dict, and stay unchanged. `label_as_template` labels a job whose template had none.
+    Labels that `set_job_defaults` copied from the template are the same dict, and get the new ones too; equal labels
+    that a client sent are another dict, and stay unchanged. `label_as_template` labels a job whose template had none.
     """
     metadata, spec = new["metadata"], new["spec"]
     template = spec["template"]["metadata"]
@@ -467,14 +467,17 @@ def generate_selector(new: Object) -> None:
 
 
 def label_as_template(new: Object) -> None:
-    """As `set_job_defaults` does; in v1.25 reading the stored job back does it, after validation and admission."""
+    """Copy the labels of the template to the job, like `set_job_defaults`.
+
+    In v1.25 that happens when the stored job is read, after validation and admission.
+    """
     metadata, labels = new["metadata"], new["spec"]["template"]["metadata"].get("labels")
     if labels and not metadata.get("labels"):
         new["metadata"] = OBJECT_META.arranged({**metadata, "labels": labels})
 
 
 def _generated_rules(errors: FieldErrors, new: Object) -> None:
-    """The selector and pod labels that are generated, or that a client sent in their place, name this job."""
+    """The selector and pod labels, whether generated or sent by a client, must name this job."""
     metadata, spec = new["metadata"], new["spec"]
     selector = spec.get("selector")
     if spec.get("manualSelector") or selector is None:
@@ -517,7 +520,7 @@ def _immutable_rules(errors: FieldErrors, spec: Object, old: Object) -> None:
 
 
 def _with_scheduling_of(template: Object, other: Object) -> Object:
-    """The template with the scheduling directives of the other.
+    """Return the template with the scheduling directives of the other.
 
     These are mutable while a job is suspended and has never started.
     """
@@ -726,7 +729,7 @@ def _job_rules(errors: FieldErrors, names: Names, job: Object, old_template: Obj
 
 def cron_job_warnings(names: Names, new: Object, old: Object | None) -> list[str]:
     if old is not None and new["spec"] is old["spec"]:
-        return []  # only its status was written
+        return []  # only the status was written
     changed = old is None or new["metadata"].get("generation") != old["metadata"].get("generation")
     found = template_warnings(_pod_template(new), POD_TEMPLATE, names) if changed else []
     if "TZ" in new["spec"]["schedule"]:

@@ -1,4 +1,4 @@
-"""The kinds that this server brings with it, by dialect and profile: the catalog that a registry begins with."""
+"""The built-in kinds by dialect and profile: the catalog that a registry starts with."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ _GROUPS = (
 )
 _GATED = frozenset(
     {core, apps, autoscaling, batch, networking, policy, storage}
-)  # fields of theirs wait for features
-_RULED = frozenset({apps, policy, rbac})  # what they do differs between profiles
+)  # some of their fields depend on feature gates
+_RULED = frozenset({apps, policy, rbac})  # their behaviour depends on the profile
 
 
 def built_in(
@@ -69,7 +69,7 @@ def built_in(
     enabled: Enablement = DEFAULT,
     rules: Rules | None = None,
 ) -> Catalog:
-    """All of them declared, and served where `--runtime-config` does not say otherwise.
+    """Return a catalog that declares all built-in kinds, and serves those that `--runtime-config` does not turn off.
 
     Without `rules`, they follow those of the dialect.
     """

@@ -1,11 +1,12 @@
-"""An immutable snapshot of all kinds: found by address, by kind, by short name, or by the name they are stored under.
+"""An immutable snapshot of all kinds, to find them by address, by kind, by short name, or by their type in the
+journal.
 
-`Registry` publishes one snapshot after another; whoever handles a request or derives something takes one and keeps
-to it. A snapshot holds declarations, never anything compiled. The next snapshot is derived from the one before:
-copies of a few dicts, and work for the types that change.
+`Registry` publishes one snapshot after another; a request, or a task that derives something, uses one snapshot to its
+end. A snapshot contains declarations, nothing compiled. The next snapshot is derived from the one before: copies of a
+few dicts, and work for the types that change.
 
-`declared` are all kinds there are; `definitions` are those that clients are served. Only what works on stored
-objects asks for the former: an object stays, and is deleted with its namespace, when its kind is no longer served.
+`declared` are all kinds; `definitions` are those that clients are served. Only code that works on stored objects
+needs the former: objects remain, and are deleted with their namespace, after their kind is no longer served.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def _no_catalog() -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredType:
-    """One type of the journal with its definitions, one for each group version. Replaced whole when one changes."""
+    """One type of the journal with its definitions, one for each group version. Replaced as a whole when
+    one changes.
+    """
 
     definitions: tuple[Definition, ...]
     served: tuple[Definition, ...]  # to clients
@@ -60,7 +63,8 @@ class Catalog:
         self._groups: dict[str, tuple[str, ...]] = {}
         self._kinds: dict[tuple[str, str], Definition] = {}
         self._short_names: dict[str, tuple[Definition, ...]] = {}
-        # What this one was derived from, and the types that differ. Weak: old snapshots are not retained.
+        # The snapshot that this one was derived from, and the types that differ. A weak reference: old snapshots are
+        # not retained.
         self._previous: Callable[[], Catalog | None] = _no_catalog
         self._changed: tuple[str, ...] = ()
 
@@ -69,9 +73,9 @@ class Catalog:
     def adding(
         self, definitions: Iterable[Definition], serves: Callable[[Definition], bool] = _everything
     ) -> Catalog:
-        """With these definitions, which are then all there are of their types.
+        """Return the next snapshot, with these definitions as the only ones of their types.
 
-        `serves` says which of them clients are served. ValueError for an address that another type has.
+        `serves` says which of them clients are served. Raises ValueError for an address that another type has.
         """
         every, by_type = tuple(definitions), dict[str, list[Definition]]()
         for one in every:
@@ -87,18 +91,21 @@ class Catalog:
         return made
 
     def retiring(self, type_name: str) -> Catalog:
-        """With a type declared but not served: what is stored of it can still be deleted with its namespace."""
+        """Return the next snapshot, in which a type is declared but not served.
+
+        Its stored objects can still be deleted with their namespace.
+        """
         return self.adding(self._types[type_name].definitions, _nothing)
 
     def without(self, type_name: str) -> Catalog:
-        """As if the type had never been declared; KeyError if it is not."""
+        """Return the next snapshot, without this type. Raises KeyError if it is not declared."""
         made = self._copy((type_name,))
         made._take_out(type_name)
         del made._types[type_name]
         return made
 
     def _copy(self, changed: Iterable[str]) -> Catalog:
-        """For the next snapshot, in which the types in `changed` will differ."""
+        """Return a copy for the next snapshot, in which the types in `changed` will differ."""
         made = Catalog()
         made._previous, made._changed = weakref.ref(self), tuple(changed)
         made._types = dict(self._types)
@@ -109,10 +116,10 @@ class Catalog:
         made._short_names = dict(self._short_names)
         return made
 
-    # These three change a copy before anybody else sees it.
+    # These three change a new copy before it is published.
 
     def _take_out(self, type_name: str) -> None:
-        """Drop every way of finding a type's definitions."""
+        """Drop everything by which a type's definitions are found."""
         old = self._types.get(type_name)
         if old is None:
             return
@@ -159,11 +166,11 @@ class Catalog:
         return self._served.get((group, version, plural))
 
     def holds(self, definition: Definition) -> bool:
-        """Whether this very definition is served."""
+        """Whether exactly this definition is served."""
         return self._served.get((definition.group, definition.version, definition.plural)) == definition
 
     def successor(self, definition: Definition) -> Definition | None:
-        """The definition that is served in place of this one, for watches that go on; None if there is none.
+        """Return the definition that replaces this one, for watches that continue, or None.
 
         It is the same one, or that of the same custom kind after a change of its CustomResourceDefinition.
         """
@@ -171,21 +178,21 @@ class Catalog:
         return found if found == definition or (found is not None and found.continues(definition)) else None
 
     def serves(self, group: str, plural: str) -> bool:
-        """Whether some version of the group has such a resource."""
+        """Whether some version of the group has this resource."""
         return any((group, version, plural) in self._served for version in self._groups.get(group, ()))
 
     def by_short_name(self, name: str) -> tuple[Definition, ...]:
         return self._short_names.get(name, ())
 
     def of_version(self, group: str, version: str) -> tuple[Definition, ...]:
-        """The same tuple in every snapshot in which the group version is the same."""
+        """Return the definitions of a group version: the same tuple in every snapshot until one of them changes."""
         return self._group_versions.get((group, version), ())
 
     def group_exists(self, group: str) -> bool:
         return group in self._groups
 
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Versions by group, the preferred one first."""
+        """Return the versions of each group, the preferred one first."""
         return dict(self._groups)
 
     # What is declared.
@@ -195,21 +202,21 @@ class Catalog:
         return tuple(definition for one in self._types.values() for definition in one.definitions)
 
     def stored_types(self) -> list[str]:
-        """Names of the types whose objects are stored."""
+        """Return the names of the types whose objects are stored."""
         return [name for name, one in self._types.items() if any(d.is_stored for d in one.definitions)]
 
     def stored_type(self, type_name: str) -> StoredType | None:
         return self._types.get(type_name)
 
     def storage(self, type_name: str) -> Definition:
-        """The definition in whose form objects of a type are stored."""
+        """Return the definition in whose form objects of a type are stored."""
         return self._types[type_name].storage
 
     def of_kind(self, api_version: str, kind: str) -> Definition | None:
         return self._kinds.get((api_version, kind))
 
     def changed_since(self, previous: Catalog) -> list[str]:
-        """Names of the types that came, went or have other definitions."""
+        """Return the names of the types that were added, removed or changed."""
         if self._previous() is previous:
             return list(self._changed)
         names = self._types | previous._types
@@ -221,7 +228,7 @@ def _without(one: T, among: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def preference(version: str) -> tuple[int, int, int, str]:
-    """Sorts as Kubernetes does: stable, beta, alpha, the newest first in each; then other names by alphabet.
+    """A sort key in the order of Kubernetes: stable, beta, alpha, each newest first; then other names by alphabet.
 
     So replacing a kind never changes which version of its group clients prefer.
     """

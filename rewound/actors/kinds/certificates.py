@@ -1,9 +1,9 @@
 """The certificates group: CertificateSigningRequest, which an approver approves or denies and a signer signs.
 
 The spec is immutable. Approvers add Approved and Denied conditions via the `approval` subresource; signers set the
-certificate and all other conditions via `status`. None of these can be removed again. Admission
-(`actors/admission/completions.py`) sets the requesting user and the times of conditions before any of
-this runs. An update of a request that already violates a rule which came later may keep violating it.
+certificate and all other conditions via `status`. None of these can be removed. Admission
+(`actors/admission/completions.py`) sets the requesting user and the times of conditions before any of this runs. An
+update of a request that violates a newer rule may keep violating it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ MIN_EXPIRATION: Final = 600
 LONGEST_DOMAIN: Final = 253
 LONGEST_SIGNER: Final = LONGEST_DOMAIN + 1 + 63 + 1 + 253
 APPROVALS: Final = ("Approved", "Denied")
-# Conditions whose status can only be True, and that no update removes.
+# Conditions whose status can only be True, and that no update may remove.
 PERMANENT: Final = (*APPROVALS, "Failed")
 STATUSES: Final = ("False", "True", "Unknown")
 USAGES: Final = tuple(

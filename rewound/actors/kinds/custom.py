@@ -1,15 +1,15 @@
-"""Kinds that CustomResourceDefinitions declare: definitions made of stored objects at run time.
+"""Kinds that CustomResourceDefinitions declare: definitions made from stored objects at run time.
 
-`definitions_of` makes one definition for each version of a custom kind. Names are those that the naming controller has
-accepted. A server may have thousands of custom kinds and use few of them, so that a definition keeps the stored bytes
-of its CustomResourceDefinition instead of the parsed schema, which is parsed and compiled on first use (`LazySchema`).
-All definitions of a kind share its `Versions`, which convert objects between them.
+`definitions_of` makes one definition for each version of a custom kind. Names are those that the naming controller
+has accepted. A server may have thousands of custom kinds and use few of them, so a definition keeps the stored bytes
+of its CustomResourceDefinition instead of the schema, which is parsed and compiled on first use (`LazySchema`). All
+definitions of a kind share its `Versions`, which convert objects between them.
 
 Objects pass through the `CustomStrategy` (preparation, validation, the form in which they are stored) in the version
 that the client uses. Conversion to the storage version comes after that.
 
-The scale subresource has replicas and selector at paths that the definition gives. The paths have no brackets or other
-operators, so that an update through the subresource can set the replicas:
+The scale subresource has replicas and selector at paths that the definition gives. The paths have no brackets or
+other operators, so that an update through the subresource can set the replicas:
 
     specReplicasPath: .spec.replicas
     statusReplicasPath: .status.replicas
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SchemaSource:
-    """Where the schema of a version is."""
+    """Where to find the schema of a version."""
 
     body: bytes  # of the CustomResourceDefinition
     version: str
@@ -75,7 +75,9 @@ class SchemaSource:
     names: Names
 
     def parse(self) -> Object:
-        """The schema; an open one for a version without a schema, which older servers could store."""
+        """Return the schema. A version without one, which older servers could store, gets a schema that allows
+        everything.
+        """
         for version in orjson.loads(self.body)["spec"]["versions"]:
             if version["name"] == self.version and "openAPIV3Schema" in version.get("schema", {}):
                 schema: Object = version["schema"]["openAPIV3Schema"]
@@ -99,13 +101,13 @@ class LazySchema:
         )
 
     def openapi(self) -> Object:
-        """The schema as it was written. It is not cached: documents are made once."""
+        """Return the schema as it was written, not cached: documents are made once."""
         compiled: Compiled | None = self.__dict__.get("compiled")
         return self.source.parse() if compiled is None else compiled.openapi
 
     @property
     def is_loaded(self) -> bool:
-        """Whether the event loop can use the schema: it is compiled, or will be in less than a millisecond."""
+        """Whether the event loop can use the schema: it is compiled, or compiles in less than a millisecond."""
         if "compiled" in self.__dict__:
             return True
         return len(self.source.body) <= _SMALL and is_imported(
@@ -113,16 +115,16 @@ class LazySchema:
         )
 
     def load(self) -> None:
-        """Compile what reading and decoding need; usable from any thread."""
+        """Compile what reading and decoding need, in any thread."""
         self.compiled.load_for_reading()
 
     @property
     def grows(self) -> bool:
-        """Whether its defaults may make a large object of a small one. It must be loaded."""
+        """Whether its defaults may turn a small object into a large one. It must be loaded."""
         return self.compiled.has_large_defaults
 
     def upgrade(self, stored: Object) -> Object:
-        """An object that was stored under an earlier schema, in the form of this one."""
+        """Return an object that was stored under an earlier schema, in the form of this one."""
         return self.compiled.prune_and_default(stored)
 
     def prune(self, shown: Object) -> Object:
@@ -138,7 +140,7 @@ NO_FIELDS = Struct("")
 
 class CustomDefinition(Definition):
     def __init__(self, lazy: LazySchema, storage_schema: LazySchema, uid: str, **declared: Any) -> None:
-        """`uid` is that of the CustomResourceDefinition: another one of the same name declares another kind.
+        """`uid` is that of the CustomResourceDefinition: another one with the same name declares another kind.
 
         `storage_schema` is that of the storage version, in which most objects are stored.
         """
@@ -159,7 +161,7 @@ class CustomDefinition(Definition):
         )
 
     def without_creates(self, refusal: str) -> CustomDefinition:
-        """The same definition, with what is compiled of it, while no object can be created."""
+        """Return a definition that shares everything compiled, but refuses creates."""
         made = object.__new__(CustomDefinition)  # `copy` would compile everything
         made.__dict__.update(self.__dict__, create_refusal=refusal)
         return made
@@ -185,7 +187,7 @@ class CustomDefinition(Definition):
         return self.custom.schema
 
     def prune(self, shown: Object) -> Object:
-        """An object without what the schema of this version does not declare."""
+        """Return an object without what the schema of this version does not declare."""
         return self.lazy.prune(shown)
 
     @lazy_property
@@ -209,7 +211,7 @@ _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimesta
 
 
 class WrongKindOfValue(ValueError):
-    """A value at a path is of another type than it should be."""
+    """A value at a path has the wrong type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +287,7 @@ def set_replicas(paths: ScalePaths, sent: Object, stored: Object) -> Object:
 
 
 def _without_owners(metadata: Object, path: list[str]) -> Object:
-    """No manager owns the replicas after a write to /scale by another one."""
+    """Remove the replicas from all entries of managedFields, after a write to /scale."""
     entries = []
     for entry in metadata.get("managedFields", ()):
         fields = _without_field(entry.get("fieldsV1") or {}, path)
@@ -296,7 +298,7 @@ def _without_owners(metadata: Object, path: list[str]) -> Object:
 
 
 def _without_field(fields: Object, path: list[str]) -> Object:
-    """A set of fields without one. What is owned itself and has nothing inside any more is written without a dot."""
+    """Return a set of fields without one. A member that has nothing inside any more is written without a dot."""
     name, *inside = path
     if name not in fields:
         return fields
@@ -353,7 +355,7 @@ def _scale_text(stored: Object, path: str) -> str | None:
 
 
 def _value(stored: Object, path: str) -> Any:
-    """The value at a path, None without one; WrongKindOfValue if there is no object around it."""
+    """Return the value at a path, or None if there is none. Raises WrongKindOfValue if a parent is not an object."""
     value: Any = stored
     for name in _split(path):
         if value is None:
@@ -402,7 +404,7 @@ class CustomStrategy:
         new["metadata"]["generation"] = 1
 
     def prepare_update(self, new: Object, old: Object) -> None:
-        """Everything but metadata, and the status where it is a subresource, makes a new generation."""
+        """A change of anything but metadata, and status where it is a subresource, makes a new generation."""
         if self._has_status:
             new.pop("status", None)
             if "status" in old:
@@ -411,7 +413,7 @@ class CustomStrategy:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def prepare_status(self, new: Object, old: Object) -> None:
-        """Only the status changes, and who manages it."""
+        """Only the status changes, and its managers."""
         status = {"status": new["status"]} if "status" in new else {}
         entries = new["metadata"].get("managedFields")
         new.clear()
@@ -431,7 +433,7 @@ class CustomStrategy:
         self._scale_rules(errors, new)
 
     def validate_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        """As in v1.25, embedded objects and equal items of lists are not looked for."""
+        """As in v1.25, embedded objects and duplicate list items are not checked."""
         metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
         self._schema.compiled.validate(errors, new, old, of_status=True)
         if self._scale is not None:
@@ -450,7 +452,7 @@ def _content(one: Object) -> Object:
     return {name: value for name, value in one.items() if name != "metadata"}
 
 
-# A column that shows a whole list or map shows no more of it: tables are for people.
+# The most characters of a list or map that a column shows: tables are for people.
 LONGEST_CELL: Final = 64 * 1024
 _HTML: Final = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 
@@ -461,11 +463,11 @@ _AGE: Final = {
     "description": "Time since the object was created.",
 }
 
-Convert = Callable[[Any, int], Any]  # value and now, to what the cell shows
+Convert = Callable[[Any, int], Any]  # (value, now) -> cell
 
 
 def table_of(declared: list[Object], rules: Rules = DOCUMENTED) -> Table:
-    """Columns behind one whose path cannot be parsed are left out, and it as well."""
+    """Return the columns up to the first one whose path cannot be parsed."""
     if not declared:
         return Table((NAME, _column(_AGE)) if rules.custom_columns == "age" else DEFAULT_COLUMNS)
     columns = [NAME]
@@ -496,13 +498,13 @@ class Cell:
         self._path, self._convert = path, convert
 
     def __call__(self, shown: Object, now: int) -> Any:
-        """None where there is no value, or one of another type."""
+        """Return the cell, or None if there is no value, or one of another type."""
         found = self._path.first(shown)
         return None if found is None else self._convert(found, now)
 
 
 def _cell_text(value: Any, _: int) -> str:
-    """Maps and lists as Go's JSON encoder writes them: sorted, and safe to put into HTML."""
+    """Encode maps and lists as Go's JSON encoder does: sorted, and HTML-safe."""
     if isinstance(value, (dict, list)):
         return unescaped(value, option=orjson.OPT_SORT_KEYS).decode().translate(_HTML)[:LONGEST_CELL]
     if isinstance(value, bool):
@@ -550,9 +552,7 @@ class DeclaredKind:
     """What a CustomResourceDefinition declares."""
 
     served: tuple[Definition, ...] = ()
-    unserved: tuple[
-        Definition, ...
-    ] = ()  # versions in which objects may be stored, but that clients do not use
+    unserved: tuple[Definition, ...] = ()  # storage versions that clients are not served
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
@@ -566,7 +566,7 @@ def is_served(stored: Object) -> bool:
 def definitions_of(
     stored: Object, body: bytes, since: int, names: Names, rules: Rules = DOCUMENTED
 ) -> DeclaredKind:
-    """`since` is the offset from which on all objects are written in the form of these schemas.
+    """Make the definitions. All objects written at or after the offset `since` have the form of these schemas.
 
     A version that is neither served nor stored has no definition.
     """
@@ -671,12 +671,12 @@ class _Maker:
 
 
 def _is_loaded(schema: LazySchema) -> bool:
-    """Whether the event loop can use it: also in future, without creating large defaults."""
+    """Whether the event loop can use it, now and later, without creating large defaults."""
     return schema.is_loaded and not schema.grows
 
 
 def _deprecation(spec: Object, version: Object) -> str:
-    """The warning of a deprecated version; by default it names the newest version that is not deprecated."""
+    """Return the warning of a deprecated version; by default it names the newest version that is not deprecated."""
     if not version.get("deprecated"):
         return ""
     if "deprecationWarning" in version:
@@ -695,6 +695,6 @@ def _deprecation(spec: Object, version: Object) -> str:
 
 
 def parsed(body: bytes) -> Object:
-    """A stored CustomResourceDefinition."""
+    """Parse a stored CustomResourceDefinition."""
     found: Object = orjson.loads(body)
     return found

@@ -5,9 +5,9 @@
     apps/v1=false,apps/v1/deployments       only deployments of apps/v1
 
 More specific keys take precedence, in any order: a resource, its version, the stage of its version (`api/ga`,
-`api/beta`, `api/alpha`), then `api/all`. Where no key applies, a kind is served unless its definition turns it off
-by default. Requests for a kind that is not served get 404; its stored objects stay, and are readable again when it
-is served again.
+`api/beta`, `api/alpha`), then `api/all`. If no key applies, a kind is served unless its definition turns it off by
+default. Requests for a kind that is not served get 404; its stored objects stay, and are readable again when it is
+served again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from rewound.actors.names import REWIND_GROUP, Names
 
-if TYPE_CHECKING:  # flags are read before anything about kinds is loaded
+if TYPE_CHECKING:  # flags are parsed before anything about kinds is loaded
     from rewound.actors.kinds.declaration.definition import Definition
 
 ALL, LEGACY = "api/all", "api/legacy"
@@ -34,7 +34,7 @@ Key = tuple[str, ...]  # (group, version) or (group, version, plural)
 
 @dataclass(frozen=True, slots=True)
 class Enablement:
-    """The parsed keys; an empty one serves every kind that is on by default."""
+    """The parsed keys; without any, every kind that is on by default is served."""
 
     every: bool | None = None
     stages: Mapping[str, bool] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Enablement:
         return self.serves_version(group, version, on_by_default=definition.on_by_default)
 
     def serves_version(self, group: str, version: str, *, on_by_default: bool) -> bool:
-        """The same for a group version that no kind is declared in."""
+        """Whether a group version in which no kind is declared is served."""
         if (group, version) in self.keys:
             return self.keys[group, version]
         for stage, pattern in STAGES.items():
@@ -56,7 +56,7 @@ class Enablement:
         return on_by_default if self.every is None else self.every
 
     def refuse_unknown(self, definitions: Iterable[Definition], names: Names) -> None:
-        """ValueError for a group, version or resource that no kind is declared in."""
+        """Raise ValueError for a group, version or resource in which no kind is declared."""
         known: dict[str, dict[str, set[str]]] = {
             names.group("imagepolicy"): {"v1alpha1": set()},
             REWIND_GROUP: {"v1": set()},
@@ -71,7 +71,7 @@ DEFAULT: Final = Enablement()
 
 
 def parse_enablement(text: str) -> Enablement:
-    """ValueError says which entry is wrong, and why."""
+    """Parse the flag. Raises ValueError, which says which entry is wrong, and why."""
     every: bool | None = None
     stages: dict[str, bool] = {}
     keys: dict[Key, bool] = {}

@@ -1,10 +1,10 @@
 """Feature gates: their names, and the parser of `--feature-gates Name=true|false,...`.
 
-Kinds import the names of the features that their fields depend on; the catalog is built with the set of features that
-are on. Features in ALPHA and BETA are off by default, and their fields are dropped from requests; those in LATER, which
-v1.25 does not have, are off too, and AllAlpha does not switch them on; those in ON_BY_DEFAULT are on unless switched
-off. Those in LOCKED are always on: switching one on has no effect, and switching one off is refused, because the server
-would not obey.
+Kinds import the names of the features that their fields depend on; the catalog is built with the set of enabled
+features. Features in ALPHA and BETA are off by default, and their fields are dropped from requests; those in LATER,
+which v1.25 does not have, are off too, and AllAlpha does not switch them on; those in ON_BY_DEFAULT are on unless
+switched off. Those in LOCKED are always on: switching one on has no effect, and switching one off is refused, because
+the server would not obey.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ ALL_ALPHA, ALL_BETA = "AllAlpha", "AllBeta"
 
 
 def parse_features(text: str) -> frozenset[str]:
-    """The features that are on. ValueError says which gate is wrong, and why."""
+    """Return the enabled features. Raises ValueError, which says which gate is wrong, and why."""
     given: dict[str, bool] = {}
     for entry in text.split(","):
         if entry.strip():

@@ -78,7 +78,7 @@ def flow_control_kind(
     columns: tuple[Column, ...],
     rules: Callable[[FieldErrors, Object], None],
 ) -> Definition:
-    """A kind that `rules` validate at every write."""
+    """Define a kind that `rules` validate at every write."""
 
     def update_rules(errors: FieldErrors, new: Object, _: Object) -> None:
         metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
@@ -409,7 +409,7 @@ def _url(url: str) -> list[str]:
 PRIORITY_LEVEL_TYPES: Final = ("Exempt", "Limited")
 PRIORITY_LEVEL_RESPONSES: Final = ("Queue", "Reject")
 MAX_QUEUES: Final = 10_000_000
-MAX_HASH_BITS: Final = 60  # of the hash that shuffle sharding deals a hand of queues from
+MAX_HASH_BITS: Final = 60  # of the hash from which shuffle sharding deals a hand of queues
 POSITIVE: Final = "must be positive"
 # The mandatory objects, whose specs no client may change.
 MANDATORY_PRIORITY_LEVELS: Final = {
@@ -579,7 +579,7 @@ def _v1beta1(stored: Definition) -> Definition:
 
 
 def _v1beta1_struct(struct: Struct) -> Struct:
-    """The same struct under its name in v1beta1."""
+    """Return the same struct under its name in v1beta1."""
     fields = (replace(field, type=_v1beta1_type(field.type)) for field in struct.fields)
     return Struct(struct.of.replace("v1beta2", "v1beta1"), *fields, atomic=struct.atomic, union=struct.union)
 

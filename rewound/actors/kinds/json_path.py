@@ -1,14 +1,14 @@
-"""JSONPath of printer columns, the language of Kubernetes' own library: parses a path once, and finds its values.
+r"""JSONPath of printer columns, the language of Kubernetes' own library: parses a path once, and finds its values.
 
-    .spec.replicas        .metadata.labels.app\\.example\\.com/name        .metadata.labels['app\\.example\\.com/name']
+    .spec.replicas        .metadata.labels.app\.example\.com/name        .metadata.labels['app\.example\.com/name']
     .spec.list[0]         .spec.list[-1:]        .spec.list[*].name        .status..name
     .status.conditions[?(@.type=="Ready")].status
 
-It is not the language of RFC 9535: a key in brackets is a path of its own, an integer and a float cannot be compared,
-and an error at one value leaves the whole path without a result (docs/decisions/0033-jsonpath.md has the cases).
+It is not the language of RFC 9535: a key in brackets is itself a path, an integer and a float cannot be compared, and
+an error at one value leaves the whole path without a result (docs/decisions/0033-jsonpath.md has the cases).
 
-A path is a list of steps; a step gets all values that the one before it found, and returns those that it finds. A path
-may ask for much (`..` at every step), so that a search has a bound, which Kubernetes has not.
+A path is a list of steps; a step gets all values that the one before it found, and returns those that it finds. A
+path may find very many values (`..` at every step), so a search is bounded, unlike in Kubernetes.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ _ORDERED: Final = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": 
 
 
 class NotAPath(ValueError):
-    """The text is no path of this language."""
+    """The text is not a path of this language."""
 
 
 class NoResult(Exception):
-    """The path does not fit the object, or asks for too much of it."""
+    """The path does not fit the object, or finds too many values in it."""
 
     def __init__(self, left: Values) -> None:
         super().__init__()
-        self.left = left  # what a filter that asks whether something exists then takes for it
+        self.left = left  # what an existence filter takes as the result instead
 
 
 class Search:
-    """One search: how many more values it may find."""
+    """One search, and how many more values it may find."""
 
     __slots__ = ("left",)
 
@@ -64,11 +64,11 @@ class Search:
 
 class JsonPath:
     def __init__(self, text: str) -> None:
-        """NotAPath."""
+        """Parse a path. Raises NotAPath if it is none."""
         self._steps, *self._others = _actions(text)
 
     def first(self, value: Any) -> Any:
-        """The first value; None if there is none."""
+        """Return the first value, or None if there is none."""
         search = Search()
         try:
             found = _walk(self._steps, [value], search)
@@ -86,7 +86,7 @@ def _walk(steps: list[Step], values: Values, search: Search) -> Values:
 
 
 def _actions(text: str) -> list[list[Step]]:
-    """A brace in a path ends it: what follows is text up to the next action, which must be one too."""
+    """Split a path at braces, which end it: what follows is text up to the next action, which must be a path too."""
     text += "}"
     found: list[list[Step]] = []
     at = 0
@@ -99,7 +99,7 @@ def _actions(text: str) -> list[list[Step]]:
 
 
 class _Parser:
-    """Parses up to the next brace that closes."""
+    """Parses up to the next closing brace."""
 
     def __init__(self, text: str, at: int) -> None:
         self._text, self.at = text, at
@@ -199,7 +199,7 @@ class _Parser:
         return [_union([_actions(f"[{part.strip(' ')}]")[0] for part in parts])]
 
     def _filter(self) -> Step:
-        """What stands between `[?(` and `)]`; the first text in quotes may hold parentheses."""
+        """Parse what is between `[?(` and `)]`; the first quoted text may contain parentheses."""
         start, quote, quotes = self.at + 3, "", 0
         for at in range(start, len(self._text)):
             character = self._text[at]
@@ -222,7 +222,7 @@ def _is_name(character: str) -> bool:
 
 
 def _unescaped(content: str, quote: str) -> str:
-    # Rare: compiled when it is needed, and cached by `re`.
+    # Rare: compiled when needed, and cached by `re`.
     escape = re.compile(
         r"""\\([abfnrtv\\'"])|\\x([0-9a-fA-F]{2})|\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})|\\([0-7]{3})|[^\\]"""
     )
@@ -282,7 +282,7 @@ def _identifier(name: str) -> Step:
         return _each(name == "true")
 
     def find(values: Values, _: Search) -> Values:
-        raise NoResult(values)  # `range` and `end`, which print results, find none
+        raise NoResult(values)  # `range` and `end`, which only print, find nothing
 
     return find
 
@@ -301,7 +301,7 @@ def _slice(first: int, last: int | None, step: int | None, *, single: bool) -> S
             if end < 0 or (end == 0 and single):
                 end += size
             if start == end:
-                return found  # also without the values that follow
+                return found  # skips the remaining values too
             if not 0 <= start < size or not start <= end <= size or (step is not None and step <= 0):
                 raise NoResult(values)
             found += value[start : end : step or 1]
@@ -325,7 +325,7 @@ def _everything(values: Values, _: Search) -> Values:
 
 
 def _everything_inside(values: Values, search: Search) -> Values:
-    """Each value that has contents, and all inside it that have some: maps, lists and texts."""
+    """Return each value that has contents, and everything inside it that has some: maps, lists and texts."""
     found: Values = []
     for value in values:
         if value and isinstance(value, (dict, list, str)):
@@ -336,7 +336,7 @@ def _everything_inside(values: Values, search: Search) -> Values:
 
 
 def _contents(value: Any) -> Iterable[Any]:
-    """Of a text its bytes, as Go has them."""
+    """Return the contents of a value; those of a text are its bytes, as in Go."""
     if isinstance(value, dict):
         return value.values()
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""The metrics group: PodMetrics and NodeMetrics, what pods and nodes use now. Computed on every read.
+"""The metrics group: PodMetrics and NodeMetrics, the current usage of pods and nodes, computed on every read.
 
 Not part of the catalog of built-in kinds: a server has them only while it simulates metrics
-(`actors.workloads.simulated_metrics`); otherwise another server serves the group, or nobody.
+(`actors.workloads.simulated_metrics`); otherwise another server serves the group, or none.
 """
 
 from __future__ import annotations

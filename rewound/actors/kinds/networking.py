@@ -1,12 +1,12 @@
 """The networking group: Ingress and IngressClass for HTTP from outside, NetworkPolicy for traffic of pods.
 
-Ingress routes HTTP requests from outside the cluster to Services or other resources (IngressBackend), by host and path.
-Two of its rules came later than the kind: an update of an ingress that already violates one of them may keep violating
-it. IngressClass names the controller that implements Ingresses of the class, and its parameters.
+Ingress routes HTTP requests from outside the cluster to Services or other resources (IngressBackend), by host and
+path. Two of its rules are newer than the kind: an update of an ingress that already violates one of them may keep
+violating it. IngressClass names the controller that implements Ingresses of the class, and its parameters.
 
 NetworkPolicy says which ingress and egress traffic the selected pods allow. Its status belongs to the feature
-NetworkPolicyStatus. While that is disabled, a create stores the status that the client sent, an update keeps the stored
-one, and the `status` subresource can only clear it.
+NetworkPolicyStatus. While that is disabled, a create stores the status that the client sent, an update keeps the
+stored one, and the `status` subresource can only clear it.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _hosts_cell(stored: Object, _: int) -> str:
 
 
 def _has_more_rules(rules: list[Object]) -> bool:
-    """Whether a rule follows the last host in the cell."""
+    """Whether there are rules after the last host in the cell."""
     shown = 0
     for rule in rules:
         if shown == MAX_HOSTS:
@@ -549,7 +549,7 @@ def define_network_policy(names: Names, features: frozenset[str] = frozenset()) 
 
 
 def set_network_policy_defaults(new: Object) -> None:
-    """policyTypes defaults to Ingress, and to Ingress and Egress where the policy has egress rules."""
+    """policyTypes defaults to Ingress, and to Ingress and Egress if the policy has egress rules."""
     spec = new["spec"]
     if "policyTypes" not in spec:
         spec["policyTypes"] = ["Ingress", "Egress"] if "egress" in spec else ["Ingress"]

@@ -162,7 +162,7 @@ def budget_update_rules(errors: FieldErrors, new: Object, _: Object) -> None:
 
 
 def budget_create_rules(errors: FieldErrors, new: Object) -> None:
-    """Validate metadata only when the rest is valid, as Kubernetes does; the name is any path segment."""
+    """Validate metadata only if the rest is valid, as Kubernetes does; the name may be any path segment."""
     if not errors.added_by(budget_rules, new):
         metadata_rules(
             errors,
@@ -210,7 +210,7 @@ def sysctl_rules(errors: FieldErrors, sysctls: list[str], field: str) -> None:
 def sysctl_overlap_rules(errors: FieldErrors, allowed: list[str], forbidden_patterns: list[str]) -> None:
     """No sysctl is both allowed and forbidden; the error names the narrower of two patterns that overlap.
 
-    Patterns that are too long have an error already.
+    Patterns that are too long already have an error.
     """
     index = _SysctlPatterns(forbidden_patterns)
     for i, one in enumerate(allowed):
@@ -228,9 +228,9 @@ def sysctl_overlap_rules(errors: FieldErrors, allowed: list[str], forbidden_patt
 
 
 class _SysctlPatterns:
-    """Finds the patterns that overlap with another one, without a comparison with each of them.
+    """Finds the patterns that overlap with another one, without comparing it with each of them.
 
-    One pattern covers another when it matches everything that the other matches.
+    One pattern covers another if it matches everything that the other matches.
     """
 
     def __init__(self, patterns: list[str]) -> None:
@@ -247,7 +247,7 @@ class _SysctlPatterns:
         self._lengths = sorted({len(prefix) for prefix in self._prefixes})
 
     def covering(self, pattern: str) -> Iterator[int]:
-        """Indices of the patterns that cover this one."""
+        """Return the indices of the patterns that cover this one."""
         stem = pattern.removesuffix("*")
         if stem == pattern:
             yield from self._names.get(pattern, ())
@@ -257,7 +257,7 @@ class _SysctlPatterns:
             yield from self._prefixes.get(stem[:length], ())
 
     def covered_by(self, pattern: str) -> Iterator[int]:
-        """Indices of the patterns that this one covers."""
+        """Return the indices of the patterns that this one covers."""
         if not pattern.endswith("*"):
             yield from self._names.get(pattern, ())
             return

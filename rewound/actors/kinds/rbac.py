@@ -1,7 +1,7 @@
 """The RBAC group: roles, which list permissions, and bindings, which grant a role to subjects.
 
 As in Kubernetes, an update validates the new object twice, by itself and as part of the update, so clients see every
-cause twice. Access control decides whether the caller may grant the permissions of a role, not this module.
+cause twice. Access control, not this module, decides whether the caller may grant the permissions of a role.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _define(
 
 
 def _subjects_column(name: str, kind: str, description: str) -> Column:
-    """The names of subjects of one kind; service accounts with their namespace."""
+    """Return a column with the names of subjects of one kind; service accounts with their namespace."""
 
     def cell(stored: Object, _: int) -> str:
         chosen = [one for one in stored.get("subjects", ()) if one["kind"] == kind]
@@ -252,7 +252,7 @@ def create_cluster_role_rules(errors: FieldErrors, new: Object) -> None:
 
 
 def _star_rules(errors: FieldErrors, new: Object, stored: frozenset[str]) -> None:
-    """`*` is the full final step of a path. Stored paths may stay; aggregated rules are those of stored roles."""
+    """`*` must be the full final step of a path. Stored paths may stay; aggregated rules come from stored roles."""
     if "aggregationRule" in new:
         return
     for index, rule in enumerate(new["rules"] or ()):

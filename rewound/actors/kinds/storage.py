@@ -299,7 +299,7 @@ def _immutable_drivers(errors: FieldErrors, new: Object, old: Object) -> None:
     for driver in new["spec"]["drivers"] or ():
         by_name.setdefault(driver["name"], []).append(driver)
     for before in old["spec"]["drivers"] or ():
-        # Names are unique in what is stored: each driver is compared once.
+        # Stored names are unique: each driver is compared once.
         for after in by_name.pop(before["name"], ()):
             if after != before:
                 errors.add(invalid("CSINodeDriver", after, IMMUTABLE))
@@ -387,7 +387,7 @@ def capacity_rules(errors: FieldErrors, new: Object) -> None:
 
 
 def capacity_create_rules(errors: FieldErrors, new: Object) -> None:
-    """Kubernetes reports every error of a create twice, that of metadata included."""
+    """Kubernetes reports every error of a create twice, including those of metadata."""
     own = errors.added_by(capacity_rules, new)
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     errors.add_all(own)
@@ -546,7 +546,7 @@ def _binding_mode(errors: FieldErrors, mode: str | None) -> None:
 
 
 def _topologies(errors: FieldErrors, terms: list[Object]) -> None:
-    """Terms must differ from each other. As in Kubernetes, an empty term has one duplicate error for each term."""
+    """Terms must differ from each other. As in Kubernetes, an empty term gets one duplicate error for each term."""
     seen = Counter({frozenset[tuple[str, frozenset[str]]](): len(terms)})
     for index, term in enumerate(terms):
         field = f"allowedTopologies[{index}].matchLabelExpressions"

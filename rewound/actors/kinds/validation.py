@@ -1,16 +1,16 @@
 """What is wrong with a field: the errors of validation, and the checks of formats that many kinds share.
 
 A validation function takes a `FieldErrors` as its first parameter, adds one `FieldError` for each broken rule and
-returns nothing, so the order of the calls is the order of the causes in the response. Making a `FieldError` has no
-effect beyond itself. Checks of a format return the texts of what is wrong, an empty list when nothing is. Those of
-every write test for valid values first; these are ASCII, so that their length in characters is that in bytes. The texts
-are part of the API: clients and people match on them.
+returns nothing, so the order of the calls is the order of the causes in the response. Creating a `FieldError` has no
+side effects. Checks of a format return the texts of what is wrong, an empty list if nothing is. Those of every write
+test for valid values first; these are ASCII, so that their length in characters is that in bytes. The texts are part
+of the API: clients and people match on them.
 
 The collector bounds the count: a body of three megabytes can break a million rules. Past `MOST` it raises
-`TooManyErrors`, which ends validation there and then; only `collect`, which makes the collector, catches it, and
-`decide` for creates. It also cuts paths and messages: both can hold a key or a name of megabytes, and there may be a
-thousand of them. Rejected: a check in every loop of every rule, because one would be forgotten; a process-wide counter
-in the constructor of `FieldError`, because constructing a value then depends on who else is validating.
+`TooManyErrors`, which ends validation at once; only `collect`, which makes the collector, catches it, and `decide`
+for creates. It also cuts paths and messages: both can contain a key or a name of megabytes, and there may be a
+thousand of them. Rejected: a check in every loop of every rule, because one would be forgotten; a process-wide
+counter in the constructor of `FieldError`, because constructing a value would then depend on who else is validating.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from rewound.actors.messages import Object
 
 MOST: Final = MAX_COUNTED
 LONGEST_PATH: Final = 1024
-LONGEST_MESSAGE: Final = (
-    12 * 1024
-)  # more than the longest that has a meaning, the differences between two pods
+LONGEST_MESSAGE: Final = 12 * 1024  # more than the longest useful message, the differences between two pods
 IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 
@@ -50,7 +48,7 @@ class FieldError:
 
 
 class TooManyErrors(Exception):
-    """A collector holds more errors than anybody will read."""
+    """A collector has more errors than anybody will read."""
 
 
 class FieldErrors:
@@ -60,7 +58,7 @@ class FieldErrors:
 
     def __init__(self) -> None:
         self.found: list[FieldError] = []
-        # What the rules of labels, annotations and owners found valid: an update runs them up to four times.
+        # Metadata whose labels, annotations and owners were found valid: an update validates it up to four times.
         self.valid_metadata: Object | None = None
 
     def add(self, error: FieldError) -> None:
@@ -89,7 +87,7 @@ class FieldErrors:
     ) -> list[FieldError]:
         """Run `validate` on this collector and return the errors that it added, for rules that depend on them.
 
-        Some rules apply only when others found nothing, and some errors the reference reports twice.
+        Some rules apply only if others found nothing, and Kubernetes reports some errors twice.
         """
         before = len(self.found)
         validate(self, *args, **kwargs)
@@ -99,7 +97,7 @@ class FieldErrors:
 def collect(
     validate: Callable[Concatenate[FieldErrors, _Args], None], *args: _Args.args, **kwargs: _Args.kwargs
 ) -> list[FieldError]:
-    """The errors that `validate` finds; when there are too many, the first MOST and one more."""
+    """Return the errors that `validate` finds; if there are too many, the first MOST and one more."""
     errors = FieldErrors()
     try:
         validate(errors, *args, **kwargs)
@@ -147,7 +145,7 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
 
 
 def undecided(field: str, why: str) -> FieldError:
-    """A rule that cannot be checked, because a value it depends on is invalid; that value has an error of its own."""
+    """Return the error for a rule that cannot be checked, because it depends on a value that already has an error."""
     return FieldError("InternalError", field, f"Internal error: {why}")
 
 
@@ -166,12 +164,12 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def size(text: str) -> int:
-    """Length in bytes, which is what limits count."""
+    """Return the length in bytes, which is what limits count."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 def explained(text: str, pattern: str, *examples: str) -> str:
-    """A rule with its pattern and valid examples."""
+    """Return a rule with its pattern and valid examples."""
     listed = " or ".join(f"'{one}', " for one in examples)
     return f"{text} (e.g. {listed}regex used for validation is '{pattern}')"
 
@@ -187,8 +185,8 @@ _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
 _VARIABLE: Final = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 _HEADER: Final = "[-A-Za-z0-9]+"
 
-# Patterns only: callers check lengths. They accept what the texts above say, which errors show, but never go back over
-# what they have read (`*+`): those take up to a third of a second for a name of a megabyte.
+# Only patterns: callers check lengths. They accept what the texts above say, which errors show, but never backtrack
+# (`*+`): those in the texts take up to a third of a second for a name of a megabyte.
 _LABEL_ONCE: Final = "[a-z0-9][-a-z0-9]*+(?<!-)"
 _QUALIFIED_ONCE: Final = "[A-Za-z0-9][-A-Za-z0-9_.]*+(?<![-_.])"
 is_label = re.compile(_LABEL_ONCE).fullmatch
@@ -263,7 +261,7 @@ def dns_subdomain(value: str) -> list[str]:
 
 
 def qualified_name(value: str) -> list[str]:
-    """A name with an optional DNS subdomain and a slash before it: label keys, finalizers and the like."""
+    """Check a name with an optional DNS subdomain and a slash before it: label keys, finalizers and the like."""
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         return [
@@ -290,7 +288,7 @@ def label_value(value: str) -> list[str]:
 
 
 def config_key(value: str) -> list[str]:
-    """A key of a ConfigMap or Secret, which becomes a file name."""
+    """Check a key of a ConfigMap or Secret, which becomes a file name."""
     if is_plain_config_key(value):
         return []
     wrong = [at_most(253)] if size(value) > 253 else []
@@ -300,12 +298,12 @@ def config_key(value: str) -> list[str]:
 
 
 def variable_name(value: str) -> list[str]:
-    """The name of an environment variable; dots and dashes are allowed."""
+    """Check the name of an environment variable; dots and dashes are allowed."""
     return [*([] if is_variable(value) else [_VARIABLE_TEXT]), *_not_upwards(value)]
 
 
 def _not_upwards(value: str) -> list[str]:
-    """Rules of names that may become file names."""
+    """Check names that may become file names."""
     if value in (".", ".."):
         return [f"must not be '{value}'"]
     return ["must not start with '..'"] if value.startswith("..") else []
@@ -324,7 +322,7 @@ def port_number(value: int) -> list[str]:
 
 
 def port_name(value: str) -> list[str]:
-    """The name of a port: a short word of lower case letters, digits and single dashes."""
+    """Check the name of a port: a short word of lower case letters, digits and single dashes."""
     if is_port_name(value):
         return []
     wrong = [at_most(15)] if size(value) > 15 else []
@@ -354,7 +352,7 @@ def name_is_label(name: str, prefix: bool) -> list[str]:
 
 
 def name_is_path_segment(name: str, prefix: bool) -> list[str]:
-    """The least strict rule of names: usable as a path segment of a URL."""
+    """The least strict rule for names: usable as a path segment of a URL."""
     if not prefix and name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{one}'" for one in ("/", "%") if one in name]
@@ -366,7 +364,7 @@ def _without_dash(prefix: str) -> str:
 
 
 def parse_ip(text: str) -> Address | None:
-    """An address; IPv4 with leading zeros, which old clients send, is accepted."""
+    """Parse an address; IPv4 with leading zeros, which old clients send, is accepted."""
     if ":" not in text:
         parts = text.split(".")
         if len(parts) != 4 or not all(
@@ -406,7 +404,7 @@ _SPECIAL: Final[Sequence[tuple[str, str]]] = (
 
 
 def ordinary_ip(value: str, *, loopback: bool = False) -> list[str]:
-    """An address of another machine; with `loopback`, also one of this machine alone."""
+    """Check the address of another machine; with `loopback`, also one of this machine."""
     address = parse_ip(value)
     if address is None:
         return ["must be a valid IP address"]
@@ -433,7 +431,7 @@ _is_url_path = re.compile(_URL_PATH).fullmatch
 
 
 def dns_1035_label(value: str) -> list[str]:
-    """A DNS-1035 label, which does not start with a digit: names of services."""
+    """Check a DNS-1035 label, which does not start with a digit: names of services."""
     wrong = [at_most(63)] if size(value) > 63 else []
     if _is_1035_label(value):
         return wrong
@@ -460,7 +458,7 @@ def wildcard_subdomain(value: str) -> list[str]:
 
 
 def domain_prefixed_path(errors: FieldErrors, field: str, value: str) -> None:
-    """A domain, a slash, and a path as in a URL."""
+    """Check a domain, a slash, and a path as in a URL."""
     if not value:
         errors.add(required(field))
         return
@@ -481,13 +479,13 @@ def without_backsteps(path: str) -> list[str]:
 
 
 def descending(path: str) -> list[str]:
-    """A relative path without ".."."""
+    """Check a relative path without ".."."""
     wrong = ["must be a relative path"] if path.startswith("/") else []
     return wrong + without_backsteps(path)
 
 
 def unreserved(path: str) -> list[str]:
-    """A descending path that avoids the names that mounted volumes use internally."""
+    """Check a descending path that avoids the names that mounted volumes use internally."""
     wrong = descending(path)
     if path.startswith("..") and not path.startswith("../"):
         wrong.append("must not start with '..'")

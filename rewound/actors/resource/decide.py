@@ -294,8 +294,8 @@ class Attempt:
     async def _create(self, command: Create, verb: str = "create") -> Decided:
         definition, new = self._definition, working_copy(command.object)
         metadata = new["metadata"]
-        if definition.schema.told_lists:
-            self._sent_empty = definition.schema.take_told(new)
+        if definition.schema.dropped_empty_lists:
+            self._sent_empty = definition.schema.drop_empty_lists(new)
         if definition.create_refusal:
             raise Forbidden(definition.resource, metadata.get("name", ""), definition.create_refusal)
         if "ownerReferences" in metadata:
@@ -376,8 +376,8 @@ class Attempt:
     ) -> Decided:
         """`owners`: managedFields after an apply of the scale, which found them."""
         definition, new = self._definition, working_copy(command.object)
-        if definition.schema.told_lists:
-            self._sent_empty = definition.schema.take_told(new)
+        if definition.schema.dropped_empty_lists:
+            self._sent_empty = definition.schema.drop_empty_lists(new)
         if self._is_repeated:
             check_unchanged_version(definition, current, command)
         viewed = definition.definition_at(command.subresource)
@@ -453,7 +453,7 @@ class Attempt:
 
     def _set_managed_fields(self, new: Object, entries: list[Object]) -> None:
         metadata, schema = new["metadata"], self.decider.storage.schema
-        if schema.shown_lists:
+        if schema.always_present_lists:
             null_empty_lists(schema, new)
         if entries:
             metadata["managedFields"] = entries

@@ -38,9 +38,9 @@ _USUAL_ORDER = (
 
 
 def null_empty_lists(schema: Schema, decoded: Object) -> None:
-    """Replace an empty list by null where the wire format always contains the list; remove those of `told_lists`."""
-    schema.take_told(decoded)
-    for path in schema.shown_lists:
+    """Replace an empty list by null if the wire format always has it; drop it if it is in `dropped_empty_lists`."""
+    schema.drop_empty_lists(decoded)
+    for path in schema.always_present_lists:
         if member_at(decoded, path) == []:
             put_at(decoded, path, None)
 

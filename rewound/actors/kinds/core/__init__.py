@@ -24,7 +24,7 @@ from rewound.actors.names import Names
 
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
-    """All kinds of the group; those with fields of features that may be disabled get the enabled ones."""
+    """Return all kinds of the group; those with fields of gated features get the enabled ones."""
     definitions = (
         pod.define_binding(names),
         component_status.define(names),

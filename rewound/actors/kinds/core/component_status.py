@@ -1,6 +1,6 @@
 """ComponentStatus: the health of the parts of this server, computed on every read.
 
-Deprecated, but charts and consoles still look at it; `/livez` and `/readyz` report the same and more.
+Deprecated, but charts and consoles still read it; `/livez` and `/readyz` report the same and more.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 
 def immutable_content_rules(errors: FieldErrors, new: Object, old: Object, *contents: str) -> None:
-    """Once set, `immutable` cannot be unset and the contents cannot change, of ConfigMaps and Secrets alike."""
+    """Once `immutable` is set, neither it nor the contents may change, for ConfigMaps and Secrets alike."""
     if not old.get("immutable"):
         return
     if not new.get("immutable"):
@@ -99,5 +99,5 @@ def immutable_content_rules(errors: FieldErrors, new: Object, old: Object, *cont
 
 
 def decoded_size(values: Iterable[str]) -> int:
-    """The number of bytes that canonical base64 texts decode to."""
+    """Return the number of bytes that canonical base64 texts decode to."""
     return sum(len(text) // 4 * 3 - text.count("=", -2) for text in values)

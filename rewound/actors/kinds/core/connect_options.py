@@ -1,4 +1,4 @@
-"""The options of requests that go on to a pod, service or node: the object that admission reviews on CONNECT.
+"""The options of requests that are forwarded to a pod, service or node: the object that admission reviews on CONNECT.
 
 Clients send them in the query. They are never stored, and have no metadata.
 """
@@ -53,6 +53,6 @@ def options_of(kind: str) -> Definition:
 
 
 def connecting(name: str, kind: str) -> Subresource:
-    """A subresource whose requests go on to the pod, the service or the kubelet."""
+    """Return a subresource whose requests are forwarded to the pod, the service or the kubelet."""
     verbs = ("create", "delete", "get", "patch", "update") if name == "proxy" else ("create", "get")
     return Subresource(name=name, kind=kind, verbs=verbs, forwarded=True, options=options_of(kind))

@@ -4,8 +4,8 @@ All three share most of their fields and rules. Init containers run one after th
 containers have no ports, resources, probes or lifecycle hooks.
 
 `is_plain` is a fast check that accepts plain containers: those with common fields only, all of them valid. It repeats
-the rules of containers for speed alone: it reads the common fields only and builds no paths and no error texts. True
-means that the full rules would find no error; False means that the full rules have to run. A test checks that the two
+the rules of containers only for speed: it reads only the common fields and builds no paths or error texts. True means
+that the full rules would find no error; False means that the full rules have to run. A test checks that the two
 agree.
 
 An image reference names a fixed tag or digest, or the latest image, which sets the default of the pull policy:
@@ -13,8 +13,8 @@ An image reference names a fixed tag or digest, or the latest image, which sets 
     registry.example:5000/team/app:1.2@sha256:...
     |---- domain -------| |-path-| tag  digest
 
-No image is invalid because of its name; a name that cannot be parsed does not name the latest image. `re` compiles the
-patterns of rarely used rules on first use: compiling them all would take longer than importing the kinds.
+No image is invalid because of its name; a name that cannot be parsed does not name the latest image. `re` compiles
+the patterns of rarely used rules on first use: compiling them all would take longer than importing the kinds.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _port_number_rules(errors: FieldErrors, port: Object, field: str) -> None:
 
 
 def host_port_rules(errors: FieldErrors, containers: list[Object], field: str) -> None:
-    """A host port can lead to one container only."""
+    """Each host port may lead to one container only."""
     taken: set[str] = set()
     for at, container in enumerate(containers):
         if "ports" not in container:
@@ -333,7 +333,7 @@ LIFECYCLE = Struct(
 
 
 def container_probe_rules(errors: FieldErrors, container: Object, field: str) -> None:
-    """Rules for containers that may have probes."""
+    """Validate containers that may have probes."""
     if "lifecycle" in container:
         for part, handler in container["lifecycle"].items():
             _handler_rules(errors, handler, f"{field}.lifecycle.{part}")
@@ -396,7 +396,7 @@ def _http_get_rules(errors: FieldErrors, action: Object, field: str) -> None:
 
 
 def _probe_port_rules(errors: FieldErrors, action: Object, field: str) -> None:
-    """A port by its number, or by its name among the container's ports."""
+    """Validate a port, given by its number, or by its name among the container's ports."""
     port: Any = action["port"]
     wrong = port_name(port) if isinstance(port, str) else port_number(port)
     errors.add_each(f"{field}.port", port, wrong)
@@ -429,26 +429,26 @@ VOLUME_DEVICE = Struct(
 )
 
 
-class _Taken(NamedTuple):
-    """Names and paths of the devices of a container, for its mounts, and the reverse."""
+class _NamesAndPaths(NamedTuple):
+    """Names and paths of a container's devices, to check its mounts against, and the reverse."""
 
     names: frozenset[str]
     paths: frozenset[str]
 
     @classmethod
-    def by(cls, entries: list[Object], part: str) -> _Taken:
-        """Paths of the last entry for each volume."""
+    def by(cls, entries: list[Object], part: str) -> _NamesAndPaths:
+        """Return the path of the last entry for each volume."""
         paths = {entry["name"]: entry[part] for entry in entries}
         return cls(frozenset(paths), frozenset(paths.values()))
 
 
 def mount_rules(errors: FieldErrors, container: Object, volumes: Volumes, field: str) -> None:
-    """`field` is the container; messages about paths inside a volume name the list, not the mount."""
+    """Validate mounts. `field` is the container; messages about paths inside a volume name the list, not the mount."""
     mounts, devices = container.get("volumeMounts", ()), container.get("volumeDevices", ())
     if not mounts and not devices:
         return
     seen: set[str] = set()
-    taken = _Taken.by(devices, "devicePath")
+    taken = _NamesAndPaths.by(devices, "devicePath")
     for index, mount in enumerate(mounts):
         path = mount["mountPath"]
         if len(mount) > 2 or path in seen or devices or mount["name"] not in volumes or not path:
@@ -459,7 +459,7 @@ def mount_rules(errors: FieldErrors, container: Object, volumes: Volumes, field:
 
 
 def _one_mount_rules(
-    errors: FieldErrors, mount: Object, seen: set[str], taken: _Taken, volumes: Volumes, field: str
+    errors: FieldErrors, mount: Object, seen: set[str], taken: _NamesAndPaths, volumes: Volumes, field: str
 ) -> None:
     name, path = mount["name"], mount["mountPath"]
     if not name:
@@ -503,7 +503,7 @@ def _device_rules(
 ) -> None:
     names: set[str] = set()
     paths: set[str] = set()
-    taken = _Taken.by(mounts, "mountPath")
+    taken = _NamesAndPaths.by(mounts, "mountPath")
     for index, device in enumerate(devices):
         name, path, here = device["name"], device["devicePath"], f"{field}[{index}]"
         _device_name_rules(errors, name, names, volumes, f"{here}.name")
@@ -626,7 +626,7 @@ def set_request_defaults(containers: list[Object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRules:
-    """Rules for the containers of one pod."""
+    """Validates the containers of one pod."""
 
     volumes: Volumes
     api_domain: str  # see core/resources
@@ -878,7 +878,7 @@ def _has_several_handlers(probe: Object) -> bool:
 
 _LONGEST_NAME: Final = 255
 _LONGEST_REFERENCE: Final = 640  # a name, a tag of 128 characters and a digest of 135
-_DEFAULT_REGISTRY: Final = "docker.io"  # the registry of images without one
+_DEFAULT_REGISTRY: Final = "docker.io"  # the registry of images that name none
 
 _DOMAIN_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _DOMAIN: Final = rf"{_DOMAIN_LABEL}(?:\.{_DOMAIN_LABEL})*(?::[0-9]+)?"
@@ -890,7 +890,7 @@ _IDENTIFIER: Final = "[a-f0-9]{64}"
 
 
 def is_latest(image: str) -> bool:
-    """Whether the tag is `latest`, explicitly or by default. No longer text is a reference."""
+    """Whether the tag is `latest`, explicitly or by default. A text longer than any reference is not."""
     return len(image) <= _LONGEST_REFERENCE and _is_latest(image)
 
 
@@ -905,7 +905,7 @@ def _is_latest(image: str) -> bool:
 
 
 def _with_registry(image: str) -> str:
-    """The image with the default registry where it names none."""
+    """Return the image with the default registry if it names none."""
     first, slash, _ = image.partition("/")
     if slash and (first == "localhost" or "." in first or ":" in first):
         return image

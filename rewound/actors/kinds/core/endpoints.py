@@ -73,7 +73,7 @@ def define(names: Names) -> Definition:
 
 
 def of_api_service(names: Names, metadata: Object) -> bool:
-    """Whether these are endpoints of this server's own Service: the only ones that may point at loopback."""
+    """Whether these are the endpoints of this server's own Service, the only ones that may have loopback addresses."""
     return metadata.get("namespace") == "default" and metadata.get("name") == names.api_service
 
 

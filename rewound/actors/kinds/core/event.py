@@ -107,7 +107,7 @@ SELECTABLE: Final[dict[str, Callable[[Object], str]]] = {
 
 
 def create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
-    """Metadata is checked only when nothing else is wrong."""
+    """Metadata is checked only if nothing else is wrong."""
     if not errors.added_by(legacy_rules, new, names=names, reporter="reportingComponent"):
         _metadata(errors, new)
 
@@ -117,7 +117,7 @@ def update_rules(errors: FieldErrors, new: Object, _: Object, *, names: Names) -
 
 
 def legacy_rules(errors: FieldErrors, new: Object, *, names: Names, reporter: str) -> None:
-    """Rules of every event. `reporter` is the name of reportingComponent in the caller's version."""
+    """The rules of every event. `reporter` is the name of reportingComponent in the caller's version."""
     namespace = new["metadata"].get("namespace", "")
     about = new["involvedObject"].get("namespace", "")
     if new.get("eventTime") is None:

@@ -85,7 +85,7 @@ def _with_defaults(item: Object) -> Object:
 
 
 def prepare_create(new: Object) -> None:
-    """LimitRange is the one kind whose objects need no name."""
+    """LimitRange is the only kind whose objects need no name."""
     metadata = new["metadata"]
     if not metadata.get("name"):
         metadata["name"] = metadata["uid"]

@@ -224,7 +224,7 @@ def prepare_status(new: Object, old: Object) -> None:
 
 
 class NodeRules:
-    """Rules of nodes; the keys of old annotations depend on the dialect."""
+    """The rules of nodes; the keys of old annotations depend on the dialect."""
 
     def __init__(self, names: Names) -> None:
         self._taints_key = names.key("taints", "scheduler.alpha")
@@ -358,7 +358,7 @@ def _address_rules(errors: FieldErrors, addresses: list[Object]) -> None:
 
 
 def _set_once_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    """podCIDRs and providerID may be set once and do not change afterwards."""
+    """podCIDRs and providerID may be set once, and not changed afterwards."""
     before, after = old.get("podCIDRs", []), new.get("podCIDRs", [])
     text = 'node updates may not change podCIDR except from "" to valid'
     if before and len(before) != len(after):

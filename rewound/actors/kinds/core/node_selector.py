@@ -1,6 +1,6 @@
-"""Node selectors: terms that select nodes by labels, or by metadata.name, the one selectable field.
+"""Node selectors: terms that select nodes by labels, or by metadata.name, the only selectable field.
 
-Some labels of nodes have been renamed: the old names work, with a warning.
+Some labels of nodes have been renamed: the old names still work, with a warning.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _field_requirement_rules(errors: FieldErrors, requirement: Object, field: st
         errors.add_each(f"{field}.values[{index}]", value, dns_subdomain(value))
 
 
-DeprecatedLabels = Mapping[str, str]  # the old key -> text of the warning
+DeprecatedLabels = Mapping[str, str]  # old key -> text of the warning
 
 
 def deprecated_labels(names: Names) -> DeprecatedLabels:
@@ -110,7 +110,7 @@ def deprecated_labels(names: Names) -> DeprecatedLabels:
 
 
 def requirement_warnings(known: DeprecatedLabels, requirements: Iterable[Object], field: str) -> list[str]:
-    """Warnings about the expressions of the selector at `field`."""
+    """Return warnings about the expressions of the selector at `field`."""
     return [
         f"{field}[{index}].key: {one['key']} is {known[one['key']]}"
         for index, one in enumerate(requirements)

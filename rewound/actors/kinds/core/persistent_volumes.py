@@ -2,13 +2,13 @@
 storage.
 
 The source and the volume mode of a volume are immutable; its class, size and claim reference can change. A volume has
-no namespace, so its sources name secrets with their namespace; the sources of pods do not. The secret with which nodes
-expand a volume and the ReadWriteOncePod access mode belong to features and exist while those are on.
+no namespace, so its sources name secrets with their namespace; the sources of pods do not. The secret with which
+nodes expand a volume and the ReadWriteOncePod access mode depend on feature gates.
 
 A claim is bound to a matching volume. Its spec is immutable after creation, except that bound claims may grow.
 `dataSource` and `dataSourceRef` mirror each other; the older one accepts only claims and snapshots and silently drops
-anything else. Two fields of the status belong to a feature: while it is off they are dropped, and while it is on a
-claim may shrink again to a size above its capacity.
+anything else. Two fields of the status depend on a feature gate: while it is off they are dropped, and while it is on
+a claim may shrink again to a size above its capacity.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ Rules = Callable[[FieldErrors, Object, str], None]
 class SourceRules:
     """A volume has exactly one valid source. `domains` are the API's own.
 
-    `subdomain_secret_names` tolerates secret names that are DNS subdomains, which volumes older than the rule may have.
+    `subdomain_secret_names` accepts secret names that are DNS subdomains, which volumes older than the rule may have.
     """
 
     def __init__(self, domains: tuple[str, ...]) -> None:
@@ -281,7 +281,7 @@ class SourceRules:
         for name in _VALIDATION_ORDER:
             if name not in spec:
                 continue
-            # The reference does not report a flexVolume as one source too many.
+            # Kubernetes does not report a flexVolume as a surplus source.
             if found and name != "flexVolume":
                 errors.add(forbidden(f"{field}.{_NAME_AS_SURPLUS.get(name, name)}", ONE_SOURCE))
                 continue
@@ -312,7 +312,7 @@ class SourceRules:
 
 
 def has_subdomain_secret_name(source: Object | None) -> bool:
-    """Whether a CSI source names a secret in the older, wider format."""
+    """Whether a CSI source names a secret in the older, more permissive format."""
     parts = (
         *("controllerExpandSecretRef", "controllerPublishSecretRef"),
         *("nodeStageSecretRef", "nodePublishSecretRef"),
@@ -501,7 +501,7 @@ def prepare_create_volume(has_expand_secret: bool, new: Object) -> None:
 
 
 def complete_phase(new: Object) -> None:
-    """After admission: webhooks review a new volume or claim without a phase."""
+    """Set the phase after admission: webhooks review a new volume or claim without it."""
     new["status"].setdefault("phase", "Pending")
 
 
@@ -517,7 +517,7 @@ def _drop_expand_secret(spec: Object, before: Object) -> None:
 
 
 class VolumeRules:
-    """Rules of volumes, and of the specs of volumes inside other objects."""
+    """Validates volumes, and specs of volumes inside other objects."""
 
     def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
         self._features = features
@@ -580,7 +580,7 @@ class VolumeRules:
             errors.add(not_supported("spec.volumeMode", mode, VOLUME_MODES))
 
     def _mount_options(self, errors: FieldErrors, new: Object) -> None:
-        """Mount options in the annotation that preceded the field; only some sources support them."""
+        """Validate mount options in the annotation that preceded the field; only some sources support them."""
         if self._options_key not in new["metadata"].get("annotations", {}):
             return
         if not SOURCES_WITH_MOUNT_OPTIONS.isdisjoint(new["spec"]):
@@ -606,7 +606,7 @@ def volume_warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> l
 
 
 def access_modes(before: Object, features: frozenset[str]) -> tuple[str, ...]:
-    """The access modes that a volume or claim may have; an object that has the newest one may keep it."""
+    """Return the access modes that a volume or claim may have; an object with the newest one may keep it."""
     newest = READ_WRITE_ONCE_POD in features or READ_WRITE_ONCE_POD in before.get("accessModes", ())
     return (*ACCESS_MODES, READ_WRITE_ONCE_POD) if newest else ACCESS_MODES
 
@@ -834,7 +834,7 @@ class ClaimRules:
         errors.add(forbidden("spec.resources.requests.storage", f"field can not be less than {limit}"))
 
     def _moves_class_to_spec(self, new: Object, old: Object) -> bool:
-        """Whether the class moves from the annotation of old claims to the field; the annotation may stay as it is."""
+        """Whether the class moves from the annotation of old claims to the field; the annotation may remain."""
         named = old["metadata"].get("annotations", {}).get(self._class_key)
         still = new["metadata"].get("annotations", {}).get(self._class_key, named)
         unset = "storageClassName" not in old["spec"]
@@ -869,7 +869,7 @@ def _with_size(resources: Object, size: str) -> Object:
 
 
 def _comparable(spec: Object) -> dict[str, Any]:
-    """The spec with its amounts in canonical units, for comparison."""
+    """Return the spec with its amounts in canonical units, for comparison."""
     comparable = {part: value for part, value in spec.items() if value is not None}
     resources = spec["resources"].items()
     comparable["resources"] = {

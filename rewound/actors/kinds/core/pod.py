@@ -1,9 +1,9 @@
 """Pod: containers that run together on one node; with its status, its binding to a node and its eviction.
 
 Almost nothing of the spec changes after creation, only images, a shorter deadline, more tolerations, and little else
-(`spec_update_rules`): the `ephemeralcontainers` subresource adds containers for debugging, `binding` sets the node, and
-`status` reports the state. A deleted pod on a node is removed when its grace period is over. In tables, the Status
-column is one word that summarizes the states of the containers.
+(`spec_update_rules`): the `ephemeralcontainers` subresource adds containers for debugging, `binding` sets the node,
+and `status` reports the state. A deleted pod on a node is removed when its grace period is over. In tables, the
+Status column is one word that summarizes the states of the containers.
 
 The address is in `podIP` and, as the first of the list, in `podIPs`; the old field takes precedence. The QoS class is
 computed from the requests and limits of the containers. A Binding assigns a pod to a node; only the change to the pod
@@ -11,7 +11,7 @@ is stored.
 
 An Eviction deletes a pod if the disruption budgets that select it allow that. `may_evict` is a pure function of a pod
 and its budgets. The caller reads both, calls it, writes the new status of the budget, and only then deletes the pod;
-from that write on the budget counts the pod as disrupted.
+after that write the budget counts the pod as disrupted.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _condition_rules(errors: FieldErrors, conditions: list[Object]) -> None:
 def _termination_rules(
     errors: FieldErrors, new: list[Object], old: list[Object], policy: str, field: str
 ) -> None:
-    """A terminated container that is not to be restarted stays terminated."""
+    """A terminated container that must not restart stays terminated."""
     if policy == "Always":
         return
     running = Counter(after["name"] for after in new if "terminated" not in after["state"])
@@ -302,7 +302,7 @@ SELECTOR_NAMES: Final = {
 
 
 class Pods:
-    """Defaults and rules of pods in one dialect, with the alpha `features` that are on."""
+    """Defaults and rules of pods in one dialect, with the enabled alpha `features`."""
 
     def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
         self._keys = PodKeys.of(names)
@@ -407,7 +407,7 @@ class Pods:
         return NOTHING_ALLOWED if EXPANDED_DNS not in self._features else Allowed(expanded_dns=True)
 
     def _allowed_on_update(self, new: Object, old: Object) -> Allowed:
-        """Invalid values of the old pod that the update may keep."""
+        """Return the invalid values of the old pod that the update may keep."""
         cost = old["metadata"].get("annotations", {}).get(self._keys.deletion_cost)
         allowed = allowed_by(new["spec"], old["spec"])
         return replace(
@@ -423,7 +423,7 @@ _AFTER_SERVICE_LINKS: Final = (
 
 
 def set_own_defaults(spec: Object) -> None:
-    """The defaults of a pod, of which its template has some only."""
+    """Set the defaults that a pod has in addition to those of a template."""
     if "enableServiceLinks" not in spec:
         _set_in_order(spec, "enableServiceLinks", True)
     set_spec_defaults(spec)
@@ -440,14 +440,14 @@ def _set_in_order(spec: Object, part: str, value: Any) -> None:
 
 def prepare_status(new: Object, old: Object) -> None:
     new["spec"] = old["spec"]
-    # Kubelets of old versions send invalid owner references.
+    # Old kubelets send invalid owner references.
     new["metadata"].pop("ownerReferences", None)
     if "ownerReferences" in old["metadata"]:
         new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
 
 
 def grace_period_seconds(stored: Object, requested: int | None) -> int:
-    """Seconds until a deleted pod is removed; 0 for a pod that has no node or has terminated."""
+    """Return the seconds until a deleted pod is removed; 0 for a pod that has no node or has terminated."""
     if not stored["spec"].get("nodeName") or stored["status"].get("phase") in ("Failed", "Succeeded"):
         return 0
     seconds: int = stored["spec"].get("terminationGracePeriodSeconds", 0) if requested is None else requested
@@ -464,7 +464,7 @@ _CONTAINERS: Final = ("containers", "initContainers")
 
 
 def spec_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    """Compare two specs of one pod."""
+    """Validate the change between two specs of one pod."""
     for part in _CONTAINERS:
         now, before, field = new.get(part) or [], old.get(part) or [], f"spec.{part}"
         if len(now) != len(before):
@@ -498,7 +498,7 @@ def _deadline_rules(errors: FieldErrors, new: int | None, old: int | None) -> No
 
 
 def _with_mutable_fields_of(old: Object, new: Object) -> Object:
-    """The new spec with every field that may change set to its old value."""
+    """Return the new spec with every mutable field set to its old value."""
     wanted = dict(new)
     for part in _CONTAINERS:
         if wanted.get(part):
@@ -525,7 +525,7 @@ def _with_image_of(old: Object, new: Object) -> Object:
 
 
 def _in_old_units(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    """The new amounts in the old units where they are equal."""
+    """Return the new amounts, in the old units where they are equal."""
     return {
         name: old[name] if name in old and nanos(old[name]) == nanos(amount) else amount
         for name, amount in new.items()
@@ -581,7 +581,7 @@ _EMPTY: Final[dict[str, str]] = {}
 
 
 def qos_class(spec: Object) -> str:
-    """Guaranteed if all containers have limits equal to requests, BestEffort if none has any, else Burstable."""
+    """Guaranteed if all containers have limits equal to requests, BestEffort if none has any, otherwise Burstable."""
     has_resources = False
     guaranteed = True
     for container in (*(spec["containers"] or ()), *spec.get("initContainers", ())):
@@ -606,12 +606,12 @@ def _is_positive(amount: str) -> bool:
     return amount != "0" and amount[0] != "-"
 
 
-LOST_NODE: Final = "NodeLost"  # the reason of pods whose node has stopped reporting
+LOST_NODE: Final = "NodeLost"  # the reason in pods whose node has stopped reporting
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The states of a pod's containers in a word and three figures."""
+    """The states of a pod's containers in one word and three figures."""
 
     reason: str  # the text of the Status column
     ready: int
@@ -631,7 +631,7 @@ def summarize(pod: Object) -> Summary:
 
 
 def _init_summary(pod: Object) -> Summary | None:
-    """The summary by the first init container that has not succeeded; None when all have."""
+    """Return the summary by the first init container that has not succeeded, or None if all have."""
     statuses = pod["status"].get("initContainerStatuses", ())
     restarts, last_termination = 0, ""
     for index, status in enumerate(statuses):
@@ -652,7 +652,7 @@ def _init_summary(pod: Object) -> Summary | None:
 
 
 def _main_summary(pod: Object, reason: str) -> Summary:
-    """The reason is that of the first container that is waiting or has terminated."""
+    """Summarize the main containers, with the reason of the first one that is waiting or has terminated."""
     ready, restarts = 0, 0
     last_termination = max(
         (_last_termination(one) for one in pod["status"].get("initContainerStatuses", ())), default=""
@@ -749,7 +749,7 @@ _TERMINATED_MESSAGES: Final = {
 
 
 def row_conditions(pod: Object) -> list[Object]:
-    """Mark rows of terminated pods with a condition, so that clients can hide them."""
+    """Return a condition that marks rows of terminated pods, so that clients can hide them."""
     phase = pod["status"].get("phase", "")
     if phase not in _TERMINATED_MESSAGES:
         return []
@@ -780,7 +780,7 @@ def define_binding(_: Names) -> Definition:
 
 
 def binding(names: Names) -> Subresource:
-    """The subresource that assigns a pod to a node."""
+    """Return the subresource that assigns a pod to a node."""
     return Subresource(
         name="binding", verbs=("create",), kind="Binding", view=define_binding(names), submit=assign_node
     )
@@ -818,7 +818,7 @@ def _scheduled(status: Object, now: int) -> Object:
     return POD_STATUS.arranged({**status, "conditions": updated if before else [*updated, scheduled]})
 
 
-MAX_DISRUPTED_PODS: Final = 2000  # in status.disruptedPods: the controller has not seen them deleted
+MAX_DISRUPTED_PODS: Final = 2000  # pods in status.disruptedPods that the controller has not seen deleted
 RETRY_AFTER: Final = 10  # seconds, while the controller has not observed the latest generation
 BUDGET: Final = Resource("policy", "poddisruptionbudget")
 
@@ -858,14 +858,14 @@ def eviction(_: Names) -> Subresource:
 
 @dataclass(frozen=True, slots=True)
 class AllowedEviction:
-    """The pod may be deleted: after the budget gets `budget_status`, and with `if_unchanged` only in this version."""
+    """The pod may be deleted after the budget gets `budget_status`; with `if_unchanged`, only in this version."""
 
     budget_status: Object | None = None
     if_unchanged: bool = False
 
 
 def may_evict(pod: Object, budgets: Sequence[Object], now: int) -> AllowedEviction:
-    """`budgets` are those whose selectors match the pod. Raise an API error when they do not allow the eviction."""
+    """Decide an eviction. `budgets` are those whose selectors match the pod. Raises an API error if they refuse it."""
     if is_exempt_from_budgets(pod):
         return AllowedEviction(
             if_unchanged=pod["status"].get("phase") == "Pending" and not _is_being_deleted(pod)
@@ -899,7 +899,7 @@ def is_ready(pod: Object) -> bool:
 
 
 def _with_disruption(budget: Object, pod: str, now: int) -> Object:
-    """The budget's status with one allowed disruption less."""
+    """Return the budget's status with one allowed disruption less."""
     metadata, status = budget["metadata"], budget["status"]
     name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
     if status.get("observedGeneration", 0) < metadata.get("generation", 0):
@@ -926,7 +926,7 @@ def _with_disruption(budget: Object, pod: str, now: int) -> Object:
 
 
 def _exhausted_conditions(status: Object, now: int) -> list[Object]:
-    """The conditions of an exhausted budget, with DisruptionAllowed set to False."""
+    """Return the conditions of an exhausted budget, with DisruptionAllowed set to False."""
     conditions: list[Object] = list(status.get("conditions", ()))
     places = (place for place, one in enumerate(conditions) if one["type"] == "DisruptionAllowed")
     place = next(places, len(conditions))

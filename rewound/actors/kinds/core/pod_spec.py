@@ -1,9 +1,9 @@
 """The spec of pods: containers, volumes, and where and how they run.
 
 Affinity, tolerations and topology spread constraints say on which nodes and with which other pods a pod may run.
-Templates of workloads have the same spec as pods. A few defaults and rules are for pods alone; those are in `core/pod`.
-An update may keep values of the old object that would be invalid in a new one: `Allowed`. `PodKeys` are the names in
-pods that depend on the dialect: annotation keys that the API reads, and the API's own domains.
+Templates of workloads have the same spec as pods. A few defaults and rules are only for pods; those are in
+`core/pod`. An update may keep values of the old object that would be invalid in a new one: `Allowed`. `PodKeys` are
+the names in pods that depend on the dialect: annotation keys that the API reads, and the API's own domains.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class PodKeys:
     tolerations: str
     deletion_cost: str
     pod_seccomp: str
-    container_seccomp: str  # a prefix: the container's name follows
+    container_seccomp: str  # a prefix, followed by the container's name
     container_apparmor: str  # likewise
-    dropped: frozenset[str]  # replaced by fields, and dropped when clients send them
+    dropped: frozenset[str]  # replaced by fields, and dropped from requests
 
     @classmethod
     def of(cls, names: Names) -> PodKeys:
@@ -394,7 +394,7 @@ def _search_rules(errors: FieldErrors, domains: list[str], field: str, limits: t
 
 
 def is_expanded(config: Object) -> bool:
-    """Whether the search list is longer than usually allowed."""
+    """Whether the search list is longer than the usual limit."""
     max_domains, max_characters = DEFAULT_SEARCH_LIMITS
     domains = config.get("searches", [])
     return len(domains) > max_domains or len(" ".join(domains).encode()) > max_characters
@@ -480,7 +480,7 @@ _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Invalid values that validation tolerates because the old object has them already."""
+    """Invalid values that validation tolerates because the old object already has them."""
 
     indivisible_huge_pages: bool = False
     expanded_dns: bool = False
@@ -502,7 +502,7 @@ def set_spec_defaults(spec: Object) -> None:
 
 
 def _sync_service_account_fields(spec: Object) -> None:
-    """The service account has an old and a new field name, and objects have both; the new one takes precedence."""
+    """Synchronize the old and the new field of the service account; the new one takes precedence."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name and (spec.get("serviceAccountName") != name or spec.get("serviceAccount") != name):
         filled = POD_SPEC.arranged({**spec, "serviceAccountName": name, "serviceAccount": name})
@@ -514,7 +514,7 @@ NOTHING_ALLOWED: Final = Allowed()
 
 
 class SpecRules:
-    """Rules of pod specs in one dialect."""
+    """The rules of pod specs in one dialect."""
 
     def __init__(self, keys: PodKeys) -> None:
         self._api_domain = keys.api_domain
@@ -528,7 +528,7 @@ class SpecRules:
         pod: str = "",
         allowed: Allowed = NOTHING_ALLOWED,
     ) -> None:
-        """`pod` is the name of the pod, empty for the spec of a template."""
+        """Validate a spec. `pod` is the name of the pod, empty for the spec of a template."""
         volumes = self._volumes.validate(errors, spec.get("volumes", []), f"{field}.volumes", pod)
         main, init = spec["containers"] or [], spec.get("initContainers", [])
         rules = ContainerRules(volumes, self._api_domain, allowed.indivisible_huge_pages)
@@ -650,7 +650,7 @@ def _unsupported_or_missing(errors: FieldErrors, value: str, supported: tuple[st
 
 
 def allowed_by(spec: Object, old: Object) -> Allowed:
-    """The values of the old spec that would be invalid in a new one."""
+    """Return the values of the old spec that would be invalid in a new one."""
     before, after = old.get("dnsConfig", {}), spec.get("dnsConfig", {})
     expanded = is_expanded(before) and before.get("searches") == after.get("searches")
     return Allowed(indivisible_huge_pages=_has_indivisible_huge_pages(old), expanded_dns=expanded)

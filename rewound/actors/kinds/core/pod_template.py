@@ -3,8 +3,8 @@
 Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `set_template_defaults` for defaults,
 `without_disabled_template_fields` to prepare, `pod_template_rules` to validate, and `template_warnings` to warn.
 
-Pods and templates share the rules of annotations that the API itself reads, most of which came before a field of the
-same meaning; the drop of fields of disabled features from objects of clients, unless the old object has them; and the
+Pods and templates share the rules of annotations that the API itself reads, most of which preceded a field of the
+same meaning; the removal of fields of disabled features from requests, unless the old object has them; and the
 warnings about objects that are valid but may not work as their authors expect.
 """
 
@@ -146,7 +146,7 @@ def set_template_defaults(template: Object) -> None:
 def without_disabled_template_fields(
     template: Object, old: Object | None = None, features: frozenset[str] = frozenset()
 ) -> Object:
-    """The template without fields of disabled features that the old one lacks; a copy if there are any."""
+    """Return the template without fields of disabled features that the old one lacks; a copy if there are any."""
     spec = without_disabled_fields(template["spec"], None if old is None else old["spec"], features)
     return template if spec is template["spec"] else {**template, "spec": spec}
 
@@ -159,7 +159,7 @@ def pod_template_rules(
     old: Object | None = None,
     features: frozenset[str] = frozenset(),
 ) -> None:
-    """`old` is the template before the update, whose values an update may keep."""
+    """Validate a template. `old` is the template before the update, whose values an update may keep."""
     keys, rules = _rules(names)
     metadata, spec = template["metadata"], template["spec"]
     template_metadata_rules(errors, template, field, names, old)
@@ -176,7 +176,7 @@ def pod_template_rules(
 def template_metadata_rules(
     errors: FieldErrors, template: Object, field: str, names: Names, old: Object | None = None
 ) -> None:
-    """Rules of the labels and annotations of a template."""
+    """Validate the labels and annotations of a template."""
     keys = _rules(names)[0]
     metadata, spec = template["metadata"], template["spec"]
     labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
@@ -199,7 +199,7 @@ def template_warnings(template: Object, field: str, names: Names) -> list[str]:
 
 
 def spec_warnings(names: Names, new: Object, old: Object | None) -> list[str]:
-    """Warnings about the template, on create and whenever the generation has grown."""
+    """Return warnings about the template, on create and whenever the generation has grown."""
     if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
         return []
     return template_warnings(new["spec"]["template"], "spec.template", names)
@@ -295,7 +295,7 @@ def pod_annotation_update_rules(
 def seccomp_agreement_rules(
     errors: FieldErrors, annotations: dict[str, str], spec: Object, field: str, keys: PodKeys
 ) -> None:
-    """Where annotation and field both name a seccomp profile they must name the same."""
+    """If both annotation and field name a seccomp profile, they must name the same one."""
     if not annotations:
         return
     profile = spec.get("securityContext", {}).get("seccompProfile")
@@ -310,7 +310,7 @@ def seccomp_agreement_rules(
 
 
 def with_profiles(spec: Object, annotations: dict[str, str], keys: PodKeys) -> Object:
-    """The spec with fields for profiles that only annotations name; `spec` itself where there are none."""
+    """Return the spec with fields for profiles that only annotations name, or `spec` itself if there are none."""
     if not annotations:
         return spec
     changed: Object = {}
@@ -348,7 +348,7 @@ _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
 def without_disabled_fields(spec: Object, old: Object | None, features: frozenset[str]) -> Object:
-    """The spec without fields of disabled features: a changed copy, or `spec` itself where there are none."""
+    """Return the spec without fields of disabled features: a changed copy, or `spec` itself if there are none."""
     before, changed = old or {}, {}
     if "hostUsers" in spec and USER_NAMESPACES not in features and "hostUsers" not in before:
         spec = {part: value for part, value in spec.items() if part != "hostUsers"}
@@ -427,7 +427,7 @@ class PodWarnings:
         }
 
     def of(self, pod: Object, field: str = "") -> list[str]:
-        """Warnings about a pod, or about the template at `field`."""
+        """Return warnings about a pod, or about the template at `field`."""
         prefix = f"{field}." if field else ""
         spec, annotations = pod["spec"], pod["metadata"].get("annotations", {})
         return [

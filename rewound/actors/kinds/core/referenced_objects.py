@@ -1,9 +1,9 @@
 """The secrets, config maps and claims that pods and persistent volumes refer to.
 
-Of a pod, those of its namespace that it names in containers, volumes and pull secrets: admission refuses pods by them,
-and the Node authorizer derives from them what a node may read. Empty names are left out. Of a persistent volume, the
-secrets that a node needs in order to mount it; those that only controllers use (to attach or expand a CSI volume) are
-not among them.
+For a pod, those of its namespace that it names in containers, volumes and pull secrets: admission refuses pods by
+them, and the Node authorizer derives from them what a node may read. Empty names are left out. For a persistent
+volume, the secrets that a node needs to mount it, without those that only controllers use (to attach or expand a CSI
+volume).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final
 from rewound.actors.kinds.core.security_context import containers_of
 from rewound.actors.messages import Object
 
-# Sources whose secret is in the namespace of the volume's claim if the source names none.
+# Sources whose secret is in the namespace of the volume's claim unless the source names one.
 _WITH_SECRET: Final = ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
 _IN_NAMESPACE_OF_CLAIM: Final = frozenset({"cephfs", "flexVolume", "iscsi", "rbd", "scaleIO"})
 _OF_CSI_ON_NODES: Final = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
 
 
 def secrets_of_volume(spec: Object) -> Iterator[tuple[str, str]]:
-    """Namespaces and names; the volume is bound to a claim."""
+    """Return namespaces and names; the volume is bound to a claim."""
     claim_namespace: str = spec["claimRef"].get("namespace", "")
     for namespace, name in _secret_references(spec, claim_namespace):
         if name:
@@ -52,21 +52,21 @@ def config_maps_of_pod(spec: Object) -> Iterator[str]:
 
 
 def claims_of_pod(spec: Object) -> Iterator[str]:
-    """The claims that volumes name, without those of ephemeral volumes."""
+    """Return the claims that volumes name, without those of ephemeral volumes."""
     for volume in spec.get("volumes", ()):
         if "persistentVolumeClaim" in volume:
             yield volume["persistentVolumeClaim"].get("claimName", "")
 
 
 def claims_of_ephemeral_volumes(pod: str, spec: Object) -> Iterator[str]:
-    """The names of the claims that a controller creates for the ephemeral volumes of a pod."""
+    """Return the names of the claims that a controller creates for the ephemeral volumes of a pod."""
     for volume in spec.get("volumes", ()):
         if "ephemeral" in volume:
             yield f"{pod}-{volume['name']}"
 
 
 def variables_from_secrets(container: Object) -> Iterator[tuple[str, str]]:
-    """Variables taken from secrets, with the names of the secrets."""
+    """Return the variables taken from secrets, with the names of the secrets."""
     for variable in container.get("env", ()):
         reference = variable.get("valueFrom", {}).get("secretKeyRef")
         if reference is not None:

@@ -1,6 +1,6 @@
 """ReplicationController: keeps a number of pods of one template running.
 
-The oldest of the workloads: its selector is a plain set of labels and defaults to the template's labels.
+The oldest workload kind: its selector is a plain set of labels and defaults to the template's labels.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 
 def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
-    """As in v1.25, an update of the spec warns about the template that it replaces, not about the new one."""
+    """As in v1.25, an update of the spec warns about the old template, not about the new one."""
     if old is None:
         template, field = new["spec"].get("template"), "template"
     elif new["metadata"].get("generation") != old["metadata"].get("generation"):

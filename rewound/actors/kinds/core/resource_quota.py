@@ -1,4 +1,4 @@
-"""ResourceQuota: how much all objects of a namespace may use together; the status holds what they use."""
+"""ResourceQuota: how much all objects of a namespace may use together; the status has the current usage."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCOPES: Final = (
     *("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort"),
     *("NotTerminating", "PriorityClass", "Terminating"),
 )
-EXISTS_ONLY_SCOPES: Final = frozenset(SCOPES) - {"PriorityClass"}  # with the operator Exists only
+EXISTS_ONLY_SCOPES: Final = frozenset(SCOPES) - {"PriorityClass"}  # only with the operator Exists
 CONFLICTING_SCOPES: Final = (
     frozenset(("BestEffort", "NotBestEffort")),
     frozenset(("Terminating", "NotTerminating")),
@@ -192,7 +192,7 @@ def _wrong_scopes(scopes: list[str], why: str, field: str = "spec.scopes") -> Fi
 
 
 def _inapplicable(hard: Iterable[str]) -> Mapping[str, int]:
-    """By scope, how many resources do not apply to its pods."""
+    """Return, by scope, how many resources do not apply to its pods."""
     standard = {name for name in hard if _is_standard(name)}
     best_effort, others = len(standard - {"pods"}), len(standard - {"pods"} - COMPUTE_RESOURCES)
     return {scope: best_effort if scope == "BestEffort" else others for scope in SCOPES}

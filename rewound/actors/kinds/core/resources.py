@@ -1,8 +1,8 @@
 """Resource requirements: which resources containers may request, and the rules of their names and amounts.
 
-A name without a domain is the API's own, and so is one under its domain; all others are extended resources, which
-are counted in whole units and cannot be overcommitted. `api_domain` is the API's domain with a slash, in
-the dialect of the server.
+A name without a domain is the API's own, and so is one under its domain; all others are extended resources, which are
+counted in whole units and cannot be overcommitted. `api_domain` is the API's domain with a slash, in the dialect of
+the server.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STANDARD_RESOURCES: Final = (
 )
 NOT_AN_INTEGER: Final = "must be an integer"
 
-# Amounts repeat from container to container and from pod to pod.
+# Containers and pods repeat the same amounts.
 nanos = lru_cache(maxsize=1024)(nanos_of)
 
 

@@ -26,7 +26,7 @@ from rewound.actors.kinds.validation import (
 from rewound.actors.messages import Object
 from rewound.actors.names import Names
 
-# In errors, which the audit log shows too, instead of values.
+# Replaces values in errors, which the audit log contains too.
 REDACTED: Final = "<secret contents redacted>"
 
 SECRET = Struct(

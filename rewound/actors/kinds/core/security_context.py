@@ -1,7 +1,7 @@
 """Security contexts of containers and of whole pods: users, capabilities, seccomp profiles, sysctls, and Windows
 options.
 
-Pods on Windows nodes have users of their own form, and may not have the fields that Windows does not support.
+Pods on Windows nodes have user names in their own form, and may not have the fields that Windows does not support.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _user_name_errors(name: str) -> list[str]:
 
 
 def containers_of(spec: Object, field: str) -> Iterator[tuple[Object, str]]:
-    """Every container of a pod with the path of its field."""
+    """Yield every container of a pod with the path of its field."""
     for part in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in enumerate(spec.get(part) or ()):
             yield container, f"{field}.{part}[{index}]"
@@ -220,7 +220,7 @@ POD_SECURITY_CONTEXT = Struct(
     Field("runAsUser", INT64, 2, pointer=True),
     Field("runAsGroup", INT64, 6, pointer=True),
     Field("runAsNonRoot", BOOL, 3, pointer=True),
-    Field("supplementalGroups", ListOf(INT64), 4, told_empty=True),
+    Field("supplementalGroups", ListOf(INT64), 4, dropped_when_empty=True),
     Field("fsGroup", INT64, 5, pointer=True),
     Field("sysctls", ListOf(SYSCTL), 7),
     Field("fsGroupChangePolicy", STRING, 9, pointer=True),
@@ -229,7 +229,7 @@ POD_SECURITY_CONTEXT = Struct(
 
 
 def context_rules(errors: FieldErrors, context: Object, field: str) -> None:
-    """Rules of the security context of one container."""
+    """Validate the security context of one container."""
     _id_rules(errors, context, field, "runAsUser", "runAsGroup")
     mount = context.get("procMount")
     if mount is not None and mount not in PROC_MOUNTS:
@@ -253,7 +253,7 @@ def _escalation_rules(errors: FieldErrors, context: Object, field: str) -> None:
 
 
 def pod_context_rules(errors: FieldErrors, spec: Object, field: str) -> None:
-    """Rules of the pod's security context in this spec; `field` is the path of the context."""
+    """Validate the pod's security context in this spec; `field` is the path of the context."""
     context = spec.get("securityContext")
     if not context and not spec.get("shareProcessNamespace"):
         return
@@ -317,7 +317,7 @@ LOCALHOST: Final = "localhost/"
 
 
 def annotated_profile_rules(errors: FieldErrors, text: str, field: str) -> None:
-    """Rules of profiles in annotations, which preceded the field and are still read."""
+    """Validate profiles in annotations, which preceded the field and are still read."""
     if text == UNCONFINED or text in RUNTIME_DEFAULT:
         return
     if text.startswith(LOCALHOST):
@@ -328,7 +328,7 @@ def annotated_profile_rules(errors: FieldErrors, text: str, field: str) -> None:
 
 
 def profile_of(text: str) -> Object | None:
-    """The value of an annotation in the form of the field; None for a value that names no profile."""
+    """Return the value of an annotation in the form of the field, or None if it names no profile."""
     if text == UNCONFINED:
         return {"type": "Unconfined"}
     if text in RUNTIME_DEFAULT:

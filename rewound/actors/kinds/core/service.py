@@ -1,12 +1,12 @@
 """Service: a name and an address for a set of pods, inside the cluster or beyond it.
 
-Many fields belong to some of the four types only. An update that changes the type drops the fields that the new type
-does not use, unless the client changed them too and so has to get an error. Admission allocates addresses and node
-ports before any of this runs (`actors/allocation/services.py`).
+Many fields belong to only some of the four types. An update that changes the type drops the fields that the new type
+does not use, unless the client changed them too and must get an error. Admission allocates addresses and node ports
+before any of this runs (`actors/allocation/services.py`).
 
-A service has one or two cluster IPs, of one or two families, in a single field and in a list: `address_rules` validates
-what a client sent, before anything is allocated; `address_update_rules` validates a change of what was allocated. The
-addresses of a load balancer (`LOAD_BALANCER_STATUS`) are in the status of services and of ingresses.
+A service has one or two cluster IPs, of one or two families, in a single field and in a list: `address_rules`
+validates what a client sent, before anything is allocated; `address_update_rules` validates a change of what was
+allocated. The addresses of a load balancer (`LOAD_BALANCER_STATUS`) are in the status of services and of ingresses.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ LOAD_BALANCER_STATUS = Struct(
 
 
 def load_balancer_addresses(status: Object) -> list[str]:
-    """Each address once, in alphabetical order."""
+    """Return each address once, in alphabetical order."""
     points = status.get("ingress", ())
     return sorted({address for one in points if (address := one.get("ip") or one.get("hostname"))})
 
@@ -104,7 +104,7 @@ def load_balancer_rules(errors: FieldErrors, status: Object, field: str) -> None
 
 
 TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-HEADLESS: Final = "None"  # in place of an address: a headless service
+HEADLESS: Final = "None"  # instead of an address: a headless service
 
 
 def needs_address(spec: Object) -> bool:
@@ -332,7 +332,7 @@ LOAD_BALANCER_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
 
 
 def service_rules(errors: FieldErrors, new: Object, ranges_key: str) -> None:
-    """`ranges_key` is the annotation that came before loadBalancerSourceRanges."""
+    """Validate a service. `ranges_key` is the annotation that preceded loadBalancerSourceRanges."""
     spec = new["spec"]
     _type_rules(errors, spec)
     _port_rules(errors, spec)

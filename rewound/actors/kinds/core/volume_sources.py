@@ -1,9 +1,9 @@
-"""Sources of volumes, with their rules: those of one struct, those made of keys and fields, and disks of vendors.
+"""Sources of volumes, with their rules: single structs, those made of keys and fields, and vendors' disks.
 
 Keys and fields become files or variables of containers (secrets, config maps, downward API, tokens): the rules say
-where they come from and which are allowed. Sources on disks and stores of certain vendors are all much alike; CSI
-drivers have replaced most of them, and they remain for objects that still use them. Persistent volumes have several of
-these sources too; their rules build on those here. The claim that a pod creates is in `volumes`.
+where they come from and which are allowed. The sources for vendors' disks and stores are much alike; CSI drivers have
+replaced most of them, and they remain for objects that still use them. Persistent volumes have several of these
+sources too; their rules build on those here. The claim that a pod creates is in `volumes`.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def field_reference_rules(
 
 
 def _subscript(path: str) -> tuple[str, str | None]:
-    """`metadata.labels['a']` is the map and the key of one value."""
+    """Split `metadata.labels['a']` into the map and the key of one value."""
     owner, opening, key = path.removesuffix("']").partition("['")
     if not path.endswith("']") or not opening or not owner:
         return path, None
@@ -340,7 +340,7 @@ def _token_rules(errors: FieldErrors, token: Object, field: str, volume: str) ->
 
 
 def tokens_of(volumes: list[Object], field: str) -> Iterator[tuple[str, Any]]:
-    """Every projected service account token with the path of its field."""
+    """Yield every projected service account token with the path of its field."""
     for at, volume in enumerate(volumes):
         for index, source in enumerate(volume.get("projected", {}).get("sources") or ()):
             if "serviceAccountToken" in source:
@@ -476,7 +476,7 @@ Rules = Callable[[FieldErrors, Object, str], None]
 
 
 def needs(*parts: str) -> Rules:
-    """The rule of sources that only require certain fields to be set."""
+    """Return the rule of sources that only require certain fields."""
 
     def rules(errors: FieldErrors, source: Object, field: str) -> None:
         for part in parts:
@@ -487,7 +487,7 @@ def needs(*parts: str) -> Rules:
 
 
 def disk_rules(errors: FieldErrors, source: Object, field: str, *, name: str) -> None:
-    """Rules of disks that have a name and may have partitions."""
+    """Validate disks that have a name and may have partitions."""
     if not source[name]:
         errors.add(required(f"{field}.{name}"))
     partition = source.get("partition", 0)
@@ -733,7 +733,7 @@ def fc_rules(errors: FieldErrors, source: Object, field: str) -> None:
 
 
 def flex_rules(errors: FieldErrors, source: Object, field: str, *, domains: Iterable[str]) -> None:
-    """Options go to the driver as they are; options under the API's own `domains` are reserved."""
+    """Options are passed to the driver unchanged; options under the API's own `domains` are reserved."""
     if not source["driver"]:
         errors.add(required(f"{field}.driver"))
     reserved = tuple(f".{domain}" for domain in domains)

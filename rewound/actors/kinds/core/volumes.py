@@ -1,8 +1,8 @@
-"""Volumes of a pod: one named source each; and the spec of claims, which claims and their templates share.
+"""Volumes of a pod, each with one source, and the spec of claims, which claims and their templates share.
 
-A volume without a source is an empty directory. An ephemeral volume has the template of a claim that is created for the
-pod: the claim is named after pod and volume, so both names together must form a valid name of a claim, and is owned by
-the pod; the template sets only its labels and annotations.
+A volume without a source is an empty directory. An ephemeral volume has the template of a claim that is created for
+the pod: the claim is named after pod and volume, so both names together must form a valid name of a claim, and is
+owned by the pod; the template sets only its labels and annotations.
 
 In the spec of a claim `dataSource` and `dataSourceRef` mean the same; when both are set they must agree.
 """
@@ -158,7 +158,7 @@ EPHEMERAL_VOLUME_SOURCE = Struct(
 )
 
 _ALLOWED_METADATA: Final = frozenset(("labels", "annotations"))
-_CLAIM_NAME_IN_PATHS: Final = {"uid": "uID"}  # error messages write it differently
+_CLAIM_NAME_IN_PATHS: Final = {"uid": "uID"}  # error messages spell it differently
 
 
 def ephemeral_rules(errors: FieldErrors, source: Object, field: str) -> None:
@@ -214,12 +214,12 @@ VOLUME = Struct(
     Field("ephemeral", EPHEMERAL_VOLUME_SOURCE, 29, embedded=2, pointer=True),
 )
 
-Volumes = Mapping[str, Object]  # valid volumes by name: what mounts may refer to
+Volumes = Mapping[str, Object]  # valid volumes by name, for mounts to refer to
 
 LONGEST_INITIATOR: Final = 64
 ONE_SOURCE: Final = "may not specify more than 1 volume type"
 
-# Sources in the order of validation; of several the first one counts.
+# Sources in the order of validation; if there are several, the first one counts.
 _ORDER: Final = (
     *("emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs"),
     *("iscsi", "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte"),
@@ -233,7 +233,7 @@ _NAME_AS_SURPLUS: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 
 
 class VolumeRules:
-    """Rules of volumes; options under `domains`, those of the API itself, are reserved."""
+    """The rules of volumes; options under `domains`, those of the API itself, are reserved."""
 
     def __init__(self, domains: tuple[str, ...]) -> None:
         self._rules: dict[str, Callable[[FieldErrors, Object, str], None]] = {
@@ -315,7 +315,7 @@ def set_volume_defaults(volumes: list[Object]) -> None:
 
 
 def shared_disk_rules(errors: FieldErrors, volumes: list[Object], field: str) -> None:
-    """Rules for pods with several replicas: some disks can be mounted on several nodes only read-only."""
+    """Validate pods with several replicas: some disks can only be mounted read-only on several nodes."""
     text = (
         "must be true for replicated pods > 1; "
         "GCE PD can only be mounted on multiple machines if it is read-only"

@@ -32,7 +32,7 @@ class Column:
 
 
 def at(*path: str, missing: Any = "") -> Cell:
-    """A cell with the value at a path."""
+    """Return a cell with the value at a path."""
 
     def cell(stored: Object, _: int) -> Any:
         node: Any = stored
@@ -46,19 +46,21 @@ def at(*path: str, missing: Any = "") -> Cell:
 
 
 def size_of(*paths: str) -> Cell:
-    """The total number of entries of the maps or lists at these top-level names."""
+    """Return a cell with the total number of entries of the maps or lists at these top-level names."""
     return lambda stored, _: sum(len(stored.get(path) or ()) for path in paths)
 
 
 def since(moment: str | None, now: int) -> str:
-    """How long ago a time was, for people to read."""
+    """Return how long ago a time was, for people."""
     if not moment:
         return UNKNOWN
     return human_duration((now - micros_of(moment)) // SECOND)
 
 
 def human_duration(seconds: int) -> str:
-    """As kubectl prints ages, with two units where the smaller one matters: 45s, 3m20s, 5h30m, 2d4h, 3y12d."""
+    """Format a duration as kubectl prints ages, with two units where the smaller one matters: 45s, 3m20s, 5h30m,
+    2d4h, 3y12d.
+    """
     if seconds < -1:
         return "<invalid>"
     if seconds < 0:

@@ -1,24 +1,25 @@
-"""A kind as declared: who it is, what it holds, and the few places where it differs from every other kind.
+"""A kind as declared: its names, its fields, and the few places where it differs from every other kind.
 
-Group modules create definitions; the catalog lists them; actors and gateway read them and decide nothing about a kind
-on their own. Functions in a definition are pure and see objects in storage form, without kind and apiVersion.
+Group modules create definitions; the catalog lists them; actors and gateway read them, and make no decisions about a
+kind themselves. Functions in a definition are pure and see objects in storage form, without kind and apiVersion.
 
 The `Strategy` of a kind is its own steps in a create or an update, under the names that Kubernetes has for them.
 `actors.resource.decide` calls the functions in this order: `prepare_for_*`, `validate_*`, admission, `canonicalize`.
 `prepare_for_*` and `canonicalize` change the working copy they are given, at its top level and in the maps directly
-below it; what lies deeper belongs to the command too, and is replaced, never changed. Validation changes nothing but
-the collector that it adds errors to. Kinds with a status subresource use the functions at the end of this module as
-they are, or inside preparations of their own.
+below it; deeper parts belong to the command too, and are replaced, never changed. Validation changes nothing but the
+collector that it adds errors to. Kinds with a status subresource use the functions at the end of this module
+directly, or in their own preparations.
 
 `Versions` are those of one custom kind, and how an object gets from one to another. Stored objects name the version
 that they were written in, because the storage version of a definition may change while old objects stay. Everything
 between reading and writing an object happens in the version that the client uses:
 
-    stored (v1)  --upgrade-->  as the present schema of v1 shows it  --convert-->  v2: patched, admitted, validated
+    stored (v1)  --upgrade-->  in the form of the current schema of v1  --convert-->  v2: patched, admitted, validated
     written (v2)  --convert-->  the storage version, pruned and defaulted by its schema
 
-With strategy None a conversion changes apiVersion alone, and each version shows the fields that its schema has. With
-strategy Webhook only the webhook can convert: whoever needs an object in another version awaits a `ConvertByWebhook`.
+With strategy None a conversion changes only apiVersion, and each version has the fields that its schema declares.
+With strategy Webhook only the webhook can convert: code that needs an object in another version awaits a
+`ConvertByWebhook`.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class Versions:
         schemas: Mapping[str, VersionSchema],
         webhook: Object | None = None,
     ) -> None:
-        """`since`: the offset from which on all objects are written in the form of these schemas.
+        """All objects written at or after the offset `since` have the form of these schemas.
 
         `webhook` is that of the CustomResourceDefinition; None with strategy None.
         """
@@ -114,35 +115,35 @@ class Versions:
         return version in self._schemas
 
     def is_current(self, version: str, offset: int) -> bool:
-        """Whether an object that was stored in a version at an offset has the form of the present schema."""
+        """Whether an object that was stored in a version at an offset has the form of the current schema."""
         return version == self.storage and offset >= self._since
 
     def upgrade(self, stored: Object, version: str) -> Object:
-        """A stored object in the form of the present schema of its version."""
+        """Return a stored object in the form of the current schema of its version."""
         return self._schema(version).upgrade(stored)
 
     def is_loaded(self, version: str) -> bool:
-        """Whether the event loop can upgrade and prune objects of a version; else only a worker thread may."""
+        """Whether the event loop can upgrade and prune objects of a version; otherwise only a worker thread may."""
         return self._schema(version).is_loaded()
 
     def same_schema(self, source: str, target: str) -> bool:
         return self._schema(source).same == self._schema(target).same
 
     def prune(self, converted: Object, version: str) -> Object:
-        """An object that was converted to a version, without what its schema does not declare."""
+        """Return an object that was converted to a version, without what its schema does not declare."""
         return self._schema(version).prune(converted)
 
     def convert(self, one: Object, source: str, target: str) -> Object:
-        """For definitions without a webhook: versions differ in which fields their schemas declare."""
+        """Convert without a webhook: versions differ only in which fields their schemas declare."""
         if source == target:
             return one
         assert self.webhook is None, f"only the webhook of {self.name} converts from {source} to {target}"
         return one if self.same_schema(source, target) else self.prune(one, target)
 
     def in_stored_form(self, converted: Object, source: str, *, applied: bool = False) -> Object:
-        """What is stored of an object that was converted to the storage version.
+        """Return the stored form of an object that was converted to the storage version.
 
-        `applied`: it may have nulls that validation allows and that nobody reads, where the schema gives no type.
+        `applied`: it may have nulls where the schema declares no type: validation allows them, and nobody reads them.
         """
         if applied:
             return self.upgrade(converted, self.storage)
@@ -151,11 +152,14 @@ class Versions:
         return self.upgrade(converted, self.storage)
 
     def _schema(self, version: str) -> VersionSchema:
-        """Of the storage version for a version that the definition does not have any more."""
+        """Return the schema of a version, or that of the storage version if the definition no longer has
+        the version.
+        """
         return self._schemas.get(version) or self._schemas[self.storage]
 
 
-# Converts an object by the webhook of its definition: (versions, object, source, target). ConversionFailed.
+# Converts an object by the webhook of its definition: (versions, object, source, target). Raises ConversionFailed if
+# the webhook fails.
 ConvertByWebhook = Callable[[Versions, Object, str, str], Awaitable[Object]]
 
 
@@ -165,10 +169,10 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subresource:
-    """A path below an object. `kind` is empty where clients send and get the object itself.
+    """A path below an object. `kind` is empty if clients send and get the object itself.
 
-    With a `view` clients send and get another form of the object: `update_object` applies a PUT or PATCH of that
-    form to the object, which is then validated like any other update of it; `submit` applies a POST.
+    With a `view` clients send and get another form of the object: `update_object` applies a PUT or PATCH of that form
+    to the object, which is then validated like any other update of it; `submit` applies a POST.
     """
 
     name: str
@@ -179,21 +183,21 @@ class Subresource:
     prepare: PrepareForUpdate = no_preparation
     validate: ValidateUpdate = no_validation
     view: Definition | None = None
-    check_read: Callable[[Object], None] | None = None  # raises what a get of an object without a view gets
+    check_read: Callable[[Object], None] | None = None  # raises the error of a get if there is no view
     update_object: Callable[[Object, Object], Object] | None = None  # (sent, current) -> updated
     submit: Callable[[Object, Object, int], Object] | None = None  # (sent, current, time) -> updated
     forwarded: bool = False  # the pod, the service or the kubelet of the node responds
     options: Definition | None = None  # of a forwarded request, from its query; admission reviews them
     issues_token: bool = False  # a POST returns a TokenRequest with a token, and stores nothing
     not_found_resource: Resource | None = None  # the resource that the 404 response of a get names
-    # Paths that a write through here does not change. None: all but metadata and the field of this name, or
-    # the status where there is no such field.
+    # Paths that a write through here does not change. None: all but metadata and the field of this name; without such
+    # a field, the status.
     reset_fields: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Between the version of a definition and the version in which its objects are stored."""
+    """Conversion between the version of a definition and the version in which its objects are stored."""
 
     to_storage: Callable[[Object], Object]
     from_storage: Callable[[Object], Object]
@@ -215,13 +219,13 @@ class Storage:
 
     stored_as: str = ""  # the type name of another definition whose objects these are
     conversion: Conversion | None = None
-    error_group: str = ""  # the group that errors name, where it is not the one it is stored under
+    error_group: str = ""  # the group that errors name, if it is not the one it is stored under
     also_accepts: str = ""  # an older apiVersion that bodies may still have
     field_annotations: frozenset[str] = frozenset()  # fields in storage: PartialObjectMetadata omits them
     ephemeral: bool = False  # returned to the caller, never persisted
     computed: bool = False  # computed when it is read, never persisted
     submits_to: tuple[str, str] = ("", "")  # (plural, subresource) that a create is submitted to
-    versions: Versions | None = None  # of a custom kind: stored objects name the one that they are in
+    versions: Versions | None = None  # of a custom kind: stored objects name their version
     # The version whose storageVersionHash clients know, because Kubernetes stores it; empty: that of the definition.
     announced_version: str = ""
 
@@ -229,18 +233,18 @@ class Storage:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
     returns_object: bool = False  # otherwise a delete returns a Status
-    promises_object: bool = True  # False: OpenAPI says that it returns a Status, although it does not
-    has_dependents: bool = True  # False: nothing can be its dependent, so propagation policies do not apply
+    promises_object: bool = True  # False: OpenAPI documents a Status, although it returns the object
+    has_dependents: bool = True  # False: it cannot own other objects, so propagation policies do not apply
     orphans_by_default: bool = False  # without a propagation policy, dependents are orphaned
     default_policy_warning: str = ""  # for clients that delete without a propagation policy
     undeletable: Mapping[str, str] = field(default_factory=dict)  # names that cannot be deleted -> why
-    # The uid is a precondition of every delete, which webhooks see; refusals read like those of an update.
+    # The uid is a precondition of every delete, which webhooks see; refusals are worded like those of an update.
     uid_is_precondition: bool = False
     only_known_finalizers: bool = True  # unqualified finalizer names must be ones that the API knows
     # (object, requested seconds) -> seconds until a deleted object is removed; None: it is removed at once.
     grace_period: Callable[[Object, int | None], int] | None = None
     mark_deleted: Callable[[Object], None] = no_preparation  # further changes to an object marked as deleted
-    only_marked_first: bool = False  # the first delete removes nothing, also of an object without finalizers
+    only_marked_first: bool = False  # the first delete removes nothing, even without finalizers
     has_own_finalizers: Callable[[Object], bool] = lambda _: False  # besides metadata.finalizers
 
 
@@ -262,7 +266,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomKind:
-    """What a custom kind has instead of a declaration: the `fields` of its definition are those at the top level."""
+    """What a custom kind has instead of a declaration: the `fields` of its definition are only the top level."""
 
     schema: Schema
     openapi: Mapping[str, Any]  # the openAPIV3Schema of this version
@@ -282,18 +286,18 @@ class Definition:
     set_defaults: Callable[[Object], None] | None = None  # defaults that depend on more than one field
     custom: CustomKind | None = None
     verbs: tuple[str, ...] = ALL_VERBS
-    strategic_merge_patch: bool = True  # takes such patches, which need more than a schema says
+    strategic_merge_patch: bool = True  # accepts such patches, which need more than a schema declares
     subresources: tuple[Subresource, ...] = ()
     deprecation_warning: str = ""  # part of every response
-    on_by_default: bool = True  # False: served only when --runtime-config asks for it
-    create_refusal: str = ""  # why no object can be created at present; empty: objects can be created
+    on_by_default: bool = True  # False: served only if --runtime-config enables it
+    create_refusal: str = ""  # why no object can be created now; empty: objects can be created
 
     storage: Storage = Storage()
     deletion: Deletion = Deletion()
     selection: Selection = Selection()
     table: Table = Table()
     strategy: Strategy = field(default_factory=Strategy)
-    rules: Rules = DOCUMENTED  # what commands become may depend on them
+    rules: Rules = DOCUMENTED  # what a command results in may depend on them
 
     def __repr__(self) -> str:
         return f"<Definition of {self.kind} in {self.api_version}>"
@@ -308,7 +312,7 @@ class Definition:
 
     @cached_property
     def type_name(self) -> str:
-        """What the journal calls these objects: plural name, dot, group."""
+        """The name of this type in the journal: plural name, dot, group."""
         return self.storage.stored_as or str(self.resource)
 
     @cached_property
@@ -317,7 +321,7 @@ class Definition:
 
     @cached_property
     def error_group(self) -> str:
-        """The group that errors of stored objects name, whatever group clients use."""
+        """The group that errors about stored objects name, whatever group clients use."""
         return self.storage.error_group or self.type_name.partition(".")[2]
 
     @cached_property
@@ -332,7 +336,7 @@ class Definition:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether requests can use it at once; else `load` must have run in a worker thread before."""
+        """Whether requests can use it at once; otherwise `load` must first run in a worker thread."""
         return True
 
     def load(self) -> None:
@@ -340,11 +344,11 @@ class Definition:
 
     @property
     def grows(self) -> bool:
-        """Whether defaults may make a large object of a small one: then only a worker thread may fill them in."""
+        """Whether defaults may turn a small object into a large one: then only a worker thread may fill them in."""
         return False
 
     def continues(self, previous: Definition) -> bool:
-        """Whether this is the definition of the same custom kind as `previous`, of a later schema."""
+        """Whether this is a newer definition of the same custom kind as `previous`."""
         return False
 
     @cached_property
@@ -353,7 +357,7 @@ class Definition:
 
     @cached_property
     def is_view(self) -> bool:
-        """Converted from objects of another kind and stored under no name of its own, as a scale is."""
+        """Whether it is converted from objects of another kind and not stored itself, as a scale is."""
         return self.storage.conversion is not None and not self.storage.stored_as
 
     @cached_property
@@ -374,7 +378,7 @@ class Definition:
         return self._subresources.get(name)
 
     def reset_fields(self, subresource: str) -> tuple[str, ...]:
-        """Paths that no manager comes to own through a write at this path, because the write resets them."""
+        """Return paths that no manager owns through a write at this path, because the write resets them."""
         found = self._subresources.get(subresource)
         declared = found.reset_fields if found is not None else self.strategy.reset_fields
         if declared is not None:
@@ -384,12 +388,12 @@ class Definition:
         return ("status",) if self.has_status else ()
 
     def definition_at(self, subresource: str) -> Definition:
-        """The definition of what clients send and get at a path: the object itself, or a view of it."""
+        """Return the definition of what clients send and get at a path: the object itself, or a view of it."""
         found = self._subresources.get(subresource) if subresource else None
         return found.view if found is not None and found.view is not None else self
 
     def has_finalizers(self, stored: Object) -> bool:
-        """Whether controllers still have something to do before a deleted object may be removed."""
+        """Whether controllers still have to do something before a deleted object may be removed."""
         return bool(stored["metadata"].get("finalizers")) or self.deletion.has_own_finalizers(stored)
 
     def selects(self, label: str) -> bool:
@@ -399,7 +403,7 @@ class Definition:
         return label == "metadata.namespace" and (self.namespaced or not self.selection.own_label_conversion)
 
     def stored_field(self, label: str) -> str:
-        """The name that a field of this version has in storage."""
+        """Return the name that a field of this version has in storage."""
         return self.selection.stored_labels.get(label, label)
 
     def unsupported_field_text(self, label: str) -> str:
@@ -442,7 +446,7 @@ def keep_metadata(new: Object, old: Object) -> None:
 
 
 def status_subresource(validate: ValidateUpdate) -> Subresource:
-    """The path of the status for kinds of which it changes nothing else, neither spec nor metadata."""
+    """Return the status subresource for kinds where it changes neither spec nor metadata."""
     return Subresource(
         name="status",
         prepare=keep_spec_and_metadata,
@@ -457,7 +461,7 @@ def keep_spec_and_metadata(new: Object, old: Object) -> None:
 
 
 def bump_generation(new: Object, old: Object, *parts: str) -> None:
-    """Increment the generation when one of the parts has changed; by default the spec."""
+    """Increment the generation if one of the parts has changed; by default the spec."""
     if any(new.get(part) != old.get(part) for part in parts or ("spec",)):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 

@@ -1,8 +1,8 @@
 """A cached property without a lock.
 
 `functools.cached_property` of Python 3.11 has one lock for all instances of a class: while a worker thread computes a
-value that takes long, the event loop would wait for it to read the same property of another instance. Here two threads
-may compute a value at the same time, and one of the two equal results stays.
+slow value, the event loop would have to wait to read the same property of another instance. Here two threads may
+compute a value at the same time, and one of the two equal results stays.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The types of meta/v1 inside objects: ObjectMeta, LabelSelector and Condition; their declarations and their
 validation.
 
-`metadata_rules` validate an object, `metadata_update_rules` an update. Kubernetes runs them more than once on an update
-(for every object, then again by the kind), so that a response can have the same cause several times; the kinds here do
-the same.
+`metadata_rules` validate an object, `metadata_update_rules` an update. Kubernetes runs them more than once on an
+update (for every object, then again by the kind), so that a response can have the same cause several times; the kinds
+here do the same.
 
 A LabelSelector is stored in an object; the label selectors of list requests are text in a query (actors/selectors).
 """
@@ -98,7 +98,7 @@ def _object_meta(created: Field) -> Struct:
     )
 
 
-# Of an object, whose creation time the server sets; and of a template in an object, where it is null.
+# For objects, whose creation time the server sets, and for templates in objects, where it is null.
 OBJECT_META = _object_meta(Field("creationTimestamp", TIME, 8, pointer=True, often_null=True))
 TEMPLATE_META = _object_meta(Field("creationTimestamp", TIME, 8))
 
@@ -113,7 +113,7 @@ def metadata_rules(
     check_name: CheckName,
     known_finalizers: bool = True,
 ) -> None:
-    # Most names and namespaces are valid: that is tested here, because every write needs it.
+    # Most names and namespaces are valid: this quick test comes first, because every write needs it.
     name, namespace = metadata.get("name"), metadata.get("namespace", "")
     if not name or "generateName" in metadata or check_name(name, False):
         _name_rules(errors, metadata, check_name)
@@ -131,7 +131,7 @@ def metadata_rules(
 def metadata_update_rules(
     errors: FieldErrors, new: Object, old: Object, *, known_finalizers: bool = True
 ) -> None:
-    """Rules of an update. The resource version has been checked before."""
+    """Validate an update. The resource version has already been checked."""
     finalizers = new.get("finalizers", ())
     if "deletionTimestamp" in old:
         _no_new_finalizers(errors, finalizers, old.get("finalizers", ()))
@@ -155,7 +155,7 @@ _IMMUTABLE: Final = (
 
 
 def _immutable_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    """Of metadata that differs; an empty text is the same as none."""
+    """Validate metadata that differs; an empty text counts as absent."""
     for field in ("name", "namespace", "uid"):
         unchanged(errors, f"metadata.{field}", new.get(field, ""), old.get(field, ""))
     for field in ("creationTimestamp", "deletionTimestamp"):
@@ -187,7 +187,7 @@ def label_rules(errors: FieldErrors, labels: Mapping[str, str], field: str) -> N
             errors.add_each(field, key, wrong_key)
             errors.add_each(field, value, wrong_value)
         else:
-            _remember_label(key, value)
+            _cache_label(key, value)
     if len(labels) > LARGE_MAP and len(errors.found) == before:
         _large_and_valid.labels = labels
 
@@ -195,35 +195,35 @@ def label_rules(errors: FieldErrors, labels: Mapping[str, str], field: str) -> N
 LARGE_MAP: Final = 256
 
 
-class _LargeAndValid:
-    """The last large maps that were found valid: an update has its metadata validated up to four times."""
+class _ValidLargeMaps:
+    """The last large maps that were found valid: an update validates its metadata up to four times."""
 
     labels: Mapping[str, str] | None = None
     annotations: Mapping[str, str] | None = None
 
 
-_large_and_valid = _LargeAndValid()
+_large_and_valid = _ValidLargeMaps()
 
 # Labels that were found valid: a cluster has few different ones and writes them again and again.
 _known_labels: set[tuple[str, str]] = set()
 KNOWN_LABELS = 4096
 
 
-def _remember_label(key: str, value: str) -> None:
+def _cache_label(key: str, value: str) -> None:
     if len(_known_labels) >= KNOWN_LABELS:
         _known_labels.clear()
     _known_labels.add((key, value))
 
 
 def annotation_rules(errors: FieldErrors, annotations: Mapping[str, str], field: str) -> None:
-    """Keys as of labels, but case-insensitive; any values, up to a total size."""
+    """Keys as in labels, but case-insensitive; any values, up to a total size."""
     if annotations is _large_and_valid.annotations:
         return
     total, before = 0, len(errors.found)
     for key, value in annotations.items():
         errors.add_each(field, key, qualified_name(key.lower()))
         total += size(key) + size(value)
-        if total > MAX_ANNOTATION_BYTES:  # the rest of them need no errors
+        if total > MAX_ANNOTATION_BYTES:  # the remaining errors are not needed
             errors.add(too_long(field, MAX_ANNOTATION_BYTES))
             return
     if len(annotations) > LARGE_MAP and len(errors.found) == before:
@@ -336,7 +336,7 @@ def _no_new_finalizers(errors: FieldErrors, new: Sequence[str], old: Sequence[st
 
 
 def value_at_path(stored: Object, *path: str) -> Any:
-    """The value at a path; None where there is none."""
+    """Return the value at a path, or None if there is none."""
     value: Any = stored
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
@@ -405,12 +405,12 @@ def _requirement_is_met(requirement: Object, labels: Mapping[str, str]) -> bool:
 
 
 class LabelMatcher:
-    """A label selector for many objects: each takes time by its own labels, however long the selector is."""
+    """A label selector for many objects: the cost depends on the labels of the object, however long the selector is."""
 
     __slots__ = ("_absent", "_allowed", "_present", "_refused")
 
     def __init__(self, selector: Object) -> None:
-        self._allowed: dict[str, set[str]] = {}  # the values that a label must have one of
+        self._allowed: dict[str, set[str]] = {}  # label -> the values that are allowed
         self._refused: dict[str, set[str]] = {}
         self._present: set[str] = set()
         self._absent: set[str] = set()

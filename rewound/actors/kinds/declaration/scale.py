@@ -50,7 +50,7 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale(selector: Callable[[Object], str], not_found_resource: Resource | None = None) -> Subresource:
-    """The scale subresource. `selector` returns the label selector of an object as text."""
+    """Return the scale subresource. `selector` returns the label selector of an object as text."""
     view = Definition(
         group="autoscaling",
         version="v1",
@@ -92,7 +92,7 @@ def from_storage(selector: Callable[[Object], str], stored: Object) -> Object:
 
 
 def rules(errors: FieldErrors, sent: Object) -> None:
-    """A Scale has the namespace of the object it scales: no rule looks at it."""
+    """A Scale has the namespace of the object that it scales, so no rule checks it."""
     metadata = {key: value for key, value in sent["metadata"].items() if key != "namespace"}
     metadata_rules(errors, metadata, namespaced=False, check_name=name_is_subdomain)
     wanted = sent["spec"].get("replicas", 0)
@@ -109,7 +109,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def selector_text(selector: Object) -> str:
-    """A LabelSelector as text, as in a query."""
+    """Return a LabelSelector as text, as in a query."""
     parts = [(key, f"{key}={value}") for key, value in selector.get("matchLabels", {}).items()]
     for requirement in selector.get("matchExpressions", ()):
         key, operator = requirement["key"], requirement["operator"]

@@ -42,7 +42,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 def int_or_percent_rules(errors: FieldErrors, value: IntOrPercent, field: str) -> None:
-    """Must not be negative, and must be a percentage where it is a string."""
+    """Must not be negative, and must be a percentage if it is a string."""
     if isinstance(value, str):
         if not _is_percent(value):
             errors.add_each(field, value, [_PERCENT_TEXT])
@@ -56,12 +56,13 @@ def at_most_100_percent(errors: FieldErrors, value: IntOrPercent, field: str) ->
 
 
 def number_in(value: IntOrPercent) -> int:
-    """The number, of pods or percent; 0 for a string without one, or with one that 64 bits do not hold."""
+    """Return the number, of pods or percent; 0 for a string without one, or with one that exceeds 64 bits."""
     return value if isinstance(value, int) else int64_of(value.removesuffix("%")) or 0
 
 
 def int64_of(text: str) -> int | None:
-    """The number in a text such as an annotation, maybe with zeros before it; None for what is no number of 64 bits.
+    """Return the number in a text such as an annotation, or None if it is no 64-bit number. It may have leading
+    zeros.
 
     Users write texts of any length, and `int` refuses those of more than 4,300 digits.
     """
@@ -79,7 +80,7 @@ ABOVE_REPLICAS = "cannot be greater than status.replicas"
 
 
 def condition_struct(of: str) -> Struct:
-    """A condition of a workload; each kind has a type of its own, all alike."""
+    """Return the struct of a workload's condition; each kind has its own type, all alike."""
     return Struct(
         of,
         Field("type", STRING, 1, required=True, always=True),
@@ -168,7 +169,7 @@ def ready_cell(stored: Object, _: int) -> str:
 
 
 def _containers_of(stored: Object) -> list[Object]:
-    """Containers of the pod template, which some kinds have in their spec and some a level deeper."""
+    """Return the containers of the pod template, which is in the spec or, for some kinds, one level deeper."""
     holder: Any = stored.get("spec", stored)
     holder = holder["jobTemplate"]["spec"] if "jobTemplate" in holder else holder
     return holder.get("template", {}).get("spec", {}).get("containers") or []

@@ -1,1 +1,1 @@
-"""The types of fields in which kinds are declared, and the decoders derived from them; begin with `decoder`."""
+"""The types of fields in which kinds are declared, and the decoders derived from them; start with `decoder`."""

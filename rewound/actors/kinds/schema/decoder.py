@@ -1,8 +1,8 @@
 """Decodes documents of a kind into canonical objects; no other module does.
 
 Callers are the gateway (bodies of writes), patches and conversions. A `Schema` belongs to one definition and is
-compiled on first use. Decoded objects have no kind and apiVersion, have their fields in declared order, and belong
-to the caller.
+compiled on first use. Decoded objects have no kind and apiVersion, have their fields in declared order, and belong to
+the caller.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rewound.actors.messages import Object
 class NotDecodable(Exception):
     """The document is malformed, of another type, or has values of the wrong type.
 
-    `restoring`: the same about the result of a strategic merge patch, where Kubernetes words it differently.
+    `restoring` is the message for the result of a strategic merge patch, which Kubernetes words differently.
     """
 
     restoring = ""
 
 
 class Unrecognized(NotDecodable):
-    """The document does not say what it is: it is no JSON object, or its kind or apiVersion is no string."""
+    """The document has no usable type: it is no JSON object, or its kind or apiVersion is no string."""
 
 
 class Decoded(NamedTuple):
@@ -41,7 +41,7 @@ class Decoded(NamedTuple):
 
 
 class _PydanticOnFirstUse:
-    """Compiles the pydantic decoder of a schema, unless its import is postponed: the exact decoder is always right."""
+    """Compiles the pydantic decoder of a schema, unless its import is postponed: the exact decoder always works."""
 
     def __get__(self, schema: Schema, owner: type) -> PydanticDecoder | NoDecoder:
         if is_postponed():
@@ -70,13 +70,15 @@ class Schema:
         return PydanticDecoder(self._struct, self._api_version, self._kind)
 
     def decode_json(self, raw: bytes, *, defaults: bool = True, in_steps: bool = False) -> Decoded:
-        """`in_steps`: not with the pydantic decoder, which decodes a large document in one uninterruptible call."""
+        """Decode text. `in_steps`: not with the pydantic decoder, which decodes a large document in one
+        uninterruptible call.
+        """
         if defaults and not in_steps and (found := self._pydantic.from_json(raw)) is not None:
             return Decoded(self._defaulted(found) if self._set_defaults else found)
         return self.decode_exactly(raw, defaults=defaults)
 
     def decode_exactly(self, raw: bytes, *, defaults: bool = True) -> Decoded:
-        """Decode without the pydantic decoder, as `decode_json` does with documents that are not canonical."""
+        """Decode without the pydantic decoder, as `decode_json` does if a document is not canonical."""
         try:
             document = parse_tree(raw)
         except NotJson as error:
@@ -91,7 +93,7 @@ class Schema:
         defaults: bool = True,
         in_steps: bool = False,
     ) -> Decoded:
-        """Decode a tree instead of text; `problems` are those that its parser has found already."""
+        """Decode a tree instead of text; `problems` are those that its parser has already found."""
         found = self._pydantic.from_object(value) if defaults and not in_steps else None
         if found is not None:
             return Decoded(self._defaulted(found), problems)
@@ -120,18 +122,18 @@ class Schema:
         return Decoded(self._defaulted(found) if defaults else found, (*problems, *decoder.problems))
 
     @cached_property
-    def shown_lists(self) -> tuple[tuple[str, ...], ...]:
-        """Paths of lists that objects have even when empty, other than inside lists and maps."""
+    def always_present_lists(self) -> tuple[tuple[str, ...], ...]:
+        """Paths of lists that objects have even when empty, except inside lists and maps."""
         return tuple(_lists(self._struct, lambda field: field.always))
 
     @cached_property
-    def told_lists(self) -> tuple[tuple[str, ...], ...]:
-        """Paths of lists of which admission learns that a client sent them empty, as for `shown_lists`."""
-        return tuple(_lists(self._struct, lambda field: field.told_empty))
+    def dropped_empty_lists(self) -> tuple[tuple[str, ...], ...]:
+        """Paths of lists that are dropped when empty, after admission was informed; except inside lists and maps."""
+        return tuple(_lists(self._struct, lambda field: field.dropped_when_empty))
 
-    def take_told(self, decoded: Object) -> frozenset[str]:
-        """Remove empty lists of which admission learns; returns the paths of those that there were."""
-        found = [path for path in self.told_lists if member_at(decoded, path) == []]
+    def drop_empty_lists(self, decoded: Object) -> frozenset[str]:
+        """Remove such empty lists from the object; return their paths, for admission."""
+        found = [path for path in self.dropped_empty_lists if member_at(decoded, path) == []]
         for *around, last in found:
             left = {name: value for name, value in member_at(decoded, tuple(around)).items() if name != last}
             put_at(decoded, tuple(around), left)
@@ -142,7 +144,7 @@ class Schema:
 
         An empty list of managedFields may reset them.
         """
-        for path in (*self.shown_lists, *self.told_lists):
+        for path in (*self.always_present_lists, *self.dropped_empty_lists):
             if member_at(document, path) == []:
                 put_at(found, path, [])
         if "metadata" in found and member_at(document, MANAGED_FIELDS) == []:
@@ -154,7 +156,7 @@ class Schema:
         return found
 
     def require_type(self, document: Any) -> None:
-        """Of kinds whose documents must have kind and apiVersion: check that a sent one has them."""
+        """For kinds whose documents must have kind and apiVersion: check that a document of a client has them."""
 
     def check_type(self, document: Any) -> None:
         """apiVersion and kind may be omitted, but must not be those of another type."""

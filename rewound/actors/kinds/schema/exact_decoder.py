@@ -1,13 +1,13 @@
-"""The exact decoder: goes through a document and its declaration together, in document order.
+"""The exact decoder: walks through a document and its declaration together, in document order.
 
 It defines what decoding means: unknown and duplicate fields are reported with their paths and dropped, null counts as
 absent, wrong types are refused with the field named, and the result is canonical: declared order, zero values as in
-Go's JSON, defaults filled in on request. The pydantic decoder accepts only documents for which it is known to give the
-same result; every other document comes here.
+Go's JSON, defaults filled in on request. The pydantic decoder accepts only documents for which it is known to give
+the same result; every other document comes here.
 
-Unknown and repeated fields are `Problems`, each once, in document order: field validation warns of them or refuses the
-body. The first `MAX_PROBLEMS` are named and the others counted in a last text: neither a header block nor a message may
-grow with a hostile body, and Python's `http.client` reads at most 100 header lines.
+Unknown and duplicate fields are `Problems`, each once, in document order: field validation warns of them or refuses
+the body. The first `MAX_PROBLEMS` are named and a last text counts the others: neither a header block nor a message
+may grow with a hostile body, and Python's `http.client` reads at most 100 header lines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rewound.actors.kinds.schema.scalars import WrongType, json_type_of, read_sc
 from rewound.actors.runtime.time_limit import check_time
 
 MAX_PROBLEMS: Final = 50
-# Of one text. Names of fields may be megabytes.
+# Characters of one text. Names of fields may be megabytes.
 LONGEST_TEXT: Final = 1000
 
 _MORE = re.compile(r"and ([0-9]+) more such problems")
@@ -60,7 +60,7 @@ class Problems:
             self._left_out += 1
 
     def leave_out(self, count: int) -> None:
-        """Counts problems that another decoder found and did not list."""
+        """Count problems that another decoder found and did not list."""
         self._left_out += count
 
     def texts(self) -> tuple[str, ...]:
@@ -70,12 +70,12 @@ class Problems:
 
 
 def problems_in(text: str) -> int:
-    """How many problems a text stands for."""
+    """Return how many problems a text stands for."""
     more = _MORE.fullmatch(text)
     return int(more[1]) if more else 1
 
 
-# Every part of an object has a path, though few are reported: with names of megabytes they would take long to make.
+# Every part of an object has a path, though few are reported: with names of megabytes, making them would take long.
 LONGEST_PATH: Final = 4096
 _EMPTY: Final[tuple[Any, ...]] = ("", 0, [], {})
 
@@ -184,7 +184,7 @@ def _members(value: Any, type_: Type) -> Iterable[tuple[str, Any]]:
 
 
 def _merged(field: Field, before: Any, after: Any) -> Any:
-    """A field sent twice: objects are merged; of anything else the last one counts."""
+    """Merge a field that was sent twice: objects are merged; otherwise the last one counts."""
     if after is None:
         return None if _null_clears(field) else before
     if isinstance(field.type, (Struct, MapOf)) and before is not None:

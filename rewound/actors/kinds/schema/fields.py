@@ -37,10 +37,10 @@ BYTES: Final = Scalar("bytes", "[]uint8")
 TIME: Final = Scalar("time", "v1.Time")
 MICRO_TIME: Final = Scalar("microTime", "v1.MicroTime")
 QUANTITY: Final = Scalar("quantity", "resource.Quantity")
-DURATION: Final = Scalar("duration", "v1.Duration")  # as Go writes it: 1m30s
+DURATION: Final = Scalar("duration", "v1.Duration")  # in Go's syntax: 1m30s
 INT_OR_STRING: Final = Scalar(
     "intOrString", "intstr.IntOrString"
-)  # a number, or a name or percentage instead
+)  # a number, or a string: a name or percentage
 FIELDS_V1: Final = Scalar("ownedFields", "v1.FieldsV1")
 ANY_JSON: Final = Scalar("free", "runtime.RawExtension")  # any JSON, stored as it was sent
 DOUBLE: Final = Scalar("double", "float64")
@@ -52,7 +52,7 @@ INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 -
 class ListOf:
     item: Type
     boxed: bool = False  # protobuf: wrapped in a message of its own
-    go_name: str = ""  # of a Go type that has a name
+    go_name: str = ""  # name of the Go type, if it has one
 
     @property
     def go_type(self) -> str:
@@ -62,7 +62,7 @@ class ListOf:
 @dataclass(frozen=True, slots=True, eq=False)
 class MapOf:
     value: Type
-    go_name: str = ""  # of a Go type that has a name
+    go_name: str = ""  # name of the Go type, if it has one
 
     @property
     def go_type(self) -> str:
@@ -71,14 +71,14 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """One field. `merge_key`, `list_type` and their like say how patches and apply treat it."""
+    """One field. `merge_key`, `list_type` and the like say how patches and apply treat it."""
 
     name: str
     type: Type
     number: int  # protobuf
     embedded: int = 0  # protobuf: the number of the embedded message that holds this field
     pointer: bool = False  # present zero values are stored
-    always: bool = False  # shown even when zero
+    always: bool = False  # written even when zero
     required: bool = False  # in OpenAPI; validation enforces it
     default: Any = None
     enum: tuple[str, ...] = ()
@@ -88,8 +88,8 @@ class Field:
     list_keys: tuple[str, ...] = ()
     map_type: str = ""  # "atomic", "granular"
     often_null: bool = False  # clients send null for absent
-    bare: bool = False  # in OpenAPI v3, a reference without allOf: v1.25 has no description of its own for it
-    told_empty: bool = (
+    bare: bool = False  # in OpenAPI v3, a reference without allOf: v1.25 has no separate description for it
+    dropped_when_empty: bool = (
         False  # of a list: no object has it when it is empty, but admission learns that a client sent it
     )
 
@@ -115,8 +115,8 @@ class JsonValue(Scalar):
 class Struct:
     """Named fields in the order in which clients see them. `of` is its API type: group, version, name.
 
-    Apply treats an `atomic` struct as one value: it has one owner and is replaced as a whole. Of a `union` at
-    most one field is set, and the field of this name says which.
+    Apply treats an `atomic` struct as one value: it has one owner and is replaced as a whole. At most one field of a
+    `union` is set, and the field of this name says which.
     """
 
     __slots__ = ("absent", "atomic", "by_name", "fields", "name", "of", "union")
@@ -130,7 +130,7 @@ class Struct:
 
     @classmethod
     def recursive(cls, of: str, make_fields: Callable[[Struct], tuple[Field, ...]]) -> Struct:
-        """A struct some of whose fields contain structs of the same type."""
+        """Return a struct with fields that contain structs of the same type."""
         made = cls(of)
         made._set_fields(make_fields(made))
         return made
@@ -138,7 +138,7 @@ class Struct:
     def _set_fields(self, fields: tuple[Field, ...]) -> None:
         self.fields = fields
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
-        # Fields that an object does not have when its document omits them: `absent_value` is NOTHING.
+        # Fields that an object lacks if its document omits them: `absent_value` is NOTHING.
         self.absent = frozenset(field.name for field in fields if field.may_be_absent)
 
     def __repr__(self) -> str:
@@ -149,12 +149,12 @@ class Struct:
         return f"v1.{self.name}"
 
     def arranged(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """The same members in declared order, for code that adds some."""
+        """Return the same members in declared order, for code that adds some."""
         return {name: value[name] for name in self.by_name if name in value}
 
 
 class CustomStruct(Struct):
-    """The members of a custom kind, or of its lists, at the top level; its JSON schema describes the rest."""
+    """The top-level members of a custom kind, or of its lists; its JSON schema describes the rest."""
 
     __slots__ = ("group", "kind", "list_kind", "make_schema", "version")
 
@@ -165,7 +165,7 @@ class CustomStruct(Struct):
         kind: str,
         *fields: Field,
         list_kind: str = "",
-        make_schema: Callable[[], Mapping[str, Any]] | None = None,  # None: of a list
+        make_schema: Callable[[], Mapping[str, Any]] | None = None,  # None: a list kind
     ) -> None:
         super().__init__(f"custom.{group}/{version}.{kind}", *fields)
         self.group, self.version, self.kind, self.list_kind = group, version, kind, list_kind
@@ -174,16 +174,16 @@ class CustomStruct(Struct):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StructOr(JsonValue):
-    """A struct, or a value of another type in its place; the JSON type of the value shows which.
+    """A struct, or a value of another type in its place; the JSON type of the value decides which.
 
-    To patches and apply it is one value.
+    Patches and apply treat it as one value.
     """
 
     struct: Struct
     other: Type
     numbers: tuple[
         int, int
-    ]  # protobuf: those of the struct and of the other value, in a message of their own
+    ]  # protobuf: the numbers of the struct and of the other value, in a message of their own
 
 
 Type = Scalar | ListOf | MapOf | Struct
@@ -209,7 +209,7 @@ NOTHING: Final = object()  # no value, where None would mean null
 
 
 def zero(type_: Type, *, defaults: bool) -> Any:
-    """The zero value of a type: None for times, lists and maps."""
+    """Return the zero value of a type: None for times, lists and maps."""
     if isinstance(type_, Struct):
         return zero_struct(type_, defaults=defaults)
     return _SCALAR_ZEROS.get(type_) if isinstance(type_, Scalar) else None
@@ -221,7 +221,7 @@ def zero_struct(struct: Struct, *, defaults: bool) -> dict[str, Any]:
 
 
 def absent_value(field: Field, *, defaults: bool) -> Any:
-    """The value that an object has for a field that its document omits; NOTHING when it has none."""
+    """Return the value that an object has for a field that its document omits; NOTHING if it has none."""
     if defaults and field.default is not None:
         return new_default(field.default)
     if field.always_present:
@@ -230,5 +230,5 @@ def absent_value(field: Field, *, defaults: bool) -> Any:
 
 
 def new_default(default: Any) -> Any:
-    """A declared default, never shared: mutable ones are declared as functions that create them."""
+    """Return a declared default, never shared: mutable ones are declared as functions that create them."""
     return default() if isinstance(default, Callable) else default  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """Describes JSON syntax errors as Go's encoding/json does: the invalid character and what it follows.
 
-`json_tree` calls this with the error of the standard library's parser, which has the position but other words. Clients
-of this API know Go's words. Of the text itself only one character is repeated: it may be a secret. Rejected: a parser
-of our own just for these words.
+`json_tree` calls this with the error of the standard library's parser, which has the position but other words.
+Clients of this API know Go's words. Only one character of the text itself is repeated, because it may be a secret.
+Rejected: our own parser just for these words.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _escape_error(text: str, begin: int) -> str:
 
 
 def _container(before: str) -> str:
-    """Whether the innermost open bracket at the end of this text is an object or a list."""
+    """Return whether the innermost open bracket at the end of this text is an object or a list."""
     open_ones = [""]
     for found in _BRACKETS.finditer(before):
         if found[0] in ("{", "["):

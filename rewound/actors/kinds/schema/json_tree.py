@@ -1,9 +1,9 @@
 """Parses JSON text into a tree that keeps everything a decoder may have to report.
 
-Objects become `Members`, pairs in document order including duplicates; numbers stay text (`Number`), so that a million
-digits cost nothing and 1.0 differs from 1. Only the exact decoder uses the tree: the pydantic decoder has a parser of
-its own. Patches, which no declaration describes, are parsed with `parse_values`. Rejected: a parser written here,
-because that of the standard library is C and gives the same tree.
+Objects become `Members`, pairs in document order including duplicates; numbers stay text (`Number`), so that a
+million digits cost nothing and 1.0 differs from 1. Only the exact decoder uses the tree: the pydantic decoder has its
+own parser. Patches, which no declaration describes, are parsed with `parse_values`. Rejected: a parser written here,
+because that of the standard library is in C and gives the same tree.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Number(str):
     __slots__ = ()
 
     def whole(self) -> int | None:
-        """Its value, when it is an integer of at most 20 characters."""
+        """Its value, if it is an integer of at most 20 characters."""
         if len(self) > 20 or not self.removeprefix("-").isdecimal():
             return None
         return int(self)
 
     def nearest(self) -> int | float:
-        """The closest number that 64 bits can hold."""
+        """The closest number that fits in 64 bits."""
         whole = self.whole()
         if whole is not None and -(2**63) <= whole < 2**64:
             return whole
@@ -62,13 +62,13 @@ def parse_tree(raw: bytes) -> Any:
 
 
 def parse_values(raw: bytes) -> tuple[Any, bool]:
-    """`plain(parse_tree(raw))` in a fraction of the time, and whether an object has a member twice."""
+    """Return `plain(parse_tree(raw))` in a fraction of the time, and whether an object has a duplicate member."""
     try:
         value = orjson.loads(raw)
         if orjson.dumps(value) == raw:
             return value, False
     except (orjson.JSONDecodeError, TypeError):
-        pass  # the parser below says what is wrong
+        pass  # the parser below reports what is wrong
     doubled: list[bool] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def _parsed(decode: Callable[[str], Any], raw: bytes) -> Any:
 
 
 def plain(value: Any, depth: int = DEEPEST) -> Any:
-    """The tree as ordinary dicts, lists and numbers; of duplicates the last one counts."""
+    """Return the tree as ordinary dicts, lists and numbers; of duplicates the last one counts."""
     if not depth:
         raise NotJson(TOO_DEEP)
     if isinstance(value, Members):
@@ -122,7 +122,7 @@ def plain(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def tree_is_too_deep(value: Any) -> bool:
-    """Whether a tree, of any of the parsers, has more than `DEEPEST` levels."""
+    """Whether a tree, from any of the parsers, has more than `DEEPEST` levels."""
     level = [value]
     for _ in range(DEEPEST):
         level = [inner for one in level for inner in _members(one) if isinstance(inner, dict | list)]
@@ -138,9 +138,9 @@ def _members(value: Any) -> Iterable[Any]:
 
 
 def as_go_reads(value: Any) -> Any:
-    """A plain tree with the numbers that Go makes of it: 64-bit integers and floats.
+    """Return a plain tree with the numbers that Go reads: 64-bit integers and floats.
 
-    9223372036854775808 is a float, which is no value of an integer. 1.0 is written as 1, and is one. Floats beyond what
+    9223372036854775808 is a float, which is not a valid integer. 1.0 is written as 1, and is one. Floats beyond what
     a double counts exactly, such as 1e18, are no integers even though they are written without a fraction.
     """
     if isinstance(value, dict):
@@ -155,7 +155,7 @@ def as_go_reads(value: Any) -> Any:
 
 
 def stored_numbers(value: Any) -> Any:
-    """A plain tree as Go writes it: a float without a fraction has none, if it fits in 64 bits."""
+    """Return a plain tree as Go writes it: a float without a fraction becomes an integer, if it fits in 64 bits."""
     if type(value) is float:
         return int(value) if value.is_integer() and -(2.0**63) <= value < 2.0**63 else value
     if type(value) is dict:

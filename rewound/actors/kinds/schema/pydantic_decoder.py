@@ -1,17 +1,17 @@
 """The fast path of decoding: pydantic-core straight from bytes, for documents that are already canonical.
 
 It is compiled from the same declaration as the exact decoder, but strict: it fails on anything that the exact decoder
-would drop, round, reorder or report, and then the exact decoder decodes the document. So it returns either the result,
-which has no problems, or None. Length and range limits keep out zero values that Go's JSON omits.
+would drop, round, reorder or report, and then the exact decoder decodes the document. So it returns either the
+result, which has no problems, or None. Length and range limits keep out zero values that Go's JSON omits.
 
-pydantic-core silently keeps the last of two equal keys, and is configured to ignore unknown ones, which is cheaper than
-refusing them; so each result needs a proof that nothing was lost: serialised without whitespace a document is as short
-as it can be, and a lost member would have made it longer by four bytes or more (`"":0`). Documents that are longer for
-a harmless reason go to the exact decoder.
+pydantic-core silently keeps the last of two equal keys, and is configured to ignore unknown ones, which is cheaper
+than refusing them; so each result needs a proof that nothing was lost: serialised without whitespace a document is as
+short as it can be, and a lost member would have made it longer by four bytes or more (`"":0`). Documents that are
+longer for a harmless reason go to the exact decoder.
 
-Defaults are filled in after the proof. For each struct that has defaults, at any depth, there is one function over two
-tables: the members to enter, and the fields from the first that has a default, with that default. Fields stay in
-declared order: after one is filled in, those behind it are removed and inserted again. pydantic-core could fill in
+Defaults are filled in after the proof. For each struct that has defaults, at any depth, there is one function over
+two tables: the members to enter, and the fields from the first that has a default, with that default. Fields stay in
+declared order: after one is filled in, the later ones are removed and inserted again. pydantic-core could fill in
 defaults itself, but calls a function for each of them, and a pod has hundreds. Rejected: Python source generated for
 each struct, which saves a few percent of the create of a pod (docs/decisions/0011-defaults.md).
 
@@ -56,25 +56,25 @@ from rewound.actors.kinds.schema.fields import (
 
 Fill = Callable[[dict[str, Any]], None]
 Visit = Callable[[Any, Fill], None]  # calls a function with each dict inside a member
-Row = tuple[
-    str, Any, Callable[[], Any] | None
-]  # name, default, and how to create one that objects cannot share
+Row = tuple[str, Any, Callable[[], Any] | None]  # name, default, and a function if objects cannot share it
 
 _SHARED: Final = (str, int, bool, type(None))  # values that all objects may share
 
 
 def must_be_given(field: Field) -> bool:
-    """Documents that omit what the API requires are rare, mostly wrong, and left to the exact decoder."""
+    """Whether a document must have the field. Those that omit it are rare, mostly wrong, and left to the exact
+    decoder.
+    """
     return field.required and field.always and field.default is None
 
 
 def fill_of(struct: Struct) -> Fill:
-    """The function that fills in the defaults of a struct and of everything in it."""
-    return _Fills().of(struct) or _nothing
+    """Return the function that fills in the defaults of a struct and of everything in it."""
+    return _Fills().of(struct) or _fill_nothing
 
 
-def _nothing(_: dict[str, Any]) -> None:
-    """For structs without defaults."""
+def _fill_nothing(_: dict[str, Any]) -> None:
+    """Do nothing, for structs without defaults."""
 
 
 class _Fills:
@@ -83,8 +83,8 @@ class _Fills:
 
     def of(self, struct: Struct) -> Fill | None:
         if struct not in self._made:
-            # A struct inside itself calls its own function, which is made below.
-            self._made[struct] = lambda value: (self._made[struct] or _nothing)(value)
+            # A recursive struct calls its own function, which is made below.
+            self._made[struct] = lambda value: (self._made[struct] or _fill_nothing)(value)
             self._made[struct] = self._make(struct)
         return self._made[struct]
 
@@ -166,14 +166,16 @@ _PATTERNS: Final = {
     MICRO_TIME: rf"^[1-9][0-9]{{3}}-{_DAY}T{_CLOCK}\.[0-9]{{6}}Z$",
     BYTES: r"^(?:[A-Za-z0-9+/]{4})*"
     r"(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$",
-    # Amounts of up to three digits are canonical whatever their suffix; most are.
+    # Amounts of up to three digits are canonical whatever their suffix; most are this short.
     QUANTITY: r"^(?:0|[1-9][0-9]{0,2}(?:[numkMGTP]|[KMGTP]i)?)$",
 }
 
 
 @contextmanager
 def postponed() -> Iterator[None]:
-    """Decode without pydantic-core until `resume`: a start, whose documents are few, does not wait for its import."""
+    """Decode without pydantic-core until `resume`, so that a start, which decodes little, does not wait for its
+    import.
+    """
     _Import.postponed = True
     try:
         yield
@@ -194,7 +196,7 @@ class _Import:
 
 
 class NoDecoder:
-    """In place of a PydanticDecoder that cannot be compiled yet."""
+    """Takes the place of a PydanticDecoder that cannot be compiled yet."""
 
     def from_json(self, raw: bytes) -> None:
         return None
@@ -227,7 +229,7 @@ class PydanticDecoder:
 
     @cached_property
     def _validate_object(self) -> Callable[[Any], dict[str, Any]]:
-        """For trees, which have no text to compare lengths with; unknown fields fail."""
+        """Validate a tree, which has no text to compare lengths with; unknown fields fail."""
         from pydantic_core import SchemaValidator
 
         return SchemaValidator(self._schema("forbid")).validate_python
@@ -244,7 +246,7 @@ class PydanticDecoder:
         try:
             found: dict[str, Any] = self._validate_json(raw)
             written = orjson.dumps(found)
-        except (self._failed, TypeError):  # the latter from numbers that cannot be stored
+        except (self._failed, TypeError):  # TypeError: from numbers that cannot be stored
             return None
         if (
             len(raw) - len(written) >= _SHORTEST_MEMBER
@@ -269,10 +271,10 @@ class PydanticDecoder:
         return found
 
     def _struct(self, struct: Struct) -> CoreSchema:
-        """Compiled once however often it is used: a pod has three kinds of containers."""
+        """Compile a struct once, however often it is used: a pod has three kinds of containers."""
         if self._uses[struct] == 1:
             return self._members(struct)
-        ref = f"{struct.of} {id(struct)}"  # metadata of objects and of templates have one name
+        ref = f"{struct.of} {id(struct)}"  # metadata of objects and of templates have the same name
         if ref not in self._shared:
             self._shared[ref] = {}
             self._shared[ref] = {**self._members(struct), "ref": ref}
@@ -328,7 +330,7 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
     if type_ is STRING:
         return {"type": "str", **least}
     if type_ is BOOL:
-        # Alone, the literal would take the 1 of a tree for True.
+        # The literal alone would accept the 1 of a tree as True.
         return (
             {"type": "bool"} if keeps_zero else {"type": "chain", "steps": [{"type": "bool"}, _literal(True)]}
         )
@@ -346,7 +348,7 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
 
 
 def _uses(struct: Struct) -> Counter[Struct]:
-    """How many fields have each struct as their type, not counting fields of repeated structs."""
+    """Return how many fields have each struct as their type, not counting fields of repeated structs."""
     uses = Counter({struct: 1})
     unread = [struct]
     while unread:
@@ -366,7 +368,7 @@ def _innermost(type_: Type) -> Scalar | Struct:
 
 
 def _length(text: bytes) -> int:
-    """The length without whitespace, inside strings as well as between them; what orjson writes has only spaces."""
+    """Return the length without whitespace, also inside strings; orjson writes no whitespace but spaces."""
     return len(text.translate(None, b" \t\r\n"))
 
 

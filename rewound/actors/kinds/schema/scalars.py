@@ -61,7 +61,9 @@ class WrongType(ValueError):
         return f"json: cannot unmarshal {self._found} into {target} of type {self._type.go_type}"
 
     def restoring(self) -> str:
-        """The same as Kubernetes says it of a strategic merge patch, whose result it does not write as JSON again."""
+        """Return the message of Kubernetes for a strategic merge patch, whose result it does not encode as JSON
+        again.
+        """
         type_, (word, _, text) = self._type, self._found.partition(" ")
         kind = ("float64" if text else "int64") if word == "number" else _GO_KINDS[word]
         if isinstance(type_, Struct):
@@ -81,14 +83,14 @@ class WrongType(ValueError):
 
 
 def read_scalar(type_: Scalar, value: Any) -> Any:
-    """The canonical value; None for the zero time. Raises ValueError."""
+    """Return the canonical value, or None for the zero time. Raises ValueError if it is invalid."""
     if isinstance(type_, JsonValue):
         return as_go_reads(plain(value))
     return _READERS[type_](type_, value)
 
 
 def json_type_of(value: Any) -> str:
-    """The JSON type of a value, as errors name it."""
+    """Return the JSON type of a value, as errors name it."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, (Number, int, float)):
@@ -129,7 +131,7 @@ def _whole(value: Number | int | float) -> int | None:
 
 
 def _double(type_: Scalar, value: Any) -> int | float:
-    """A whole number without a fraction, as Go writes it."""
+    """Decode a float; one without a fraction becomes an integer, as Go writes it."""
     if isinstance(value, bool) or not isinstance(value, (Number, int, float)):
         raise WrongType(json_type_of(value), type_)
     number = float(value) if len(str(value)) < LONGEST_DOUBLE else inf
@@ -139,7 +141,7 @@ def _double(type_: Scalar, value: Any) -> int | float:
 
 
 def _bytes(type_: Scalar, value: Any) -> str:
-    """Canonical base64; line breaks are ignored."""
+    """Decode base64 into canonical base64; line breaks are ignored."""
     sent = _string(type_, value)
     text = sent.replace("\r", "").replace("\n", "")
     try:
@@ -149,7 +151,9 @@ def _bytes(type_: Scalar, value: Any) -> str:
 
 
 def _first_illegal(text: str) -> int:
-    """Where Go's decoder, which reads groups of four characters, gives up: incomplete groups count from their start."""
+    """Return the offset that Go's decoder reports: it reads groups of four characters, and counts an incomplete one
+    from its start.
+    """
     found = _NOT_BASE64.search(text)
     if found is None:
         return len(text) - _letters_in(text) % 4

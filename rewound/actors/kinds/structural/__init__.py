@@ -1,1 +1,1 @@
-"""Structural schemas of custom resources: `compile` makes a decoder, defaults, pruning and validation of one."""
+"""Structural schemas of custom resources: `compile` turns one into a decoder, defaults, pruning and validation."""

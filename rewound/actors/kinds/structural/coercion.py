@@ -1,19 +1,20 @@
-"""Pruning and defaulting: what of a document becomes the object, compiled to one function per schema node.
+"""Pruning and defaulting: turns a document into the object, compiled to one function per schema node.
 
 Unknown fields are dropped, null counts as absent where the schema does not allow it, and defaults are filled in, also
-inside defaults. The functions build a new tree and leave the document as it is. They have no paths: when something was
-dropped (`Dropped`), `unknown_fields` goes through the document again and names it, which few documents need.
+inside defaults. The functions build a new tree and leave the document as it is. They track no paths: when something
+was dropped (`Dropped`), `unknown_fields` walks through the document again and names it, which few documents need.
 
     node = {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}
     coerce({"b": 1})  ->  {"a": "x"}, one field dropped
 
-Where unknown fields are preserved, only the declared ones are gone through. Scalars are left to validation.
+Where unknown fields are preserved, only the declared ones are visited. Scalars are left to validation.
 
 The function of a property is compiled when the first document has a value there: most documents use a small part of a
-large schema, whose functions would be half a million objects for the garbage collector to go through.
+large schema, whose functions would be half a million objects for the garbage collector to visit.
 
-A list of a million empty items, each with a default, would become gigabytes. So what defaults add to one document is
-counted, and ends with `DefaultsTooLarge`; `DefaultSizes` finds how large a default will be without creating it.
+A list of a million empty items, each with a default, would become gigabytes. So the bytes that defaults add to one
+document are counted, and too many raise `DefaultsTooLarge`; `DefaultSizes` finds how large a default will be without
+creating it.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ T = TypeVar("T")
 
 TYPE_META: Final = frozenset(("apiVersion", "kind", "metadata"))
 _SCALARS: Final = frozenset((str, int, float, bool))
-_MANY: Final = 256  # members after which the time is checked
-# Bytes of JSON that defaults may add to one object: more than the largest object that etcd takes.
+_MANY: Final = 256  # members between two checks of the time
+# Bytes of JSON that defaults may add to one object: more than the largest object that etcd accepts.
 MOST_CREATED: Final = 2 << 20
-_MEMBER: Final = 16  # for each default: its name, and that small values take more memory than text
+_MEMBER: Final = 16  # per default, for its name, and because small values take more memory than text
 
 
 class _Room(threading.local):
-    """What defaults may still add to the document that this thread works on."""
+    """The bytes that defaults may still add to the document that this thread works on."""
 
     left = MOST_CREATED
 
@@ -53,10 +54,10 @@ _room: Final = _Room()
 
 
 def compile_coercion(root: Node, *, defaults: bool, keep_nulls: bool = False) -> Coerce:
-    """`root` without apiVersion, kind and metadata, which its document does not have any more.
+    """Compile `root`, without apiVersion, kind and metadata, which are no longer in the document.
 
-    With `defaults`, the function raises DefaultsTooLarge. `keep_nulls`: a null that is not allowed and has no default
-    stays, for validation to refuse it.
+    With `defaults`, the function may raise DefaultsTooLarge. `keep_nulls`: a null that is not allowed and has no
+    default stays, for validation to refuse it.
     """
     coerce = _Compiler(defaults, keep_nulls).object(root, bool(root.preserve), is_root=True)
     if not defaults:
@@ -70,7 +71,10 @@ def compile_coercion(root: Node, *, defaults: bool, keep_nulls: bool = False) ->
 
 
 def default_of(node: Node, coerce: Coerce) -> Create | None:
-    """Creates the default of a node, with the defaults inside it filled in. DefaultsTooLarge."""
+    """Return a function that creates the default of a node, including the defaults inside it.
+
+    It raises DefaultsTooLarge if the document then exceeds its limit.
+    """
     if node.default is None:
         return None
     default = node.default if type(node.default) in _SCALARS else _filled(node.default, coerce)
@@ -82,7 +86,10 @@ def default_of(node: Node, coerce: Coerce) -> Create | None:
 
 
 def create_default(node: Node) -> Create | None:
-    """Creates the default of one node outside a document: what is added is counted for it alone. DefaultsTooLarge."""
+    """Return a function that creates the default of one node outside a document, with a limit of its own.
+
+    It raises DefaultsTooLarge beyond that limit.
+    """
     create = default_of(node, _Compiler(defaults=True).of(node))
     if create is None:
         return None
@@ -95,7 +102,9 @@ def create_default(node: Node) -> Create | None:
 
 
 def _filled(default: Any, coerce: Coerce) -> Any:
-    """A default with those inside it. One that is larger than allowed becomes a text that no document has room for."""
+    """Return a default with those inside it. If it is too large, return a text that exceeds the limit of any
+    document.
+    """
     before, _room.left = _room.left, MOST_CREATED
     try:
         return coerce(default, [])
@@ -123,21 +132,21 @@ def _parsed(size: int, written: bytes) -> Any:
 
 
 class DefaultSizes:
-    """How many bytes of JSON defaults have, with the defaults inside them: in a time that grows with the schema."""
+    """The size of defaults in bytes of JSON, including the defaults inside them; the time is linear in the schema."""
 
     def __init__(self) -> None:
         self._defaults: dict[Node, int] = {}
         self._missing: dict[Node, int] = {}
 
     def default(self, node: Node) -> int:
-        """Of the default of a node; 0 without one."""
+        """Return the size of the default of a node; 0 without one."""
         size = self._defaults.get(node)
         if size is None:
             size = self._defaults[node] = 0 if node.default is None else self._value(node, node.default)
         return size
 
     def missing(self, node: Node) -> int:
-        """What an empty object gets."""
+        """Return the size of what an empty object gets."""
         size = self._missing.get(node)
         if size is None:
             size = self._missing[node] = sum(
@@ -169,7 +178,7 @@ class DefaultSizes:
 
 
 def has_default_of(root: Node, size: int) -> bool:
-    """Whether any default, or those of any empty object together, have more bytes than this."""
+    """Whether any default, or those of any empty object together, exceed this number of bytes."""
     sizes, waiting = DefaultSizes(), [root]
     while waiting:
         node = waiting.pop()
@@ -203,12 +212,12 @@ class _Compiler:
         self._defaults, self._keep_nulls = defaults, keep_nulls
 
     def of(self, node: Node | None, *, preserve: bool = False) -> Coerce:
-        """`preserve`: the list around it preserves unknown fields."""
+        """Compile a node. `preserve`: the enclosing list preserves unknown fields."""
         if node is None:
             return drop_all
         preserve = preserve or bool(node.preserve)
         if not node.properties and node.additional is None and node.items is None and not node.embedded:
-            return _as_it_is if preserve else drop_all
+            return _unchanged if preserve else drop_all
         return _either(self.object(node, preserve), self._list(node, preserve))
 
     def object(self, node: Node, preserve: bool, *, is_root: bool = False) -> Coerce:
@@ -217,7 +226,7 @@ class _Compiler:
         }
         steps = CompiledOnUse(properties, self.of)
         if node.embedded:
-            steps.update(dict.fromkeys(TYPE_META, _as_it_is))
+            steps.update(dict.fromkeys(TYPE_META, _unchanged))
         creates = {
             name: create
             for name, inner in properties.items()
@@ -230,11 +239,11 @@ class _Compiler:
         return _map(steps, nulls, tuple(creates.items()), rest, self._null_rest(node.values, rest))
 
     def _rest(self, node: Node, preserve: bool) -> Coerce | None:
-        """What becomes of members without a property; None: they are dropped."""
+        """Return what handles members without a property; None: they are dropped."""
         if node.values is not None:
             return self.of(node.values)
         if preserve:
-            return _as_it_is if node.additional is None else drop_all
+            return _unchanged if node.additional is None else drop_all
         return drop_all if node.additional is not None else None
 
     def _null_rest(self, values: Node | None, coerce: Coerce) -> Create:
@@ -243,7 +252,7 @@ class _Compiler:
         return self._null(values, default_of(values, coerce) if self._defaults else None)
 
     def _null(self, node: Node, create: Create | None) -> Create:
-        """What a null becomes: it stays, is replaced by the default, or makes the field absent."""
+        """Return what replaces a null: null itself, the default, or nothing, which makes the field absent."""
         if node.nullable:
             return _null
         if create is not None:
@@ -253,7 +262,7 @@ class _Compiler:
     def _list(self, node: Node, preserve: bool) -> Coerce:
         items = node.items
         if items is None:
-            return _as_it_is if preserve else drop_in_list
+            return _unchanged if preserve else drop_in_list
         coerce = self.of(items, preserve=preserve)
         create = default_of(items, coerce) if self._defaults and not items.nullable else None
 
@@ -278,12 +287,12 @@ def _absent() -> Any:
 _ABSENT: Final = object()
 
 
-def _as_it_is(value: Any, _: Dropped) -> Any:
+def _unchanged(value: Any, _: Dropped) -> Any:
     return value
 
 
 def drop_all(value: Any, dropped: Dropped) -> Any:
-    """Without a schema no object has members; lists keep their length."""
+    """Without a schema, objects lose all members; lists keep their length."""
     if type(value) is dict:
         dropped.extend(value)
         return {}
@@ -307,7 +316,7 @@ def _either(walk_object: Coerce, walk_list: Coerce) -> Coerce:
 def _record(
     steps: CompiledOnUse[Coerce], nulls: Mapping[str, Create], creates: tuple[tuple[str, Create], ...]
 ) -> Coerce:
-    """An object with properties only."""
+    """Walk an object with properties only."""
     known = frozenset((*steps.nodes, *steps))
 
     def walk(value: dict[str, Any], dropped: Dropped) -> dict[str, Any]:
@@ -338,7 +347,7 @@ def _map(
     rest: Coerce,
     null_rest: Create,
 ) -> Coerce:
-    """An object with members that no property names."""
+    """Walk an object with members that no property names."""
     known, null_of = frozenset((*steps.nodes, *steps)), nulls.get
 
     def walk(value: dict[str, Any], dropped: Dropped) -> dict[str, Any]:
@@ -363,7 +372,7 @@ def _map(
 
 
 def unknown_fields(root: Node, value: Any, *, is_root: bool = True) -> list[str]:
-    """The paths of the fields that coercion drops, sorted."""
+    """Return the paths of the fields that coercion drops, sorted."""
     return sorted(_unknown(root, value, "", False, is_root))
 
 

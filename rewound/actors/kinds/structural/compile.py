@@ -83,14 +83,17 @@ _LONGEST_PATH: Final = 4096
 
 
 def parse_document(raw: bytes, *, in_steps: bool) -> tuple[Any, tuple[str, ...]]:
-    """The value and its duplicate fields. Raises NotJson. `in_steps`: not in one uninterruptible call."""
+    """Return the value and its duplicate fields. `in_steps`: not in one uninterruptible call.
+
+    Raises NotJson if the text is not JSON.
+    """
     if not in_steps:
         try:
             value = orjson.loads(raw)
             if _is_whole(raw, orjson.dumps(value)) and _BIG_NUMBER not in raw.translate(_AS_NINES):
                 return value, ()
         except (orjson.JSONDecodeError, TypeError):
-            pass  # the exact parser says what is wrong
+            pass  # the exact parser reports what is wrong
     problems = Problems()
     return _plain(parse_tree(raw), "", DEEPEST, problems), problems.texts()
 
@@ -182,7 +185,7 @@ def _items(value: list[Any], convert: Convert) -> list[Any]:
     return value if all(map(is_, found, value)) else found
 
 
-_LONGEST_BODY: Final = 1024  # of the document in a message
+_LONGEST_BODY: Final = 1024  # characters of the document in a message
 _SUMMARY: Final = 30
 
 
@@ -242,12 +245,12 @@ class CustomSchema(Schema):
         return self._decoded(document, problems, self.coerce if defaults else self.prune)
 
     def decode_merged(self, merged: Object, *, in_steps: bool = False) -> Decoded:
-        """No null is dropped: an apply sets the value that it names, and validation refuses what the schema does."""
+        """Keep all nulls: an apply sets the value that it names, and validation refuses what the schema does."""
         self.check_type(merged)
         return self._decoded(merged, (), self.keep_nulls)
 
     def require_type(self, document: Any, raw: bytes = b"") -> None:
-        """kind and apiVersion must be in what clients send, other than for built-in kinds."""
+        """Unlike for built-in kinds, documents of clients must have kind and apiVersion."""
         self.check_type(document)
         if not document.get("kind"):
             body = raw or unescaped(document)
@@ -262,7 +265,7 @@ class CustomSchema(Schema):
             raise NotDecodable(self._other_version(""))
 
     def check_type(self, document: Any) -> None:
-        """apiVersion and kind, where they are present, must be the right ones."""
+        """Check apiVersion and kind, if they are present."""
         if type(document) is not dict:
             super().check_type(document)
         kind, api_version = (
@@ -309,7 +312,7 @@ class CustomSchema(Schema):
         return Decoded(found, named.texts())
 
     def _metadata(self, document: Object) -> tuple[Object, tuple[str, ...]]:
-        """The beginning of the object, and the unknown fields in its metadata."""
+        """Return the start of the object, and the unknown fields in its metadata."""
         if "metadata" not in document:
             return {}, ()
         sent = document["metadata"]
@@ -334,11 +337,11 @@ class CustomSchema(Schema):
         return coerced, (*more, *sorted(unknown))
 
 
-# Errors about the types and sizes of values: rules could not read them, or would cost too much.
+# Errors about types and sizes of values: rules could not read these, or would cost too much.
 _BLOCKING: Final = frozenset(
     ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
 )
-_FEW_CHECKS: Final = 200  # of one value: up to 0.1 milliseconds
+_FEW_CHECKS: Final = 200  # per value: up to 0.1 milliseconds
 # Bytes of a default: an object that is not large has up to 600 items, each of which may get one.
 _SMALL_DEFAULT: Final = 2048
 _FEW_NODES: Final = 100  # of a schema: each takes up to 20 microseconds to compile
@@ -353,7 +356,7 @@ class Compiled:
         self.openapi = schema  # as written in the definition
         self._api_version, self._kind = api_version, kind
         self._names = names
-        self._is_ready = False  # validation is compiled, or takes so little that the event loop can do it
+        self._is_ready = False  # validation is compiled, or compiles fast enough for the event loop
 
     @lazy_property
     def root(self) -> Node:
@@ -361,7 +364,7 @@ class Compiled:
 
     @lazy_property
     def fields(self) -> Struct:
-        """The members at the top level, for what needs no more: reset fields, and the type that OpenAPI names."""
+        """The top-level members, which is enough for reset fields and for the type that OpenAPI names."""
         group, _, version = self._api_version.rpartition("/")
         declared = [name for name in self.root.properties if name not in TYPE_META]
         fields = [Field(name, ANY_JSON, 0, pointer=True) for name in declared]
@@ -373,22 +376,22 @@ class Compiled:
 
     @lazy_property
     def custom(self) -> CustomKind:
-        """For the Definition."""
+        """What the Definition needs."""
         prefix = self._names.extension_prefix
         return CustomKind(schema=self.schema, openapi=self.openapi, extension_prefix=prefix)
 
     def validate(
         self, errors: FieldErrors, new: Object, old: Object | None = None, *, of_status: bool = False
     ) -> None:
-        """The schema, embedded objects, lists of type set and map, and rules. Metadata is the caller's.
+        """Validate the schema, embedded objects, lists of type set and map, and rules. The caller validates metadata.
 
-        A list that has repeated items already may keep them. `of_status`: only the schema and rules.
+        A list that already has repeated items may keep them. `of_status`: only the schema and rules.
         """
         if not self._is_ready:
             if self._takes_long_to_load():
                 need_thread()
             self.load()
-        if self._is_dear:
+        if self._is_expensive:
             need_thread()
         document = self._document(new)
         if not self._is_valid(document):
@@ -412,11 +415,11 @@ class Compiled:
     def load(self) -> None:
         """Compile what validation needs."""
         _ = self._is_valid, self._validate_embedded, self._list_types, self._rules, self._numbers
-        _ = self._is_dear
+        _ = self._is_expensive
         self._is_ready = True
 
     def load_for_reading(self) -> None:
-        """Compile what decoding, and showing objects that were stored under another schema, need."""
+        """Compile what decoding, and reading objects that were stored under another schema, need."""
         _ = self.schema.coerce, self.schema.prune, self.fields, self._embedded, self.has_large_defaults
 
     def _validate_rules(self, errors: FieldErrors, document: Object, old: Object | None) -> None:
@@ -427,9 +430,10 @@ class Compiled:
         self._rules.validate(errors, document, None if old is None else self._document(old))
 
     def prune_and_default(self, stored: Object) -> Object:
-        """A stored object as this schema shows it: pruned and defaulted, never refused. `stored` stays as it is.
+        """Return a stored object in the form of this schema: pruned and defaulted, never refused. `stored` does not
+        change.
 
-        One that the defaults of a later schema would make larger than any object may be has none of them.
+        If the defaults of a later schema would make it larger than any object may be, it gets none.
         """
         try:
             return self._coerced(stored, self.schema.coerce)
@@ -437,7 +441,7 @@ class Compiled:
             return self._coerced(stored, self.schema.prune)
 
     def prune(self, stored: Object) -> Object:
-        """The same without defaults: what remains of an object that is converted to this version."""
+        """Prune without defaults: what remains of an object that is converted to this version."""
         return self._coerced(stored, self.schema.prune)
 
     def _coerced(self, stored: Object, coerce: Coerce) -> Object:
@@ -446,7 +450,7 @@ class Compiled:
         return found if self._embedded is None else self._embedded(found, "", [])
 
     def default_status(self, new: Object) -> Object:
-        """An object that is to be stored, with the default of its status if it has none.
+        """Return an object to store, with the default of its status if it has none.
 
         No create can set the status where that is a subresource. v1.25 stores such objects without one and adds the
         default whenever it reads them; here, objects are stored in the form in which they are read.
@@ -463,30 +467,30 @@ class Compiled:
     @lazy_property
     def conversion(self) -> Conversion:
         """For a Definition whose objects were stored under another schema, or in another version of it."""
-        return Conversion(to_storage=_as_it_is, from_storage=self.prune_and_default)
+        return Conversion(to_storage=_unchanged, from_storage=self.prune_and_default)
 
     def is_canonical(self, stored: Object) -> bool:
         """Whether a stored object is the same under this schema."""
         return self.prune_and_default(stored) == stored
 
     def canonicalize(self, new: Object) -> None:
-        """Give a valid object the form in which it is stored: 1.0 becomes 1, as Go writes it."""
+        """Bring a valid object into its stored form: 1.0 becomes 1, as Go writes it."""
         if self._numbers is not None:
             for name, member in self._numbers(new).items():
                 new[name] = member
 
     def _document(self, stored: Object) -> Object:
-        """With apiVersion and kind, which a schema may restrict and a rule may read."""
+        """Add apiVersion and kind, which a schema may restrict and a rule may read."""
         return {"apiVersion": self._api_version, "kind": self._kind, **stored}
 
     @lazy_property
     def has_large_defaults(self) -> bool:
-        """Whether defaults could make a large object of a small one."""
+        """Whether defaults could turn a small object into a large one."""
         return has_default_of(self.root, _SMALL_DEFAULT)
 
     @lazy_property
-    def _is_dear(self) -> bool:
-        """Whether checking a small object could hold the event loop for long."""
+    def _is_expensive(self) -> bool:
+        """Whether checking a small object could block the event loop for long."""
         return self.has_large_defaults or most_checks(self.root) > _FEW_CHECKS
 
     @lazy_property
@@ -523,5 +527,5 @@ def compile_schema(openapi_v3_schema: Object, *, api_version: str, kind: str, na
     return Compiled(openapi_v3_schema, api_version=api_version, kind=kind, names=names)
 
 
-def _as_it_is(stored: Object) -> Object:
+def _unchanged(stored: Object) -> Object:
     return stored

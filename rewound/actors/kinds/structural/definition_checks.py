@@ -1,13 +1,14 @@
 """What v1.25 refuses about the schema of a CustomResourceDefinition when the definition is written.
 
-`check_schema` has the order of v1.25: the rules of structural schemas (types are declared outside of allOf, anyOf,
-oneOf and not, and everywhere), sorted by their text, and only if there are none, defaults: each must be valid where it
-stands, and have no unknown fields; those inside the metadata of embedded objects are checked as part of an object that
-has nothing else. Then every keyword, children before parents; then the rules in CEL, if the schema around them has no
-errors: types, cost, and what oldSelf can be compared with.
+`check_schema` follows the order of v1.25: the rules of structural schemas (types are declared outside of allOf,
+anyOf, oneOf and not, and everywhere), sorted by their text, and only if there are none, defaults: each must be valid
+in its place, and have no unknown fields; those inside the metadata of embedded objects are checked as part of an
+object that has nothing else. Then every keyword, children before parents; then the CEL rules, if the schema around
+them has no errors: types, cost, and what oldSelf can be compared with.
 
-`Context` follows the walk over the schema. It finds the type of a node in the type of the nearest node around it that
-has rules, because a rule sees the fields below it by that type; without such a node the type is made from the node.
+`RuleContext` follows the walk over the schema. It finds the type of a node in the type of the nearest enclosing node
+that has rules, because a rule sees the fields below it by that type; without such a node the type is made from the
+node.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _AT_ROOT_WITH_STATUS: Final = (
 def check_schema(
     errors: FieldErrors, path: str, schema: Object, *, names: Names, has_status: bool = False
 ) -> None:
-    """`path` is that of the openAPIV3Schema; `has_status`: the version has a status subresource."""
+    """Check a schema. `path` is that of the openAPIV3Schema; `has_status`: the version has a status subresource."""
     root = parse_schema(schema, names)
     if has_rules(root):
         need_thread()  # each takes a millisecond to check, and a long one a second
@@ -86,7 +87,7 @@ def _check(errors: FieldErrors, path: str, root: Node, names: Names, has_status:
 
 
 def _check_root_with_status(errors: FieldErrors, path: str, root: Node) -> None:
-    """The schema of the status must be found at properties.status, and nowhere else."""
+    """The schema of the status must be at properties.status, and nowhere else."""
     if root.type and root.type != "object":
         text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
         errors.add(invalid(f"{path}.type", root.type, text))
@@ -133,7 +134,7 @@ _UNSUPPORTED_NAMES: Final = (
 
 
 def _not_convertible(node: Node, prefix: str) -> Iterator[str]:
-    """Why a schema cannot be a structural one at all; the first reason counts."""
+    """Return why a schema cannot be structural at all; the first reason counts."""
     for keyword, name in _UNSUPPORTED_NAMES:
         if keyword in node.unsupported:
             yield f"OpenAPIV3Schema '{name}' is not supported"
@@ -158,14 +159,14 @@ _EMPTY_TYPE = {
 
 
 def check_structure(errors: FieldErrors, path: str, root: Node, prefix: str) -> None:
-    """`prefix` is that of extensions."""
+    """Check the rules of structural schemas. `prefix` is that of extensions."""
     checks = _Checks(prefix)
     found = collect(lambda errors: checks.all(errors, path, root))
     errors.add_all(sorted(found, key=_text))
 
 
 def is_plain_metadata(node: Node) -> bool:
-    """Whether the schema of the metadata of an object restricts its name and generateName only."""
+    """Whether the schema of an object's metadata restricts only its name and generateName."""
     known = {"name", "generateName"}
     names = set(node.properties)
     return (not names or (names <= known and len(names) == len(node.properties))) and not any(
@@ -338,7 +339,7 @@ class _Checks:
             errors.add(forbidden(path, text))
 
     def _branch(self, errors: FieldErrors, node: Node, skip_any: bool, path: str) -> None:
-        """What stands inside allOf, anyOf, oneOf or not."""
+        """Check a branch of allOf, anyOf, oneOf or not."""
         self._value_rules(errors, node, skip_any, False, path)
         if node.items is not None:
             self._branch(errors, node.items, False, f"{path}.items")
@@ -401,14 +402,14 @@ _TYPE = {"apiVersion": "validation/v1", "kind": "Validation"}
 
 @dataclass(slots=True)
 class _Budget:
-    """What the rules of all defaults of a schema may cost together; -1 if they cost more."""
+    """What the rules of all defaults of a schema may still cost together; -1 if they cost more."""
 
     left: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a node is in the nearest object around it: names, and None for an item of a list."""
+    """The place of a node in the nearest enclosing object: names, and None for an item of a list."""
 
     root: Node
     names: Names
@@ -425,19 +426,19 @@ class _Place:
         return {**_TYPE, **value}
 
 
-# Bytes of JSON, with the defaults inside it. v1.25 has no such limit, but no object with more could be stored.
+# Bytes of JSON, with the defaults inside it. v1.25 has no such limit, but no larger object could be stored.
 LARGEST_DEFAULT: Final = 1 << 20
 
 
 def check_defaults(errors: FieldErrors, path: str, root: Node, names: Names) -> None:
-    """The root is an object like those that are embedded: with a kind, an apiVersion and metadata."""
+    """Check defaults. The root is like an embedded object: with a kind, an apiVersion and metadata."""
     if _check_sizes(errors, path, root, DefaultSizes()):
-        root = root.but(embedded=True, extensions=None)
+        root = root.replaced(embedded=True, extensions=None)
         _check_defaults_of(errors, path, root, _Place(root, names, _Budget(BUDGET)))
 
 
 def _check_sizes(errors: FieldErrors, path: str, node: Node, sizes: DefaultSizes) -> bool:
-    """Whether all defaults are small, and all those together that an empty object gets. Names the innermost."""
+    """Whether each default is small, and those that an empty object gets are together. Errors name the innermost."""
     inner = [(f"{path}.properties[{name}]", one) for name, one in node.properties.items()]
     for name, one in (("items", node.items), ("additionalProperties", node.values)):
         if one is not None:
@@ -493,7 +494,7 @@ def _check_default(errors: FieldErrors, path: str, node: Node, place: _Place) ->
 
 
 def compile_coercion_of(node: Node) -> Any:
-    """Prunes a value that stands at the node, whatever its type."""
+    """Return a function that prunes a value at the node, whatever its type."""
     around = Node(properties={"value": node})
     prune = compile_coercion(around, defaults=False)
     return lambda value, dropped: prune({"value": value}, dropped)["value"]
@@ -534,18 +535,18 @@ _CORRELATABLE_MAPS: Final = (None, "granular", "atomic")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the nodes around a node say about it."""
+    """What the enclosing nodes determine about a node."""
 
-    no_defaults: str | None = None  # the reason why there may be none
+    no_defaults: str | None = None  # why there may be none
     inside_meta: bool = False
-    uncorrelated: str = ""  # path of the first node around whose parts are not found again in an old object
+    uncorrelated: str = ""  # path of the first enclosing node whose parts have no old values
     context: RuleContext | None = None  # for the rules of the node; None where rules are not checked
 
     def without_old_values(self, path: str) -> Scope:
         return self if self.uncorrelated else Scope(self.no_defaults, self.inside_meta, path, self.context)
 
     def inside(self, node: Node, name: str | None = None) -> Scope:
-        """Of a property with its name, of the items, or of additionalProperties."""
+        """Return the scope of a property with its name, of the items, or of additionalProperties."""
         if self.context is None:
             return self
         return Scope(self.no_defaults, self.inside_meta, self.uncorrelated, self.context.child(node, name))
@@ -732,7 +733,7 @@ class KeywordChecks:
             seen.add(name)
 
     def _list_items(self, errors: FieldErrors, path: str, node: Node) -> None:
-        """Items of sets and maps are found again by their value or keys, so these cannot be null or absent."""
+        """Items of sets and maps are identified by their value or keys, so these cannot be null or absent."""
         items = node.items
         if items is None or node.list_type not in ("set", "map"):
             return
@@ -777,7 +778,7 @@ _NO_TYPE: Final = "unable to convert structural schema to CEL declarations"
 
 @dataclass(slots=True, eq=False)
 class RuleContext:
-    """Of one node: whether it or a node around it has rules, how often it can occur, and its type."""
+    """For one node: whether it or an enclosing node has rules, how often it can occur, and its type."""
 
     node: Node
     total: TotalCost
@@ -793,7 +794,7 @@ class RuleContext:
         return RuleContext(node, TotalCost(), in_scope=bool(node.rules))
 
     def child(self, node: Node, name: str | None = None) -> RuleContext:
-        """Of a property with its name, of the items, or of additionalProperties."""
+        """Return the context of a property with its name, of the items, or of additionalProperties."""
         around = self.node
         is_map = around.additional is not None
         most = around.max_properties if is_map else around.max_items
@@ -801,7 +802,7 @@ class RuleContext:
         return RuleContext(node, self.total, self, name, cardinality, self.in_scope or bool(node.rules))
 
     def declared(self) -> Declared | None:
-        """The type of the node; None if it has none, or if a node around it with rules has none."""
+        """The type of the node; None if it has none, or if an enclosing node with rules has none."""
         if not self._is_known:
             self._declared, self._is_known = self._find(), True
         return self._declared
@@ -825,7 +826,9 @@ def _field(around: Declared, name: str) -> Declared | None:
 def check_rules(
     errors: FieldErrors, path: str, context: RuleContext, uncorrelated: str, names: Names
 ) -> None:
-    """`path` is that of the rules; `uncorrelated` that of the node whose parts have no old values, if any."""
+    """Check rules. `path` is theirs; `uncorrelated` that of the enclosing node whose parts have no old values, if
+    any.
+    """
     check_time()
     declared = context.declared()
     if declared is None:

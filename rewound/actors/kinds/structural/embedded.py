@@ -1,8 +1,7 @@
-"""Objects inside custom resources (embedded-resource): their type and metadata are decoded and validated like those of
-any object.
+"""Objects inside custom resources (embedded-resource): type and metadata are decoded and validated as in any object.
 
 Both functions return None for schemas without any, which most are. The paths of unknown fields in such metadata are
-added to the context; what cannot be decoded raises `NotAnObject` with the text of v1.25.
+added to the context; metadata that cannot be decoded raises `NotAnObject` with the text of v1.25.
 """
 
 from __future__ import annotations
@@ -44,7 +43,9 @@ def has_embedded(node: Node) -> bool:
 
 
 def compile_coercion(node: Node | None, *, drop_invalid: bool) -> Visit | None:
-    """Decodes the metadata of embedded objects. `drop_invalid`: of stored objects, which are never refused."""
+    """Return what decodes the metadata of embedded objects. `drop_invalid`: for stored objects, which are never
+    refused.
+    """
     if node is None or not may_have(node, "embedded-resource"):
         return None
     here = _Coercer(drop_invalid).coerce if node.embedded else None
@@ -52,7 +53,7 @@ def compile_coercion(node: Node | None, *, drop_invalid: bool) -> Visit | None:
 
 
 def compile_validation(node: Node | None) -> Visit | None:
-    """Adds the errors of embedded objects; the context is the collector."""
+    """Return what adds the errors of embedded objects; the context is the collector."""
     if node is None or not may_have(node, "embedded-resource"):
         return None
     return _visit(node, compile_validation, _validate if node.embedded else None)
@@ -117,7 +118,7 @@ class _Coercer:
 
 
 def sorted_members(value: Any) -> Any:
-    """Unknown fields of metadata are reported by name, not in the order of the document."""
+    """Sort members: unknown fields of metadata are reported by name, not in the order of the document."""
     return dict(sorted(value.items())) if type(value) is dict else value
 
 
@@ -126,7 +127,7 @@ def unknown_names(problems: tuple[str, ...]) -> list[str]:
 
 
 def valid_metadata(sent: Any) -> Object:
-    """The members of stored metadata that can be decoded."""
+    """Return the members of stored metadata that can be decoded."""
     found: Object = {}
     for name, member in sent.items() if isinstance(sent, Mapping) else ():
         try:

@@ -1,11 +1,11 @@
 """The formats and patterns of strings that a schema may demand.
 
-Of the formats, those that v1.25 checks; all others are ignored. Names are compared without dashes: `date-time` is
+The formats are those that v1.25 checks; all others are ignored. Names are compared without dashes: `date-time` is
 `datetime`. The rules are those of its libraries, which are not always those of the standards: an empty text is no
 `byte` data, leading zeros in IPv4 addresses pass.
 
-Patterns are compiled once for all schemas that have them. One that does not compile is refused with the definition, so
-that compiled schemas have none.
+Patterns are compiled once for all schemas that have them. A definition with a pattern that does not compile is
+refused, so compiled schemas have none.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from typing import Any, Final
 from rewound.actors.cel.go_regexp import compile_re2, is_large, may_take_long
 from rewound.actors.kinds.structural.schema_node import Node
 
-# Different patterns of one definition, of which each may take some memory with hostile texts.
+# Different patterns of one definition, each of which may take some memory with hostile texts.
 MOST_PATTERNS: Final = 2000
 _LONGEST: Final = 8192  # a millisecond for most patterns
 _LONGEST_OF_LARGE: Final = 256  # two milliseconds
-_WEIGHT_OF_LARGE: Final = 64  # one such takes as much as so many others
+_WEIGHT_OF_LARGE: Final = 64  # a large pattern counts as this many others
 
 
 @lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> Any:
-    """The compiled pattern, whose `search(text)` is truthy where a part of the text matches. InvalidExpression."""
+    """Compile a pattern; its `search(text)` is truthy if a part of the text matches. Raises InvalidExpression."""
     return compile_re2(pattern)
 
 
 def longest_at_once(compiled: Any) -> int:
-    """The longest text, in characters, that the event loop may search; longer ones need a worker thread."""
+    """Return the longest text, in characters, that the event loop may search; longer ones need a worker thread."""
     return _LONGEST_OF_LARGE if is_large(compiled) else _LONGEST
 
 
@@ -48,7 +48,7 @@ def has_slow_pattern(node: Node) -> bool:
 
 
 def weight_of(compiled: Any) -> int:
-    """What a pattern counts for, of MOST_PATTERNS."""
+    """Return what a pattern counts towards MOST_PATTERNS."""
     return _WEIGHT_OF_LARGE if is_large(compiled) else 1
 
 
@@ -85,7 +85,7 @@ def _uuid(third: str, fourth: str) -> Check:
 
 
 def _ipv4(text: str) -> bool:
-    """Leading zeros count as decimal; an IPv6 address may have an IPv4 address as its end."""
+    """Leading zeros are decimal; an IPv6 address may end with an IPv4 address."""
     if "." not in text:
         return False
     if ":" in text:
@@ -170,13 +170,13 @@ def _email(text: str) -> bool:
         return False
     try:
         return bool(Address(addr_spec=spec).domain)
-    except Exception:  # of the header parser, which raises several kinds
+    except Exception:  # from the header parser, which raises several kinds
         return False
 
 
 _HOST_LETTER: Final = "a-zA-Z0-9\\p{S}\\p{L}"
-# v1.25 counts the letters of each part here, up to 63; `_hostname` counts them afterwards, which RE2 compiles in a
-# tenth of the time.
+# v1.25 limits each part to 63 letters in this pattern; here `_hostname` counts them afterwards, because RE2 compiles
+# this one in a tenth of the time.
 _HOSTNAME: Final = (
     rf"^([{_HOST_LETTER}]((-?[{_HOST_LETTER}]*)?)"
     rf"|([{_HOST_LETTER}](([a-zA-Z0-9-\p{{S}}\p{{L}}]*[{_HOST_LETTER}])?)(\.)){{1,}}([a-zA-Z\p{{L}}]){{2,}})$"
@@ -196,14 +196,14 @@ def _date(text: str) -> bool:
 
 def _is_day(year: int, month: int, day: int) -> bool:
     try:
-        date(year or 4, month, day)  # Go has a year 0, and it is a leap year
+        date(year or 4, month, day)  # Go has a year 0, which is a leap year
     except ValueError:
         return False
     return True
 
 
 def _date_time(text: str) -> bool:
-    """What follows a second letter T is not looked at."""
+    """Anything after a second letter T is ignored."""
     parts = text.lower().split("t")
     if len(parts) < 2 or not _date(parts[0]):
         return False
@@ -212,7 +212,7 @@ def _date_time(text: str) -> bool:
 
 
 def _duration(text: str) -> bool:
-    """Go's notation, or a text with at least one number and unit in it."""
+    """Go's notation, or a text that contains at least one number with a unit."""
     if _GO_DURATION.fullmatch(text) is not None:
         return True
     known = False
@@ -283,5 +283,5 @@ FORMATS: Final[dict[str, Check]] = {
 
 
 def format_check(name: str) -> Check | None:
-    """None: no format that is checked."""
+    """Return the check of a format, or None if it is not checked."""
     return FORMATS.get(name.replace("-", ""))

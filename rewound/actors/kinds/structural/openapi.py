@@ -1,9 +1,9 @@
-"""What OpenAPI documents publish of the schema of a custom resource.
+"""The schema of a custom resource as OpenAPI documents publish it.
 
-Version 3 has it as it is, with the type and metadata that every object has, also in embedded objects, and with both
-types of what may be an integer or a string. kubectl reads version 2, which has no junctors, no null and no defaults,
-and takes a schema with properties for a complete one: the same parts are left out as in v1.25, so that kubectl does
-not refuse what the server accepts.
+Version 3 has it unchanged, with the type and metadata that every object has, also in embedded objects, and with both
+types of an int-or-string. kubectl reads version 2, which has no junctors, no null and no defaults, and treats a
+schema with properties as complete: the same parts are left out as in v1.25, so that kubectl does not refuse what the
+server accepts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from rewound.actors.messages import Object
 
-# Larger schemas are published without their properties: they would hold the event loop for too long.
+# Larger schemas are published without their properties: they would block the event loop for too long.
 MOST_NODES: Final = 20_000
 
 _JUNCTORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
@@ -25,7 +25,9 @@ Schema = Mapping[str, Any]
 
 
 def published(schema: Schema, meta: Schema, prefix: str, *, version_2: bool) -> Object:
-    """`meta` has the properties apiVersion, kind and metadata; `prefix` is that of extensions."""
+    """Return the published schema. `meta` has the properties apiVersion, kind and metadata; `prefix` is that of
+    extensions.
+    """
     publication = _Publication(meta, prefix, version_2)
     if version_2 and schema.get(prefix + "preserve-unknown-fields"):
         return {"type": "object"}
@@ -80,7 +82,7 @@ class _Publication:
 
 
 def _unfold(found: Object) -> None:
-    """Say that a value may be an integer or a string, where the schema does not say it itself."""
+    """Declare that a value may be an integer or a string, unless the schema already does."""
     every = found.get("allOf") or [{}]
     if _INTEGER_OR_STRING in (found.get("anyOf"), every[0].get("anyOf")):
         return
@@ -109,7 +111,7 @@ def _simplify(found: Object, schema: Schema, preserves: bool) -> None:
 
 
 def _certainly_required(found: Object, schema: Schema) -> list[str]:
-    """A required field that may be null need not be there."""
+    """Return the required fields that cannot be null: others need not be there."""
     values = schema.get("additionalProperties")
     if isinstance(values, Mapping) and values.get("nullable"):
         return []

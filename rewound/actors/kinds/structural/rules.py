@@ -1,15 +1,16 @@
-"""The rules in CEL of a schema: their types, their programs, and their evaluation on an object.
+"""The CEL rules of a schema: their types, their programs, and their evaluation on an object.
 
-The CEL types of schema nodes have the sizes that cost estimates need. A node has no type where its schema says nothing
-that CEL could check: rules cannot be there, and fields of such types do not exist for rules. Objects have a type of
-their own each, named by their place: `selfType7.spec`, `.@idx` for the items of a list, `.@elem` for the values of a
-map. Sizes without a limit in the schema follow from the largest request.
+The CEL types of schema nodes have the sizes that cost estimates need. A node has no type where its schema declares
+nothing that CEL could check: it cannot have rules, and rules do not see fields of such types. Each object has its own
+type, named by its place: `selfType7.spec`, `.@idx` for the items of a list, `.@elem` for the values of a map. Sizes
+without a limit in the schema follow from the largest request.
 
-The rules of a node are parsed, checked against its type, and made programs, which read the values of an object by the
-shape of each node. Parents are evaluated before children, items in order. A rule that uses oldSelf runs only where the
-old object has a value at the same place: properties and keys of maps correspond by name, items of keyed lists by their
-keys, items of other lists do not. All rules of an object share one budget; the rule that exceeds it ends the
-evaluation. On the event loop rules run as long as they are cheap together; then `need_thread` asks for a worker thread.
+The rules of a node are parsed, checked against its type, and turned into programs, which read the values of an object
+by the shape of each node. Parents are evaluated before children, items in order. A rule that uses oldSelf runs only
+where the old object has a value at the same place: properties and keys of maps correspond by name, items of keyed
+lists by their keys, items of other lists do not. All rules of an object share one budget; the rule that exceeds it
+ends the evaluation. On the event loop rules run as long as they are cheap together; then `need_thread` requests a
+worker thread.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ _UNNAMED: Final = "object"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declared:
-    """`least` is the size of the shortest JSON of a value, `elements` how many items, members or
-    characters it has at most."""
+    """`least` is the size of the shortest JSON of a value, `elements` the most items, members or characters it can
+    have.
+    """
 
     type: Type
     least: int
@@ -82,7 +84,7 @@ class Declared:
         return self.element is not None and self.type.name == "map"
 
     def most(self, path: Sequence[str]) -> int | None:
-        """The size of the value at a path: a variable, then field names, @items, @values and @keys.
+        """Return the size of the value at a path: a variable, then field names, @items, @values and @keys.
 
         None: the schema has no such value.
         """
@@ -103,7 +105,7 @@ _KEY: Final = Declared(STRING, 2)
 
 
 def declare(node: Node, *, is_object: bool) -> Declared | None:
-    """`is_object`: the root of a resource, or an embedded object. None: the node has no type."""
+    """Return the type of a node, or None if it has none. `is_object`: the root of a resource, or an embedded object."""
     if node.int_or_string:
         return Declared(DYN, 1, _LONGEST_TEXT)
     if is_object:
@@ -125,7 +127,7 @@ def declare(node: Node, *, is_object: bool) -> Declared | None:
 
 
 def with_meta(node: Node) -> Node:
-    """Rules see kind, apiVersion and the two names of an object, whatever its schema says about them."""
+    """Add kind, apiVersion and the two names of an object, which rules see whatever its schema declares."""
     properties = node.properties
     metadata = properties.get("metadata")
     if (
@@ -138,7 +140,7 @@ def with_meta(node: Node) -> Node:
     ):
         return node
     names = Node(type="object", properties={"name": _META, "generateName": _META})
-    return node.but(properties={**properties, "kind": _META, "apiVersion": _META, "metadata": names})
+    return node.replaced(properties={**properties, "kind": _META, "apiVersion": _META, "metadata": names})
 
 
 def _is_text(node: Node | None) -> bool:
@@ -194,12 +196,12 @@ def _string(node: Node) -> Declared:
         return known
     if node.format == "byte":
         return Declared(BYTES, 2, _LONGEST_TEXT if node.max_length is None else max(node.max_length, 0))
-    # maxLength counts characters, which may have four bytes.
+    # maxLength counts characters, each of which may have four bytes.
     return Declared(STRING, 2, _LONGEST_TEXT if node.max_length is None else max(node.max_length, 0) * 4)
 
 
 def named(declared: Declared, name: str, messages: dict[str, MessageType]) -> Declared:
-    """The same with the names of its object types, which are added to `messages`."""
+    """Return the type with names for its object types, which are added to `messages`."""
     if declared.fields is not None:
         fields = {
             field: named(inner, f"{name}.{field}", messages) for field, inner in declared.fields.items()
@@ -216,7 +218,10 @@ def named(declared: Declared, name: str, messages: dict[str, MessageType]) -> De
 
 
 def shape_of(node: Node, prefix: str, *, is_object: bool = False) -> Shape:
-    """`is_object`: the root of a resource, whose type and names rules see. `prefix` is that of schema extensions."""
+    """Return the shape of a node. `is_object`: the root of a resource, whose type and names rules see.
+
+    `prefix` is that of schema extensions.
+    """
     nullable = node.nullable
     if node.int_or_string:
         return IntOrStringShape(nullable)
@@ -263,7 +268,7 @@ class CompiledRule:
 def compile_rules(
     rules: tuple[Rule, ...], declared: Declared, names: Names, number: int = 0
 ) -> tuple[CompiledRule, ...]:
-    """`number` is part of the name of the node's type, on which no rule may depend."""
+    """Compile the rules of a node. `number` is part of the name of the node's type, on which no rule may depend."""
     messages: dict[str, MessageType] = {}
     root = named(declared, f"selfType{number}", messages)
     variables = dict.fromkeys((*VARIABLES, "rule"), root.type)
@@ -298,7 +303,7 @@ _OUT_OF_BUDGET: Final = (
 
 
 class _Stopped(Exception):
-    """Nothing more is evaluated."""
+    """The evaluation has ended."""
 
 
 class _Run:
@@ -339,7 +344,7 @@ class RuleTree:
     def validate(
         self, errors: FieldErrors, new: Any, old: Any = None, path: str = "", budget: int = BUDGET
     ) -> int:
-        """Add what the rules find wrong; returns what is left of the budget, -1 if it was exceeded."""
+        """Add the errors that the rules find; return the rest of the budget, -1 if it was exceeded."""
         run = _Run(errors, budget)
         try:
             self._validate(run, path, new, old)
@@ -424,7 +429,7 @@ def _no_old_value(_: Any) -> Any:
 
 
 def _key_of(item: Any, names: Sequence[str]) -> Any:
-    """What identifies an item of a keyed list; None without all keys, or with keys that are no scalars."""
+    """Return what identifies an item of a keyed list, or None if a key is missing or is not a scalar."""
     if type(item) is not dict:
         return None
     key = []
@@ -437,7 +442,7 @@ def _key_of(item: Any, names: Sequence[str]) -> Any:
 
 
 def compile_tree(node: Node, names: Names, *, is_object: bool) -> RuleTree | None:
-    """The rules of a schema; None without any. `is_object`: the node is the root of a resource."""
+    """Return the rules of a schema, or None if it has none. `is_object`: the node is the root of a resource."""
     if not has_rules(node):
         return None
     return _tree(node, names, declare(node, is_object=is_object), is_object)

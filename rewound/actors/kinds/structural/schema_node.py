@@ -1,8 +1,8 @@
 """The schema of a custom resource (JSONSchemaProps) as a tree of immutable nodes.
 
-`parse_schema` reads the `openAPIV3Schema` of a CustomResourceDefinition, decoded but not checked: everything that
-`definition_checks` refuses has a place in a node too. All other modules of this folder read nodes; none reads the JSON.
-Extensions have the prefix of the dialect:
+`parse_schema` reads the `openAPIV3Schema` of a CustomResourceDefinition, decoded but not checked: nodes also have
+attributes for everything that `definition_checks` refuses. All other modules of this folder read nodes; none reads
+the JSON. Extensions have the prefix of the dialect:
 
     parse_schema({"type": "array", "x-cluster-list-type": "set", "items": {"type": "string"}}, NAMES["cluster"])
 
@@ -22,7 +22,7 @@ from rewound.actors.runtime.time_limit import check_time
 
 NO_NODES: Final[Mapping[str, Any]] = MappingProxyType({})
 
-# Keywords whose values are taken as they are -> the attribute of a node.
+# Keywords whose values are copied -> the attribute of a node.
 _PLAIN: Final = {
     "type": "type",
     "format": "format",
@@ -48,11 +48,11 @@ _JUNCTORS: Final = {"allOf": "all_of", "anyOf": "any_of", "oneOf": "one_of"}
 _NESTED: Final = frozenset(
     ("properties", "additionalProperties", "items", "required", "enum", "not", "definitions", "dependencies")
 ) | frozenset(_JUNCTORS)
-# Keywords that JSONSchemaProps has and no structural schema may use.
+# Keywords of JSONSchemaProps that no structural schema may use.
 _UNSUPPORTED: Final = frozenset(
     ("id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions")
 )
-# Of these also an empty text or map; the others count as absent when they are empty.
+# Even an empty value of these is unsupported; empty values of the others count as absent.
 _UNSUPPORTED_EMPTY: Final = frozenset(("$ref", "additionalItems", "dependencies"))
 
 
@@ -65,7 +65,7 @@ class Rule:
 
 
 class Node:
-    """Immutable. Only what a schema declares takes memory and time; the rest is in the class, and shared."""
+    """Immutable. An instance has only what the schema declares; class attributes are the defaults, to save memory."""
 
     type: str = ""
     format: str = ""
@@ -103,22 +103,22 @@ class Node:
     list_keys: tuple[str, ...] = ()
     map_type: str | None = None
     rules: tuple[Rule, ...] = ()
-    # What no structural schema has.
+    # Keywords that no structural schema has.
     item_list: tuple[Node, ...] = ()
     definitions: Mapping[str, Node] = NO_NODES
     dependencies: Mapping[str, Node] = NO_NODES
     unsupported: frozenset[str] = frozenset()
-    # Of the root alone: which extensions the schema has anywhere, without their prefix.
+    # Only of the root: which extensions the schema has anywhere, without their prefix.
     extensions: frozenset[str] | None = None
 
     def __init__(self, **declared: Any) -> None:
         self.__dict__.update(declared)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"schema nodes do not change: {name}")
+        raise AttributeError(f"schema nodes are immutable: {name}")
 
-    def but(self, **declared: Any) -> Node:
-        """The same node with other values for these."""
+    def replaced(self, **declared: Any) -> Node:
+        """Return the same node with these values replaced."""
         return Node(**{**self.__dict__, **declared})
 
     @property
@@ -127,7 +127,7 @@ class Node:
         return self.additional if isinstance(self.additional, Node) else None
 
     def children(self) -> Iterator[Node]:
-        """The schemas in it that a value may have to fit."""
+        """Yield the schemas in it that a value may have to match."""
         yield from self.properties.values()
         yield from (*self.all_of, *self.any_of, *self.one_of)
         yield from (one for one in (self.items, self.values, self.not_) if one is not None)
@@ -135,16 +135,16 @@ class Node:
 
 def parse_schema(schema: Object, names: Names) -> Node:
     parser = _Parser(names.extension_prefix)
-    return parser.node(schema).but(extensions=frozenset(parser.extensions))
+    return parser.node(schema).replaced(extensions=frozenset(parser.extensions))
 
 
 def may_have(node: Node, extension: str) -> bool:
-    """Whether a schema may have an extension, at once: where this is False there is no need to go through it."""
+    """Whether a schema may have an extension: if not, there is no need to search it."""
     return node.extensions is None or extension in node.extensions
 
 
 def count_nodes(node: Node, most: int) -> int:
-    """How many nodes, values of enums and required names a schema has; counting ends soon after `most`."""
+    """Return how many nodes, enum values and required names a schema has; counting stops soon after `most`."""
     count, waiting = 0, [node]
     while waiting and count <= most:
         one = waiting.pop()

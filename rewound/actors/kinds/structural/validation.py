@@ -1,16 +1,16 @@
-"""Validates a value against a schema: whether it fits, and what is wrong with one that does not.
+"""Validates a value against a schema: whether it matches, and what is wrong if it does not.
 
-`compile_validity` makes functions that say yes or no, without paths and texts. Almost all objects are valid, so this is
-what a write costs. The function of a property is compiled when the first object has a value there; one with a pattern
-that takes long to compile needs a worker thread then.
+`compile_validity` makes functions that say yes or no, without paths and texts. Almost all objects are valid, so this
+is what a write costs. The function of a property is compiled when the first object has a value there; one with a
+pattern that takes long to compile then needs a worker thread.
 
 `validate` runs only after these have found that something is wrong, and defines what wrong means: exactly as v1.25,
-every finding, in its order, with the text of kube-openapi; `name` is the path inside the object. Each keyword counts a
-match when it passes; of the branches of anyOf and oneOf the findings of the one with the most matches are reported.
-Members of maps have no order in v1.25; here they have that of the object. A property test compares the two.
+every finding, in its order, with the text of kube-openapi; `name` is the path inside the object. Each keyword counts
+a match when it passes; for anyOf and oneOf, the findings of the branch with the most matches are reported. Members of
+maps have no order in v1.25; here they have that of the object. A property test compares the two.
 
 `compile_list_types` checks that no two items of a list of type set or map are equal, or have equal keys. It returns
-None for schemas without such lists. The first repetition of an item is reported, not the ones after it.
+None for schemas without such lists. Only the first repetition of an item is reported.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TYPE, REQUIRED, TOO_LONG, ENUM, TOO_MANY, OTHER, COMPOSITE = (
     "other",
     "composite",
 )
-NO_PATH: Final = "<nil>"  # how Go prints a path that is nil
+NO_PATH: Final = "<nil>"  # how Go prints a nil path
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Finding:
 
 
 class Findings:
-    """Each text once, in the order in which the checks found them."""
+    """Findings without repeated texts, in the order in which the checks found them."""
 
     __slots__ = ("by_text", "matches")
 
@@ -141,7 +141,7 @@ _NAMES: Final = {
     list: "array",
     dict: "object",
 }
-_LARGEST_INTEGER: Final = float(2**53 - 1)  # that a float can hold and JSON can carry
+_LARGEST_INTEGER: Final = float(2**53 - 1)  # the largest that a float holds exactly
 _LONGEST_PATH: Final = 4096
 
 
@@ -243,7 +243,7 @@ def _check_type(node: Node, value: Any, path: str) -> Findings:
 def _check_enum(node: Node, value: Any, path: str) -> Findings:
     if not node.enum or any(same_value(value, allowed) for allowed in node.enum):
         return Findings()
-    # In Go's text of it, which is shown nowhere, the values would be in brackets.
+    # Go's text of it, which is shown nowhere, has the values in brackets.
     return Findings(Finding(ENUM, path, f"{path} in body should be one of", value, node.enum))
 
 
@@ -276,7 +276,7 @@ def _check_number(node: Node, value: int | float, path: str) -> Findings:
 
 
 def _bound(bound: float, value: int | float) -> int | float:
-    """Bounds of integers are cut to integers."""
+    """Return a bound; those of integers are truncated."""
     return int(bound) if type(value) is int else float(bound)
 
 
@@ -403,7 +403,7 @@ _MANY: Final = 256
 
 
 def most_checks(root: Node) -> int:
-    """How many schemas one value may have to be checked against, counting the values of enums."""
+    """Return how many schemas one value may have to be checked against, counting the values of enums."""
     most, waiting = 1, [root]
     while waiting:
         node = waiting.pop()
@@ -465,7 +465,7 @@ def _text(node: Node) -> IsValid:
 
 
 class _Check:
-    """One keyword. `handles_null`: it has the right answer for null too, which others never see."""
+    """One keyword. `handles_null`: it also handles null, which the others never see."""
 
     __slots__ = ("check", "handles_null")
 
@@ -555,7 +555,7 @@ def _within(node: Node) -> IsValid:
     low = -infinite if node.minimum is None else node.minimum
     high = infinite if node.maximum is None else node.maximum
     above, below = node.exclusive_minimum, node.exclusive_maximum
-    # Bounds of integers are cut to integers.
+    # Bounds of integers are truncated.
     least = low if node.minimum is None else int(low)
     most = high if node.maximum is None else int(high)
 
@@ -742,14 +742,14 @@ def _map(errors: FieldErrors, value: list[Any], path: str, names: Sequence[str])
             errors.add(invalid(f"{path}[{index}]", show(item), text))
             return
     keys = [{name: item[name] for name in names if name in item} if item else {} for item in value]
-    # With one key its value counts, so that a missing key differs from every value.
+    # With a single key its value counts, so that a missing key differs from every value.
     compared = [key.get(names[0], _NO_KEY) for key in keys] if len(names) == 1 else keys
     for index in _repeated(compared):
         errors.add(duplicate(f"{path}[{index}]", show(keys[index])))
 
 
 def _have_different(value: list[Any], key: str) -> bool:
-    """Whether all items are objects with different keys; False also if a closer look is needed."""
+    """Whether all items are objects with different keys; False also if that needs a closer look."""
     try:
         return _are_different([item[key] for item in value])
     except (KeyError, TypeError):
@@ -759,7 +759,7 @@ def _have_different(value: list[Any], key: str) -> bool:
 def _are_different(values: list[Any]) -> bool:
     try:
         return len(set(values)) == len(values)
-    except TypeError:  # lists and objects have no hash
+    except TypeError:  # lists and objects are not hashable
         return False
 
 
@@ -777,7 +777,7 @@ def _repeated(values: Sequence[Any]) -> list[int]:
 
 
 def _comparable(value: Any) -> Any:
-    """1, 1.0 and true are three values; objects are equal when their JSON is."""
+    """1, 1.0 and true are three values; objects are equal if their JSON is."""
     if isinstance(value, (dict, list)):
         return unescaped(value, option=orjson.OPT_SORT_KEYS)
     return type(value), value

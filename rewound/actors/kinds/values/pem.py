@@ -25,14 +25,14 @@ class Block(NamedTuple):
 
 
 class InvalidPEM(ValueError):
-    """The text does not hold what it should; says why."""
+    """The text does not contain what it should; the message says why."""
 
 
 def blocks_of(text: str) -> Iterator[Block]:
-    """Blocks in order; malformed ones are skipped, like everything between blocks.
+    """Return the blocks in order; malformed ones are skipped, like everything between blocks.
 
-    Reads the text once for all ends and once for all beginnings: a search for the end of each block would read all of
-    the text for each beginning without one.
+    Scans the text once for all ends and once for all beginnings: searching the end of each block separately would
+    scan all of the text for each beginning without one.
     """
     ends: dict[str, list[re.Match[str]]] = {}
     for end in _END.finditer(text):
@@ -62,7 +62,9 @@ def _block(kind: str, content: str) -> Block | None:
 
 
 def organizations_of_request(content: str) -> list[str]:
-    """The organizations in the subject of a certificate request, which become groups of the certificate's user."""
+    """Return the organizations in the subject of a certificate request, which become groups of the certificate's
+    user.
+    """
     from cryptography import x509
 
     try:
@@ -96,7 +98,9 @@ def check_request(content: str) -> None:
 
 
 def _check_key(key: object) -> None:
-    """Refuse keys that Go does not know either: some of them take the event loop 13 ms to verify a signature."""
+    """Refuse keys that Go does not support either: some of them block the event loop for 13 ms to verify a
+    signature.
+    """
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
     if isinstance(key, rsa.RSAPublicKey):

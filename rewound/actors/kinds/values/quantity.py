@@ -1,15 +1,15 @@
 """Quantities such as 500m, 1.5Gi or 12e6: parsed exactly, written as Kubernetes writes them.
 
 Amounts are whole nano-units, the finest that the API has; finer ones are rounded away from zero. Kubernetes keeps the
-text of a quantity that its fast parser takes for canonical, although it need not be; any other text becomes the
+text of a quantity that its fast parser accepts as canonical, although it need not be; any other text becomes the
 canonical form:
 
     canonical_quantity("0.5") == "500m"      canonical_quantity("1536Mi") == "1536Mi"
     canonical_quantity("1024Mi") == "1Gi"    canonical_quantity("0.5Ki") == "512"
     canonical_quantity("1.500") == "1.500"   canonical_quantity("+007") == "+007"
 
-Not as in Kubernetes: an amount of 1000E or more in decimal style keeps its value, where Kubernetes has no suffix for it
-and writes 1 for 1000E; and numbers of more than a thousand digits or zeros are refused.
+Unlike in Kubernetes, an amount of 1000E or more in decimal style keeps its value, where Kubernetes has no suffix for
+it and writes 1 for 1000E; and numbers of more than a thousand digits or zeros are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 NANOS: Final = 10**9
 LARGEST_BINARY: Final = (2**63 - 1) * NANOS
-_MOST_DIGITS: Final = 1000  # more than any amount has; keeps the arithmetic small
+_MOST_DIGITS: Final = 1000  # more than any real amount; keeps the arithmetic small
 _FARTHEST_EXPONENT: Final = 1000
 
 _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -27,18 +27,18 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T"
 _BINARY_SUFFIXES: Final = {power: suffix for suffix, power in _BINARY.items()} | {0: ""}
 _DECIMAL_SUFFIXES: Final = {power: suffix for suffix, power in _DECIMAL.items()}
 
-# The fast parser of Kubernetes takes amounts of so many digits; with a binary suffix, this and three less for each
-# power of 1024.
+# Digits that the fast parser of Kubernetes accepts; the second is for binary suffixes, less three for each power of
+# 1024.
 _DECIMAL_DIGITS: Final = 18
 _BINARY_DIGITS: Final = 14
 
 _PATTERN: Final = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-# Other than the pattern that errors name, this takes a text without digits: it is zero. Possessive: after a mismatch
-# there is nothing to gain from giving back digits, and there are four runs of them.
+# Unlike the pattern that errors name, this accepts a text without digits: it is zero. Possessive: after a mismatch,
+# backtracking over the four runs of digits cannot help.
 _PARTS: Final = re.compile(r"([+-]?+)(0*+)([0-9]*+)\.?+([0-9]*+)([eEinumkKMGTP]*+[-+]?+[0-9]*+)")
 _EXPONENT: Final = re.compile(r"[eE]([-+]?[0-9]{1,19})")
-# White space around a quantity is ignored if a JSON string can have it as it is: Kubernetes parses the text in the
-# body, in which other white space is an escape sequence.
+# White space around a quantity is ignored if a JSON string can contain it unescaped: Kubernetes parses the text in
+# the body, in which other white space is an escape sequence.
 _SPACES: Final = " \u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
@@ -54,19 +54,19 @@ _NOT_A_SUFFIX: Final = "unable to parse quantity's suffix"
 
 
 def canonical_quantity(text: str) -> str:
-    """The text in which a quantity is stored and shown."""
+    """Return the text in which a quantity is stored and shown."""
     text = text.strip(_SPACES)
     nanos, style, is_kept = _parse(text)
     return text if is_kept else quantity_text(nanos, style)
 
 
 def parse_quantity(text: str) -> tuple[int, str]:
-    """The amount in nano-units and the style of its suffix, for `quantity_text`."""
+    """Return the amount in nano-units and the style of its suffix, for `quantity_text`."""
     return _parse(text)[:2]
 
 
 def quantity_text(nanos: int, style: str) -> str:
-    """The canonical form of an amount in a style: binary, decimal or exponent."""
+    """Return the canonical form of an amount in a style: binary, decimal or exponent."""
     if not nanos:
         return "0"
     if style == "binary" and abs(nanos) >= 1024 * NANOS and nanos % NANOS == 0:
@@ -75,15 +75,15 @@ def quantity_text(nanos: int, style: str) -> str:
 
 
 def nanos_of(text: str) -> int:
-    """The amount in nano-units, to compare and to add."""
+    """Return the amount in nano-units, to compare and to add."""
     return _parse(text)[0]
 
 
 def is_count(text: str) -> bool:
-    """Whether a quantity can count things: a whole number, of which v1.25 finds the thousandths in 64 bits.
+    """Whether a quantity can count things: a whole number, whose thousandths v1.25 finds in 64 bits.
 
-    Beyond these, as 1Ei is, only the low bits of the thousandths are left, and those rarely are a whole number. For
-    what its fast parser takes, such as 10E, nothing is left.
+    For larger amounts, such as 1Ei, only the low bits of the thousandths remain, which are rarely a whole number. For
+    those that its fast parser accepts, such as 10E, zero remains.
     """
     _, number, scale, style, is_fast, _ = parts_of(text)
     if style == "binary":
@@ -98,7 +98,9 @@ def is_count(text: str) -> bool:
 
 
 def rounded_to(unit: int, text: str) -> str:
-    """The quantity itself if it is a multiple of `unit` nano-units, else the next such multiple away from zero."""
+    """Return the quantity itself if it is a multiple of `unit` nano-units, else the next such multiple away from
+    zero.
+    """
     nanos, style, _ = _parse(text)
     if not nanos % unit:
         return text
@@ -113,8 +115,8 @@ class Parts(NamedTuple):
     number: int
     scale: int
     style: str
-    is_fast: bool  # the fast parser takes it
-    is_kept: bool  # its text stays as it is
+    is_fast: bool  # the fast parser accepts it
+    is_kept: bool  # its text stays unchanged
 
 
 def parts_of(text: str) -> Parts:
@@ -139,7 +141,7 @@ def parts_of(text: str) -> Parts:
 
 
 def _parse(text: str) -> tuple[int, str, bool]:
-    """The amount in nano-units, the style, and whether Kubernetes keeps the text as it is."""
+    """Return the amount in nano-units, the style, and whether Kubernetes keeps the text unchanged."""
     is_negative, number, scale, style, _, is_kept = parts_of(text)
     nanos = _scaled(number, scale + 9)
     if style == "binary":
@@ -161,7 +163,7 @@ def _suffix(suffix: str) -> tuple[str, int, int]:
 
 
 def _scaled(number: int, tens: int) -> int:
-    """number * 10**tens, rounded up."""
+    """Return number * 10**tens, rounded up."""
     if tens < 0:
         divisor: int = 10**-tens
         return -(-number // divisor)

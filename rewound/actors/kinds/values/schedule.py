@@ -1,11 +1,11 @@
-"""Schedules of cron jobs: their texts, and the moments at which they are due, as robfig/cron v3 has both.
+"""Schedules of cron jobs: their texts, and the moments at which they are due, as in robfig/cron v3.
 
     30 6 * * mon-fri     0/15 * 1,15 * ?     @hourly     @every 1h30m     CRON_TZ=Europe/Berlin 0 0 * * *
 
 `parse_schedule` refuses a text with the words of robfig/cron, which clients know. A schedule finds its next moment in
-local time of its zone, UTC unless the text or a CronJob names one: hours that a zone skips have no moment, and a moment
-in an hour that it repeats is due twice. Moments are microseconds since 1970. Only a fixed interval (`@every`) counts
-from a moment that the caller gives; the moments of all others depend on nothing but the text.
+local time of its zone, UTC unless the text or a CronJob names one: hours that a zone skips have no moment, and a
+moment in an hour that it repeats is due twice. Moments are microseconds since 1970. Only a fixed interval (`@every`)
+counts from a moment that the caller gives; the moments of all others depend on nothing but the text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rewound.actors.kinds.values.times import duration_error, duration_seconds
 from rewound.actors.runtime.steps import Steps
 
 SECOND: Final = 1_000_000
-SEARCHED_YEARS: Final = 5  # a schedule that is not due in so many years never is, as in February 30
+SEARCHED_YEARS: Final = 5  # years: a schedule that is not due within these never is, as on February 30
 _LONGEST_ZONE: Final = 255
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -37,20 +37,20 @@ DESCRIPTORS: Final = {
 }
 
 _PARTS: Final = re.compile("[^,]+")
-_AT_ONCE: Final = 64  # parts, of up to ten microseconds each
+_AT_ONCE: Final = 64  # parts, which take up to ten microseconds each
 _is_number = re.compile("[-+]?[0-9]+").fullmatch
 
 
 class InvalidSchedule(ValueError):
-    """The text is no schedule; the message says why."""
+    """The text is not a schedule; the message says why."""
 
 
 class Schedule(Protocol):
     def next(self, after: int) -> int | None:
-        """The first moment later than this one; None if there is none within five years."""
+        """Return the first moment later than this one, or None if there is none within five years."""
 
     def latest(self, after: int, until: int) -> int | None:
-        """The last moment that is later than `after` and not later than `until`."""
+        """Return the last moment that is later than `after` and not later than `until`."""
 
 
 class _Bounds(NamedTuple):
@@ -70,17 +70,17 @@ _FIELDS: Final = (
 
 class _Field(NamedTuple):
     values: tuple[int, ...]
-    every: bool  # written with a star, so that only the other of the two fields of days counts
+    every: bool  # written with a star, so that only the other of the two day fields counts
 
     def distance(self, value: int, end: int) -> int:
-        """How far from `value` it is to the first of the values, or to the end of the unit; 0 if it is one of them."""
+        """Return how far `value` is from the next allowed value, or from the end of the unit; 0 if it is allowed."""
         at = bisect_left(self.values, value)
         return (self.values[at] if at < len(self.values) else end) - value
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """`@every`: always the same time after the moment before, in whole seconds and at least one."""
+    """`@every`: a fixed time after the moment before, in whole seconds and at least one."""
 
     seconds: int
 
@@ -111,7 +111,7 @@ class Crontab:
             return None
 
     def latest(self, after: int, until: int) -> int | None:
-        """Halves the time in which it may be: a schedule may have had any number of moments."""
+        """Binary search: a schedule may have had any number of moments."""
         found = self.next(after)
         if found is None or found > until:
             return None
@@ -134,10 +134,10 @@ class Crontab:
 
 
 class _Search:
-    """From a second on, skip months, days, hours and minutes that the fields do not name.
+    """Starts from a second and skips months, days, hours and minutes that the fields do not name.
 
-    Where a unit wraps around into the next larger one, that one is checked again. Local midnight may not exist on a day
-    on which clocks change; the search then goes to the hour nearest to it.
+    If a unit overflows into the next larger one, that one is checked again. Local midnight may not exist on a day on
+    which clocks change; the search then goes to the hour nearest to it.
     """
 
     def __init__(self, fields: Crontab, second: int) -> None:
@@ -206,12 +206,12 @@ class _Search:
         return False
 
     def _skip(self, count: int, unit: int) -> None:
-        """Go ahead by so many units; by one, if clocks change on the way."""
+        """Advance by this many units; by one, if clocks change on the way."""
         target = self._second + count * unit
         self._second = target if self._offset(target) == self._offset(self._second) else self._second + unit
 
     def _set(self, wall: datetime) -> None:
-        """Go to a local time. Of a time that does not exist, or exists twice, it takes the one that Go takes."""
+        """Go to a local time. If it does not exist, or exists twice, choose as Go does."""
         as_utc = int((wall - datetime(1970, 1, 1)).total_seconds())
         offset = self._offset(as_utc)
         self._second = as_utc - self._offset(as_utc - offset) if offset else as_utc
@@ -222,7 +222,7 @@ class _Search:
 
 
 def parse_schedule(text: str, zone: str = "") -> Schedule:
-    """Read a text; `zone` names the zone of one that names none itself. Raises InvalidSchedule."""
+    """Parse a text; `zone` is the zone of one that names none itself. Raises InvalidSchedule if it is no schedule."""
     steps = schedule_steps(text, zone)
     while True:
         try:
@@ -233,7 +233,7 @@ def parse_schedule(text: str, zone: str = "") -> Schedule:
 
 
 def schedule_steps(text: str, zone: str = "") -> Steps[Schedule]:
-    """The same with pauses: a text may have hundreds of thousands of parts, and v1.25 has no limit for it."""
+    """Parse with pauses: a text may have hundreds of thousands of parts, and v1.25 does not limit it."""
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, space, text = text.partition("=")[2].partition(" ")
         wrong = time_zone_error(zone) if space else "no schedule follows it"
@@ -251,7 +251,7 @@ def schedule_steps(text: str, zone: str = "") -> Steps[Schedule]:
 
 
 def time_zone_error(name: str) -> str:
-    """Why a time zone is unknown; "" when it is known."""
+    """Return why a time zone is unknown, or "" if it is known."""
     if len(name) > _LONGEST_ZONE:
         return f"unknown time zone {cut(name)}"
     return _time_zone_error(name)
@@ -347,9 +347,11 @@ def _time_zone_error(name: str) -> str:
 
 
 def _time_zone(name: str) -> tzinfo:
-    """The zone of the server, `Local`, is UTC: a schedule is due at the same moments wherever the server runs."""
+    """Return a zone. `Local`, the zone of the server, is UTC: a schedule is due at the same moments
+    wherever it runs.
+    """
     if name in ("", "UTC", "Local"):
         return UTC
-    import zoneinfo  # imported on first use: its import takes longer than that of all kinds of the batch group
+    import zoneinfo  # takes longer to import than all kinds of the batch group
 
     return zoneinfo.ZoneInfo(name)

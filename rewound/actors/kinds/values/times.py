@@ -5,15 +5,18 @@ Times are RFC 3339 in UTC, whole seconds or six digits of a second:
     seconds_text(1577934245_000006)  -> "2020-01-02T03:04:05Z"
     micros_text(1577934245_000006)   -> "2020-01-02T03:04:05.000006Z"
 
-Clients may send any offset; times are stored in UTC. The first moment of year 1 is Go's zero time and counts as absent.
-What does not match the pattern of most times is parsed as Go's time.Parse does, with its error texts, which clients
-know. Like Go, the parser accepts some forms that RFC 3339 does not: an hour of one digit, a comma before the fraction.
+Clients may send any offset; times are stored in UTC. The first moment of year 1 is Go's zero time and counts as
+absent.
+
+A time that does not match the usual pattern is parsed as Go's time.Parse does, with its error texts, which clients
+know. Like Go, the parser accepts some forms that RFC 3339 does not: an hour of one digit, a comma before the
+fraction.
 
     parsing time "2020-13-01T00:00:00Z": month out of range
     parsing time "2020-01-02" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "T"
 
-Durations have Go's syntax (`1h30m`, `1.5s`, `-.5ms`, `0`) and Go's error texts: the schedule of a cron job, the timeout
-in a query.
+Durations have Go's syntax (`1h30m`, `1.5s`, `-.5ms`, `0`) and Go's error texts: the schedule of a cron job, the
+timeout in a query.
 """
 
 from __future__ import annotations
@@ -29,14 +32,14 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 _MICROS: Final = "2006-01-02T15:04:05.000000Z07:00"
-# What `datetime.fromisoformat` reads as Go does; it accepts much besides, and later releases the hour 24.
+# Times that `datetime.fromisoformat` reads as Go does; it accepts many other forms, and later releases the hour 24.
 _RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}([.,][0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
 
 
 def seconds_text(micros: int) -> str:
-    """`micros` are microseconds since 1970."""
+    """Format microseconds since 1970 as whole seconds."""
     return _second_text(micros // 1_000_000)
 
 
@@ -50,23 +53,25 @@ def micros_text(micros: int) -> str:
 
 
 def wrapped_micros(seconds: int) -> int:
-    """Seconds in microseconds, as Go adds them to a time: in 64 bits of nanoseconds, which wrap beyond 292 years."""
+    """Convert seconds to microseconds, as Go adds them to a time: in 64-bit nanoseconds, which wrap beyond
+    292 years.
+    """
     return ((seconds * 1_000_000_000 + 2**63) % 2**64 - 2**63) // 1000
 
 
 def micros_of(text: str) -> int:
-    """The moment of a canonical time, in microseconds since 1970."""
+    """Return the moment of a canonical time, in microseconds since 1970."""
     return (_parse(text, _SECONDS) - _EPOCH) // timedelta(microseconds=1)
 
 
 def canonical_seconds(text: str) -> str | None:
-    """The same moment in UTC without a fraction; None for the first moment of year 1."""
+    """Return the same moment in UTC without a fraction, or None for the first moment of year 1."""
     moment = _parse(text, _SECONDS)
     return None if moment == _FIRST else _shown(moment, "seconds")
 
 
 def canonical_micros(text: str) -> str | None:
-    """The same moment in UTC with its six digits, which must be there."""
+    """Return the same moment in UTC with six digits of a second, which the text must have."""
     found = _RFC_3339.fullmatch(text)
     moment = _parse(text, _MICROS) if found and len(found[1] or "") == 7 else parse_time(text, _MICROS)
     return None if moment == _FIRST else _shown(moment, "microseconds")
@@ -77,7 +82,7 @@ def _shown(moment: datetime, precision: str) -> str:
 
 
 def _parse(text: str, layout: str) -> datetime:
-    """Most times match the pattern; the slow parser reads the others or says what is wrong."""
+    """Parse a time. Most match the pattern; the slow parser reads the others or reports what is wrong."""
     if _RFC_3339.fullmatch(text):
         try:
             return datetime.fromisoformat(text).astimezone(UTC)
@@ -102,11 +107,11 @@ _DURATION_PART = re.compile(r"(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+(?P
 
 
 class NotADuration(ValueError):
-    """The text is no duration; the message is Go's."""
+    """The text is not a duration; the message is Go's."""
 
 
 def duration_error(text: str) -> str:
-    """Why a text is not a duration; "" if it is one."""
+    """Return why a text is not a duration, or "" if it is one."""
     try:
         _nanoseconds(text)
     except NotADuration as error:
@@ -115,12 +120,12 @@ def duration_error(text: str) -> str:
 
 
 def duration_seconds(text: str) -> float:
-    """The seconds of a text that is a duration."""
+    """Return the seconds of a duration."""
     return _nanoseconds(text) / 1e9
 
 
 def _nanoseconds(text: str) -> int:
-    """As Go's time.ParseDuration: exact but for the fraction of a number, which it multiplies as a float."""
+    """Like Go's time.ParseDuration: exact except for the fraction of a number, which it multiplies as a float."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
@@ -128,7 +133,7 @@ def _nanoseconds(text: str) -> int:
     while True:
         part = _DURATION_PART.match(rest, at)
         assert part is not None
-        # No number of more digits fits, and Python refuses very long ones.
+        # No number with more digits fits, and Python refuses very long ones.
         whole = int(part["whole"].lstrip("0")[:20] or "0")
         if whole > _MOST or not (part["whole"] or part["fraction"]):
             raise NotADuration(f"time: invalid duration {_quoted(text)}")
@@ -150,7 +155,7 @@ def _nanoseconds(text: str) -> int:
 
 
 def _part_nanoseconds(whole: int, fraction: str, unit: int) -> int:
-    digits = fraction[:18]  # Go ignores what does not fit into 64 bits
+    digits = fraction[:18]  # Go ignores digits that do not fit into 64 bits
     return whole * unit + int(int(digits or "0") * (unit / 10 ** len(digits)))
 
 
@@ -161,7 +166,7 @@ _MOST_HOURS, _MOST_MINUTES = 24, 60  # of an offset, as Go accepts them
 
 
 class NotATime(ValueError):
-    """The text is no RFC 3339 time."""
+    """The text is not an RFC 3339 time."""
 
     def __init__(self, text: str, why: str) -> None:
         super().__init__(f"parsing time {_quoted(text)}{why}")
@@ -196,7 +201,7 @@ class _Parser:
             raise self._out_of_range("day")
         clock = (read["hour"], read["minute"], read["second"], read["fraction"])
         try:
-            # Without a `timezone`, which knows no offset of 24 hours.
+            # Not a `timezone`, which supports no offset of 24 hours.
             return datetime(year, month, day, *clock, UTC) - timedelta(minutes=read["zone"])
         except (ValueError, OverflowError):
             raise self._out_of_range("year") from None
@@ -226,7 +231,7 @@ class _Parser:
             raise self._out_of_range(name)
 
     def _fraction(self) -> None:
-        """As many digits as the layout has; any number of them where it has none."""
+        """Parse as many digits as the layout has; any number of them if it has none."""
         rest = self._rest
         length = len(_FRACTION) if _FRACTION in self._layout else 1 + _leading(rest[1:])
         taken = rest[:length]
@@ -282,7 +287,7 @@ def _leading(text: str) -> int:
 
 
 def _quoted(text: str) -> str:
-    """As Go's time package quotes: every byte that is not printable ASCII in hexadecimal. The start of a long text."""
+    """Quote like Go's time package: every byte that is not printable ASCII in hexadecimal. Long texts are cut."""
     start = text[:LONGEST]
     escaped = start.replace("\\", "\\\\").replace('"', '\\"')
     if not (start.isascii() and start.isprintable()):
