@@ -49,10 +49,9 @@ from rewound.gateway.pipeline.context import RequestContext
 from rewound.gateway.pipeline.errors import plain_failure
 from rewound.gateway.pipeline.flow_control import Limits as RequestLimits
 from rewound.gateway.pipeline.flow_control import flow_fields
-from rewound.gateway.pipeline.pipeline import Pipeline
+from rewound.gateway.pipeline.pipeline import Pipeline, needs_newest
 from rewound.gateway.pipeline.route import is_forwarded_path
 from rewound.gateway.pipeline.services import CatchUp, InjectFault, PipelineServices, Resources
-from rewound.gateway.pipeline.stages import needs_newest
 from rewound.gateway.settings.checks import SettingsError
 from rewound.gateway.settings.server_config import Address, host_and_port
 from rewound.gateway.settings.settings import Addresses, Settings

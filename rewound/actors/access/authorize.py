@@ -100,27 +100,11 @@ DENIED = Decision(Verdict.DENY)
 NO_OPINION = Decision(Verdict.NO_OPINION)
 
 
-class Rights:
-    """A version of the data that an authorizer decides on: its decisions hold while `changes` is the same."""
-
-    __slots__ = ("changes",)
-
-    def __init__(self) -> None:
-        self.changes = 0
-
-
 class Authorizer(Protocol):
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]: ...
 
     async def rules(self, user: User, namespace: str) -> Rules:
         """The rules that apply to the user in the namespace, for a SelfSubjectRulesReview."""
-
-
-def rights_of(authorizer: Authorizer, user: User) -> Rights | None:
-    """The `Rights` that all decisions about a user depend on; None if one of the authorizers has none."""
-    find = getattr(authorizer, "rights_of", None)
-    found: Rights | None = None if find is None else find(user)
-    return found
 
 
 def join_errors(errors: Sequence[str]) -> str:

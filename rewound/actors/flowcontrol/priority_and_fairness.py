@@ -84,7 +84,6 @@ class PriorityAndFairness(Seats):
     def _observe(self, _: Sequence[Event]) -> None:
         self._configuration = None
         self._flows.clear()
-        self.version += 1
 
     def _classify(self, key: tuple[Any, ...], request: Attributes) -> Flow:
         if self._configuration is None:

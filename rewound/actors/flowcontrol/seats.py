@@ -119,7 +119,6 @@ class Seats:
         self._refused = trio.lowlevel.ParkingLot()
         self._queued = trio.lowlevel.ParkingLot()
         self.levels: dict[str, Level] = {}
-        self.version = 0  # increases with every change that flows depend on
 
     def counts(self) -> Iterator[SchemaCounts]:
         """The counts of all schemas."""

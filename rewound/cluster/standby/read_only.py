@@ -6,7 +6,6 @@ which an operator would look for missing rights: a user without rights still get
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Final
 
 from rewound.gateway.message import Response
@@ -22,14 +21,13 @@ class ReadOnlyResources:
     def __init__(self, resources: Resources, leader: str) -> None:
         self._resources = resources
         self._message = f"this server is a standby and only reads: send writes to its leader, {leader}"
-        self.served = resources.served
         self.creates_review = resources.creates_review
         self.has_protobuf = resources.has_protobuf
 
-    def serve(self, context: RequestContext) -> Response | Awaitable[Response]:
+    async def __call__(self, context: RequestContext) -> Response:
         if not self._reads(context.route):
             self.check(context)
-        return self._resources.serve(context)
+        return await self._resources(context)
 
     def check(self, context: RequestContext) -> None:
         self._resources.check(context)  # what does not exist is a 404 first

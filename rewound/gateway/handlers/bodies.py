@@ -7,7 +7,7 @@ they need is taken from the budget.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
@@ -76,22 +76,6 @@ class Bodies:
         self._names, self._rules = names, rules
         self._large_work = large_work
         self._memory = memory
-
-    def decode_at_once(
-        self, context: RequestContext, definition: Definition, field_validation: str
-    ) -> Body | None:
-        """A body that needs neither conversion to JSON nor a thread, as most do; else None, and `decode` decodes it.
-
-        It saves two coroutines on every write.
-        """
-        raw = context.request.body
-        if is_large(raw) or definition.grows or (context.block.media or self._media(context)) != "json":
-            return None
-        try:
-            decoded = definition.schema.decode_json(raw)
-        except NotDecodable as error:
-            raise _not_decodable(definition, raw, error) from None
-        return _stored_body(context, definition, decoded, field_validation)
 
     async def decode(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
         raw, media = context.request.body, self._media(context)
@@ -165,12 +149,9 @@ class Bodies:
         )
         return loaded
 
-    async def load_first(
-        self, context: RequestContext, definition: Definition, serve: Callable[[RequestContext], Awaitable[T]]
-    ) -> T:
-        """Compile the schema of a custom kind in the thread, which takes up to seconds, before `serve` needs it."""
+    async def load(self, context: RequestContext, definition: Definition) -> None:
+        """Compile the schema of a custom kind in the thread for large work: it takes up to seconds."""
         await self._large_work.run(context.user.name, definition.load)
-        return await serve(context)
 
     async def run(
         self, context: RequestContext, work: Callable[..., T], *arguments: Any, in_thread: bool

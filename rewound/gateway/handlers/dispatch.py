@@ -32,13 +32,12 @@ from rewound.gateway.message import Response
 from rewound.gateway.pipeline import options, render
 from rewound.gateway.pipeline.context import RequestContext, Rewind, new_write_context
 from rewound.gateway.pipeline.parameters import EMPTY
-from rewound.gateway.pipeline.remembered import Served
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.store import Store
-from rewound.gateway.wire.encoders import list_metadata, object_encoder
+from rewound.gateway.wire.encoders import list_metadata
 from rewound.gateway.wire.negotiate import NotAcceptable, streamed_media
 
-Serve = Callable[[RequestContext, Definition], Response | Awaitable[Response]]
+Serve = Callable[[RequestContext, Definition], Awaitable[Response]]
 Connect = Callable[[RequestContext, Definition, Subresource], Awaitable[Response]]
 
 
@@ -70,7 +69,7 @@ class Dispatch:
         reviews = Reviews(access.authenticator, access.authorizer, access.audiences)
         self._reviews = ReviewHandler(bodies, reviews, directory.admission_chain)
         self._subresources = SubresourceHandler(store, bodies)
-        # What serves which shape of path in this catalog, if neither path nor method nor definition need a check.
+        # What serves each shape of path in this version of the catalog, for shapes whose requests need no check.
         self._version = store.registry.version
         self._served: dict[str, tuple[Definition, Serve]] = {}
         self._verbs: dict[str, Serve] = {
@@ -90,44 +89,35 @@ class Dispatch:
         return frozenset(self._verbs)
 
     async def __call__(self, context: RequestContext) -> Response:
-        found = self.serve(context)
-        return found if isinstance(found, Response) else await found
-
-    def serve(self, context: RequestContext) -> Response | Awaitable[Response]:
-        """No coroutine, and none for most gets, because every request would pay for it."""
         if self._version != self._registry.version:
             self._version = self._registry.version
             self._served.clear()
         served = self._served.get(context.route.shape)
         if served is None or (context.parameters is not EMPTY and context.parameters.first("at") is not None):
-            return self._serve_checked(context)
+            return await self._serve_checked(context)
         definition, serve = served
-        return serve(context, definition)
+        return await serve(context, definition)
 
-    def served(self, context: RequestContext) -> Served | None:
-        """What serves requests like this one in this catalog, if none of them needs a check."""
-        if context.parameters is not EMPTY and context.parameters.first("at") is not None:
-            return None
-        return self._served.get(context.route.shape)
-
-    def _serve_checked(self, context: RequestContext) -> Response | Awaitable[Response]:
+    async def _serve_checked(self, context: RequestContext) -> Response:
+        """Find the definition and the handler of a request; remember them for its shape where that decides."""
         route = context.route
         if route.rewinds:
-            return self._rewind(context)
+            return await self._rewind(context)
         definition = self.find(route)
         check_method(definition, route, context.request.method)
         if not definition.is_loaded:
-            return self._bodies.load_first(context, definition, self)
+            await self._bodies.load(context, definition)
+            return await self(context)  # definitions may have changed meanwhile
         if definition.deprecation_warning:
             context.warn_of_deprecation(definition.deprecation_warning, self._names)
         at = context.parameters.first("at") if context.parameters is not EMPTY else None
         # The query of a proxied request is for its target, which may have a parameter of this name.
         if at is not None and route.subresource != "proxy":
-            return self._rewind.read_at(context, definition)
+            return await self._rewind.read_at(context, definition)
         if route.subresource:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.forwarded:
-                return self._connect(context, definition, subresource)
+                return await self._connect(context, definition, subresource)
         serve = self._handler(definition, route)
         # Namespaces are in scope by their names; all else follows from the shape of the path.
         if (
@@ -136,13 +126,11 @@ class Dispatch:
             and (definition.namespaced or not route.namespace)
         ):
             self._served[route.shape] = definition, serve
-        return serve(context, definition)
+        return await serve(context, definition)
 
     def _handler(self, definition: Definition, route: Route) -> Serve:
         if definition.storage.computed:
             return self._read_computed
-        if route.verb == "get" and (route.subresource or converts(definition)):
-            return self._get_view
         return self._verbs[route.verb]
 
     def check(self, context: RequestContext) -> None:
@@ -165,28 +153,12 @@ class Dispatch:
     def find(self, route: Route) -> Definition:
         return find_definition(self._registry, route)
 
-    def _get(self, context: RequestContext, definition: Definition) -> Response | Awaitable[Response]:
-        route = context.route
-        if context.parameters is not EMPTY:
-            return self._get_view(context, definition)
-        try:
-            body = self._reads.get(definition, route.namespace if definition.namespaced else "", route.name)
-        except NotFound as error:
-            raise not_found_at(definition, route, error) from None
-        plain = not context.representation.as_kind
-        encoder = object_encoder(definition) if plain else self._encoders.of(context, definition)
-        if len(body) > encoder.in_thread:
-            return self._lists.respond_object(context, encoder, body)
-        document = encoder.document(body)
-        return render.respond_unchanged(context, document) or render.respond(context, document)
-
-    async def _get_view(self, context: RequestContext, definition: Definition) -> Response:
-        """A get with parameters, of a subresource, or of an object that a webhook converts."""
-        if context.parameters is not EMPTY:
-            if context.parameters.boolean("export"):
+    async def _get(self, context: RequestContext, definition: Definition) -> Response:
+        route, parameters = context.route, context.parameters
+        if parameters is not EMPTY:
+            if parameters.boolean("export"):
                 raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-            await self._reads.wait_for_version(context.parameters.first("resourceVersion") or "")
-        route = context.route
+            await self._reads.wait_for_version(parameters.first("resourceVersion") or "")
         view = definition.definition_at(route.subresource) if route.subresource else definition
         try:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
@@ -199,8 +171,7 @@ class Dispatch:
         encoder = self._encoders.of(context, view)
         if len(body) > encoder.in_thread:
             return await self._lists.respond_object(context, encoder, body)
-        document = encoder.document(body)
-        return render.respond_unchanged(context, document) or await render.respond(context, document)
+        return await render.respond(context, encoder.document(body))
 
     async def _read_computed(self, context: RequestContext, definition: Definition) -> Response:
         encoder, namespace = self._encoders.of(context, definition), context.route.namespace
@@ -237,9 +208,7 @@ class Dispatch:
         if definition.storage.ephemeral:
             write_context = new_write_context(self._write_contexts, context)
             return await self._reviews.create(context, definition, write, write_context)
-        body = self._bodies.decode_at_once(context, definition, write.field_validation)
-        if body is None:
-            body = await self._bodies.decode(context, definition, write.field_validation)
+        body = await self._bodies.decode(context, definition, write.field_validation)
         namespace = _namespace(definition, context.route)
         check_namespace(namespace, body.object)
         metadata = body.object["metadata"]
@@ -263,9 +232,7 @@ class Dispatch:
         write = self._write_options(context, "UpdateOptions")
         view = definition.definition_at(context.route.subresource)
         encoder = self._encoders.of(context, view)
-        body = self._bodies.decode_at_once(context, view, write.field_validation)
-        if body is None:
-            body = await self._bodies.decode(context, view, write.field_validation)
+        body = await self._bodies.decode(context, view, write.field_validation)
         check_namespace(_namespace(definition, context.route), body.object)
         check_name(context.route.name, body.object)
         command = Replace(
@@ -305,12 +272,7 @@ class Dispatch:
         body, status = outcome.body, 201 if outcome.created else 200
         if converts(definition):
             body = await self._encoders.converted.one(definition, body)
-        document = (
-            encoder.document(body) if len(body) <= encoder.in_thread else await encode_document(encoder, body)
-        )
-        return render.respond_unchanged(context, document, status) or await render.respond(
-            context, document, status
-        )
+        return await render.respond(context, await encode_document(encoder, body), status)
 
     async def _delete(self, context: RequestContext, definition: Definition) -> Response:
         encoder = self._encoders.of(context, definition)

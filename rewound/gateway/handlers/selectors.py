@@ -11,8 +11,8 @@ from rewound.actors.errors import BadRequest
 from rewound.actors.kinds.declaration.definition import Definition
 from rewound.actors.runtime.threads import run_in_thread
 from rewound.actors.selectors import FieldSelector, LabelSelector
-from rewound.gateway.pipeline.attributes import LARGE
 from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.parameters import LARGE_SELECTOR
 
 # One at a time: parsing holds the interpreter lock.
 PARSING = trio.CapacityLimiter(1)
@@ -32,7 +32,7 @@ async def parse_selectors(
 
 
 async def _parse(parse: Callable[[str], T], text: str) -> T:
-    if len(text) < LARGE:
+    if len(text) < LARGE_SELECTOR:
         return parse(text)
     return await run_in_thread(parse, text, limiter=PARSING)
 

@@ -1,17 +1,18 @@
 """What the pipeline knows of one request: route, parameters, user, representation, and warnings to send.
 
-And what dispatch needs of the handlers of history, which are above it: `Rewind`.
+`HeaderBlock` has what depends on the headers alone; requests of a connection that repeat their headers share it.
+`Rewind` is what dispatch needs of the handlers of history, which are above it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from math import inf
 from typing import Final, Protocol
 
 from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER
-from rewound.actors.access.authorize import Attributes, Decision
+from rewound.actors.access.authorize import Attributes
 from rewound.actors.aggregation.api_services import ApiService
 from rewound.actors.errors import BadRequest
 from rewound.actors.flowcontrol.seats import Flow, Waiting
@@ -25,13 +26,34 @@ from rewound.gateway.exchange import Exchange
 from rewound.gateway.message import Request, Response
 from rewound.gateway.pipeline.options import MANAGER_BYTES
 from rewound.gateway.pipeline.parameters import EMPTY, Parameters
-from rewound.gateway.pipeline.remembered import HeaderBlock, Remembered, Running
-from rewound.gateway.pipeline.remembered import Served as ServedBy
 from rewound.gateway.pipeline.route import Route
-from rewound.gateway.wire.negotiate import JSON, Representation
+from rewound.gateway.wire.negotiate import JSON, Media, Representation
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
 
 NO_ROUTE: Final = Route("", "", is_resource=False)
+IMPERSONATION: Final = b"impersonate-"  # begins the names of headers
+
+
+class Running(Protocol):
+    """How many requests run that read, or that write; of `gateway.ops`."""
+
+    now: int
+    peak: int
+    next: float
+
+    def rotate(self, at: float) -> None: ...
+
+
+class HeaderBlock:
+    """What the pipeline has computed of a header block."""
+
+    __slots__ = ("impersonates", "manager", "media", "pretty")
+
+    def __init__(self, names: Iterable[bytes]) -> None:
+        self.impersonates = IMPERSONATION in b" ".join(names)  # quicker than a loop over the names
+        self.manager = ""  # the field manager of writes that name none
+        self.media: Media | None = None  # of the body
+        self.pretty: bool | None = None  # whether a tool sends it whose output people read
 
 
 class RequestContext:
@@ -40,17 +62,14 @@ class RequestContext:
         "attributes",
         "began",
         "block",
-        "computed_from",
         "counted",
         "deadline",
-        "decision",
         "exchange",
         "flow",
         "forwarded",
         "parameters",
         "pretty",
         "protobuf",
-        "remembered",
         "representation",
         "request",
         "route",
@@ -66,27 +85,23 @@ class RequestContext:
     exchange: Exchange | None  # set if the server has an observer
     block: HeaderBlock
     began: float  # by the clock of durations
-    # Set by `route`.
+    # Set by `_find_route`.
     route: Route
     parameters: Parameters
     deadline: float  # that the client has set with `timeout`, by the clock of trio
-    aggregated: ApiService | None  # leads the request to another server
+    aggregated: ApiService | None  # set if it leads the request to another server
     forwarded: bool  # another server responds
-    # Set by `authenticate`; `impersonate` sets another user.
+    # Set by `_authenticate`; `_impersonate` sets those of another user.
     user: User
     attributes: Attributes
-    computed_from: tuple[object, ...]  # empty if the request before with these headers had another path
-    remembered: Remembered | None  # set if the request repeats the one before
-    # Set by `flow_control`.
+    # Set by `_control_flow`.
     running: Running | None
     counted: bool  # in metrics by its resource
     flow: Flow | None
     seats: int  # that it has
-    waited: Waiting | None
-    seated: Served | None  # from when it first waits, if its flow is limited
-    # Set by `authorize`.
-    decision: Decision | None
-    # Set by `negotiate`.
+    waited: Waiting | None  # set if it had to wait for them
+    seated: Served | None  # set before it may wait for somebody outside, if its flow is limited
+    # Set by `_negotiate`.
     representation: Representation
     protobuf: ProtobufEncoder | None  # set if the representation is protobuf
     pretty: bool
@@ -105,44 +120,12 @@ class RequestContext:
         self.parameters = EMPTY
         self.deadline = inf
         self.user = ANONYMOUS_USER
-        self.remembered = self.running = self.flow = self.waited = self.decision = None
-        self.aggregated = self.protobuf = self.webhook_seconds = self.seated = None
+        self.aggregated = self.running = self.flow = self.waited = self.seated = None
+        self.protobuf = self.webhook_seconds = None
         self.forwarded = self.counted = self.pretty = False
-        self.computed_from = ()
         self.seats = 0
         self.representation = JSON
         self.warnings = []
-
-    def recall(self, versions: tuple[int | None, ...]) -> bool:
-        """Take what is remembered of the request before with the same header block, if it still holds."""
-        request, user, block = self.request, self.user, self.block
-        if block.path != request.path:
-            return False
-        self.computed_from = (
-            request.method,
-            request.path,
-            request.query,
-            user.name,
-            user.uid,
-            user.groups,
-            user.extra,
-            versions,
-        )
-        last = block.last
-        if last is None or last.computed_from != self.computed_from or self.aggregated is not None:
-            return False
-        self.remembered = last
-        self.attributes, self.flow, self.decision = last.attributes, last.flow, last.decision
-        self.representation, self.pretty, self.protobuf = last.representation, last.pretty, last.protobuf
-        return True
-
-    def remember(self, served: ServedBy | None) -> None:
-        """Remember what was decided about this request, which has been dispatched."""
-        last = self.block.last = Remembered()
-        last.computed_from = self.computed_from
-        last.attributes, last.flow, last.decision = self.attributes, self.flow, self.decision
-        last.representation, last.pretty, last.protobuf = self.representation, self.pretty, self.protobuf
-        last.served, last.status, last.series = served, 0, None
 
     @property
     def manager(self) -> str:

@@ -16,10 +16,14 @@ import trio
 
 from rewound.actors.errors import BadRequest
 from rewound.actors.flowcontrol.in_flight import InFlightLimits
-from rewound.actors.flowcontrol.priority_and_fairness import PriorityAndFairness, body_seats, list_seats
+from rewound.actors.flowcontrol.priority_and_fairness import (
+    BYTES_PER_SEAT,
+    PriorityAndFairness,
+    body_seats,
+    list_seats,
+)
 from rewound.actors.flowcontrol.seats import Flow
 from rewound.actors.names import Names
-from rewound.actors.runtime.outside import serve
 from rewound.gateway.message import SharedFields
 from rewound.gateway.pipeline.context import RequestContext
 
@@ -41,11 +45,12 @@ def flow_fields(names: Names) -> Callable[[str, str], SharedFields | None]:
 
 
 def seats_of(context: RequestContext, limits: Limits, flow: Flow) -> int:
-    """Never more than the level has; one each without priority and fairness."""
-    if isinstance(limits, InFlightLimits):
-        return 1
+    """How many seats a request takes: never more than its level has; one each without priority and fairness."""
     route = context.route
-    if route.verb == "list":
+    is_list = route.verb == "list"
+    if isinstance(limits, InFlightLimits) or (not is_list and len(context.request.body) <= BYTES_PER_SEAT):
+        return 1
+    if is_list:
         seats = _list_seats(context, limits.stored_objects(route.group, route.resource))
     else:
         seats = body_seats(len(context.request.body))
@@ -95,13 +100,6 @@ class SeatedRequest:
         self._waits -= 1
         if not self._waits and not self._keeps:
             self._limits.release_place(context.flow, context.user.name)
-
-
-def seat(context: RequestContext, limits: Limits) -> None:
-    """Before a request waits: who makes it wait for somebody outside finds its seats."""
-    if context.seated is None and context.flow is not None and context.flow.limited:
-        context.seated = SeatedRequest(context, limits)
-        serve(context.seated)
 
 
 def _list_seats(context: RequestContext, stored: int) -> int:

@@ -19,8 +19,11 @@ from urllib.parse import unquote_to_bytes
 from rewound.actors.errors import BadRequest
 from rewound.actors.golang.quoting import quoted
 from rewound.actors.kinds.values.times import duration_error, duration_seconds
+from rewound.actors.selectors import FieldSelector
 from rewound.gateway.pipeline.options import boolean, integer
 
+# Characters of a selector that takes as long to parse as a thread takes to start: two hundred requirements.
+LARGE_SELECTOR = 2048
 INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 
 
@@ -67,6 +70,17 @@ class Parameters:
             raise BadRequest(f"invalid timeout specified in the request URL - {reason}")
         seconds = duration_seconds(text)
         return seconds if seconds > 0 else inf
+
+    def selected_name(self) -> str:
+        """The name that the field selector of a list or watch selects: a rule for that name alone may allow it."""
+        text = self.first("fieldSelector")
+        if not text or len(text) > LARGE_SELECTOR:  # a handler parses a long one in a thread
+            return ""
+        try:
+            name = FieldSelector.parse(text).exact("metadata.name") or ""
+        except BadRequest:
+            return ""  # a handler refuses the selector, once the request is authorized
+        return "" if name in (".", "..") or "/" in name or "%" in name else name
 
 
 EMPTY = Parameters({})

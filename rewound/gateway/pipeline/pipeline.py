@@ -1,25 +1,47 @@
-"""What happens to a request, from top to bottom: `Pipeline.handle` calls one stage after the other (`stages`).
+"""What happens to a request, from top to bottom: `Pipeline.handle` awaits one stage after the other.
 
-Connections call it once per request and send its response. It raises BodyNotRead alone: every other error becomes a
-response in `_failure`, the only place that translates them. What a repeated request may skip is in
-`gateway.pipeline.remembered`. `_count` adds the request to the metrics.
+A connection calls `handle` for each request and sends the response that it returns. Each stage reads the request's
+context and sets what it found out there (`RequestContext` lists which stage sets what). A stage that raises ends the
+request before any later one begins, so a refused request changes nothing. `_failure` is the only place that turns
+errors into responses; BodyNotRead alone is raised to the connection, which responds to it.
+
+`_dispatch`, the last stage, calls the handler of the resource or path, which makes the response. Rejected: to reuse
+what the stages decided about the request before, where a client repeats it
+(docs/decisions/0031-pipeline.md).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from functools import partial
+from math import inf
 from time import perf_counter
 from typing import Final
 
-from rewound.actors.errors import NoSuchResource, RequestError
-from rewound.actors.flowcontrol.seats import NoSeat
+import trio
+
+from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticated
+from rewound.actors.access.authorize import Attributes, Decision, Verdict, refusal
+from rewound.actors.access.impersonation import impersonate
+from rewound.actors.errors import NoSuchResource, RequestError, Unauthorized
+from rewound.actors.flowcontrol.seats import Flow, NoSeat
 from rewound.actors.golang.quoting import quoted_start
-from rewound.actors.runtime.outside import serve
+from rewound.actors.identity import AUTHENTICATED, MASTERS
+from rewound.actors.runtime.outside import outside, serve
+from rewound.actors.runtime.turns import user_at_work
 from rewound.gateway.exchange import AuditNotStored, Exchange
-from rewound.gateway.message import BodyNotRead, Request, Response
+from rewound.gateway.memory.budget import NO_MEMORY, TooManyRequests
+from rewound.gateway.message import WEBSOCKET_PROTOCOLS, BodyNotRead, Request, Response
 from rewound.gateway.pipeline import render
+from rewound.gateway.pipeline.aggregated import (
+    aggregated_at,
+    find_aggregated,
+    is_aggregated_watch,
+    respond_in_turn,
+)
 from rewound.gateway.pipeline.context import NO_ROUTE, RequestContext
+from rewound.gateway.pipeline.credentials import take_impersonated, take_websocket_token
 from rewound.gateway.pipeline.errors import (
     RETRY_SOON,
     MethodNotAllowed,
@@ -28,22 +50,11 @@ from rewound.gateway.pipeline.errors import (
     failure_of,
     plain_failure,
 )
-from rewound.gateway.pipeline.flow_control import seat
-from rewound.gateway.pipeline.negotiation import choose_representation
-from rewound.gateway.pipeline.route import Route
-from rewound.gateway.pipeline.services import PipelineServices
-from rewound.gateway.pipeline.stages import (
-    audit,
-    authenticate,
-    authorize,
-    dispatch,
-    flow_control,
-    impersonate,
-    negotiate,
-    read,
-    route,
-)
-from rewound.gateway.wire.negotiate import NotAcceptable
+from rewound.gateway.pipeline.flow_control import SeatedRequest, seats_of
+from rewound.gateway.pipeline.parameters import EMPTY, parse, parse_leniently
+from rewound.gateway.pipeline.route import HEALTH_PATHS, Route, find_route, is_forwarded_path
+from rewound.gateway.pipeline.services import CatchUp, PipelineServices
+from rewound.gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty, wants_text
 from rewound.journal.errors import JournalError
 
 logger = logging.getLogger(__name__)
@@ -51,6 +62,19 @@ logger = logging.getLogger(__name__)
 INTERNAL_ERROR = "internal error; see the server's log"
 # No handler gets these requests in Kubernetes, which therefore does not count them.
 _NOT_SERVED: Final = (MethodNotAllowed, NoSuchResource, NotAcceptable, UnsupportedPatch)
+# On public paths, also where anonymous requests are not allowed.
+_UNKNOWN: Final = Authenticated(ANONYMOUS_USER)
+_PUBLIC: Final = Decision(Verdict.ALLOW, "the path is public")
+_READING: Final = frozenset({"get", "list", "watch"})
+_SELECT_BY_NAME: Final = frozenset({"list", "watch"})
+_RESPONSE_KINDS: Final[dict[str, ResponseKind]] = {
+    "get": "item",
+    "create": "item",
+    "update": "item",
+    "patch": "item",
+    "list": "list",
+    "watch": "watch",
+}
 
 
 class Pipeline:
@@ -58,55 +82,367 @@ class Pipeline:
         self.services = services
 
     async def handle(self, request: Request) -> Response:
-        services = self.services
-        context = RequestContext(request, perf_counter())
+        services, context = self.services, RequestContext(request, perf_counter())
         try:
-            route(context, services)
-            if services.catch_up is not None and (later := services.catch_up(context)) is not None:
-                await later
-                route(context, services)  # APIServices may have changed meanwhile
-            if (later := authenticate(context, services)) is not None:
-                await later
-            if context.exchange is not None and (later := audit(context, context.exchange)) is not None:
-                await later
-                context.remembered = None  # rules may have changed meanwhile
+            self._find_route(context)
+            if services.catch_up is not None:
+                await self._catch_up(context, services.catch_up)
+            await self._authenticate(context)
+            if context.exchange is not None:
+                await self._audit(context, context.exchange)
             if context.block.impersonates:
-                await impersonate(context, services)
-            if (later := flow_control(context, services)) is not None:
-                await later
-                context.remembered = None
-            if context.remembered is None:
-                if (later := authorize(context, services)) is not None:
-                    await later
-                negotiate(context, services)
-            elif context.exchange is not None:
-                context.exchange.decided = context.decision
-            if (later := read(context, services)) is not None:
-                await later
-            found = dispatch(context, services)
-            if isinstance(found, Response):
-                response = found
-            else:
-                seat(context, services.limits)
-                response = await found
+                await self._impersonate(context)
+            await self._control_flow(context)
+            await self._authorize(context)
+            self._negotiate(context)
+            if context.began >= services.memory.process.next_check:
+                self._check_memory(context)
+            if request.arriving is not None and not context.forwarded:
+                await self._read_body(context, request.arriving)
+            response = await self._dispatch(context)
         except BodyNotRead:
-            raise  # the connection responds
+            raise
         except Exception as error:
-            response = await _failure(context, services, error)
+            response = await self._failure(context, error)
             _clear_frames(error)
         finally:
-            if context.running is not None:
-                context.running.now -= 1
-            if context.seated is not None:
-                serve(None)
-                # Each refers to the other: a request of megabytes would stay until the next full collection.
-                context.seated = None
-            if context.seats and context.flow is not None:
-                services.limits.end(context.flow.level, context.seats, context.waited)
-        _count(context, services, response)
+            self._give_back(context)
+        self._count(context, response)
         if context.exchange is not None and context.exchange.optional is not None:
-            await _audit_response(context.exchange, response)
+            await self._audit_response(context.exchange, response)
         return response
+
+    def _find_route(self, context: RequestContext) -> None:
+        """Find out what the request is about, and whether another server serves it."""
+        request, remote = context.request, self.services.api_services.remote
+        watch = bool(request.query) and self._read_query(context)
+        context.route = route = find_route(request.method, request.path, watch)
+        context.aggregated = find_aggregated(remote, route) if remote else None
+        context.forwarded = route.forwarded or context.aggregated is not None
+
+    def _read_query(self, context: RequestContext) -> bool:
+        """Parse the query; whether it asks for a watch."""
+        request, remote = context.request, self.services.api_services.remote
+        if remote and aggregated_at(remote, request.path) is not None:
+            context.parameters = parse_leniently(request.query)  # it is for another server
+            return is_aggregated_watch(request.path, context.parameters)
+        if "/proxy" in request.path and is_forwarded_path(request.path):
+            context.parameters = parse_leniently(request.query)  # it is for another server
+            return False
+        context.parameters = parse(request.query)
+        if context.parameters.boolean("watch"):
+            return self.services.watches_items or not find_route(request.method, request.path).name
+        if (seconds := context.parameters.timeout()) < inf:
+            context.deadline = trio.current_time() + seconds
+        return False
+
+    async def _catch_up(self, context: RequestContext, catch_up: CatchUp) -> None:
+        """Wait until this process knows all that other processes or nodes have shown to clients."""
+        if (pending := catch_up(context)) is not None:
+            await pending
+            self._find_route(context)  # APIServices may have changed meanwhile
+
+    async def _authenticate(self, context: RequestContext) -> None:
+        """Identify the user by headers of a proxy, client certificate or token, or as anonymous."""
+        services, request, peer = self.services, context.request, context.request.peer
+        authorization = request.headers.get(b"authorization")
+        try:
+            if WEBSOCKET_PROTOCOLS in request.headers:
+                authorization = take_websocket_token(request, services.bearer_prefix) or authorization
+            if peer.certificate_expires and peer.certificate_expires <= services.clock.now():
+                found = services.authenticator.authenticate_expired(authorization)
+            elif peer.proxy_certificate is not None:
+                found = services.authenticator.authenticate_proxied(
+                    authorization, peer.certificate, peer.proxy_certificate, request
+                )
+            else:
+                found = services.authenticator.authenticate(authorization, peer.certificate)
+            if not isinstance(found, Authenticated):
+                found = await found
+        except Unauthorized:
+            self._count_unauthenticated(request)
+            if context.route.is_resource or not services.paths.is_public(context.route.path):
+                raise
+            found = _UNKNOWN
+        context.user = user = found.user
+        if not peer.known and AUTHENTICATED in user.groups:
+            peer.known = True
+        user_at_work.set(user.name)
+        services.metrics.authentications.succeed(user.name)
+        if request.reserved:
+            services.memory.assign(request, user.name)
+        else:
+            request.user = user.name
+        if found.warnings:
+            context.warnings.extend(found.warnings)
+        if found.annotations and context.exchange is not None:
+            for key, value in found.annotations:
+                context.exchange.annotate(key, value)
+        context.attributes = _attributes_of(context)
+
+    def _count_unauthenticated(self, request: Request) -> None:
+        """Without credentials it is a failure, with others an error, as in Kubernetes."""
+        if b"authorization" in request.headers or request.peer.certificate is not None:
+            self.services.metrics.authentications.refused += 1
+        else:
+            self.services.metrics.authentications.failures += 1
+
+    async def _audit(self, context: RequestContext, exchange: Exchange) -> None:
+        """Report who wants what; in a blocking mode of the audit log, wait until it has stored that."""
+        exchange.attributes(context.attributes)
+        if exchange.stored is not None:
+            await exchange.stored()
+
+    async def _impersonate(self, context: RequestContext) -> None:
+        """Go on as the user that the Impersonate-* headers name, if the caller may impersonate it."""
+        services, wanted = self.services, take_impersonated(context.request)
+        if wanted is not None:
+            context.user = await impersonate(
+                context.user, wanted, services.authorizer, services.names, services.rules
+            )
+            if context.exchange is not None:
+                context.exchange.impersonated = context.user
+            context.attributes = _attributes_of(context)
+
+    async def _control_flow(self, context: RequestContext) -> None:
+        """Count the request as running, and wait for seats of its priority level.
+
+        A request whose body has yet to arrive takes its seats in `_read_body`: a client that sends slowly has none.
+        """
+        context.counted = context.route.is_resource and context.aggregated is None  # unless it is refused
+        metrics, began = self.services.metrics, context.began
+        reads = context.attributes.verb in _READING
+        context.running = running = metrics.reading if reads else metrics.mutating
+        running.now += 1
+        if began >= running.next:
+            running.rotate(began)
+        elif running.now > running.peak:
+            running.peak = running.now
+        context.flow = flow = self.services.limits.flow_of(context.attributes)
+        if not flow.limited:
+            flow.counts.dispatched += 1
+            return
+        self._seat(context)
+        if context.request.arriving is None or context.forwarded:
+            await self._take_seats(context, flow)
+
+    def _seat(self, context: RequestContext) -> None:
+        """From now on the request has no seats while it waits for somebody outside (`actors.runtime.outside`)."""
+        if context.seated is None:
+            context.seated = SeatedRequest(context, self.services.limits)
+            serve(context.seated)
+
+    async def _take_seats(self, context: RequestContext, flow: Flow) -> None:
+        limits = self.services.limits
+        needed = seats_of(context, limits, flow)
+        if not limits.try_start(flow, needed):
+            context.waited = await limits.wait(flow, needed)
+        context.seats = needed
+
+    async def _authorize(self, context: RequestContext) -> None:
+        """Refuse what the user may not do."""
+        services, route = self.services, context.route
+        decision = services.authorizer.authorize(context.attributes)
+        if not isinstance(decision, Decision):
+            decision = await decision
+        allowed = decision.allowed
+        if not allowed and not route.is_resource and services.paths.is_public(route.path):
+            decision, allowed = _PUBLIC, True
+        if context.exchange is not None:
+            context.exchange.decided = decision
+        if not allowed:
+            context.counted = False
+            raise refusal(context.attributes, decision)
+
+    def _negotiate(self, context: RequestContext) -> None:
+        """Choose the representation of the response."""
+        services, route = self.services, context.route
+        if context.forwarded or not (route.is_resource or services.paths.negotiates(route.path)):
+            return
+        try:
+            self._choose_representation(context)
+        except NotAcceptable:
+            if route.is_resource:
+                services.resources.check(context)  # what does not exist is a 404 before it is a 406
+            raise
+
+    def _choose_representation(self, context: RequestContext) -> None:
+        services, route, accept = self.services, context.route, context.request.headers.get(b"accept")
+        if route.rewinds and wants_text(accept):
+            return  # the handler responds with text
+        if route.rewinds:
+            response: ResponseKind = "document"
+        elif route.is_resource:
+            response = _RESPONSE_KINDS.get(route.verb, "other")
+        else:
+            response = services.paths.response_kind(route.path)
+        chosen = negotiate(accept, services.names, response)
+        if chosen.as_kind and route.verb == "create" and services.resources.creates_review(route):
+            chosen = negotiate(accept, services.names, "document")  # a review has no other representation
+        protobuf = None
+        if chosen.media == "protobuf":
+            if route.is_resource and services.resources.has_protobuf(route) is False and not chosen.as_kind:
+                chosen = negotiate(accept, services.names, response, without_protobuf=True)
+            else:
+                protobuf = services.protobuf
+        context.representation, context.protobuf = chosen, protobuf
+        if context.parameters is not EMPTY and (asked := context.parameters.first("pretty")):
+            context.pretty = chosen.pretty or wants_pretty(asked, b"")
+            return
+        block = context.block
+        if block.pretty is None:
+            block.pretty = wants_pretty(None, context.request.headers.get(b"user-agent", b""))
+        context.pretty = chosen.pretty or block.pretty
+
+    def _check_memory(self, context: RequestContext) -> None:
+        """Refuse requests while the process is above its limit, except what operators need to see or end that."""
+        process = self.services.memory.process
+        if process.is_full() and context.route.is_resource and MASTERS not in context.user.groups:
+            process.refused += 1
+            raise TooManyRequests(NO_MEMORY)
+
+    async def _read_body(self, context: RequestContext, arriving: Callable[[], Awaitable[bytes]]) -> None:
+        """Read the rest of the body: not before, so that the server holds no body that it will not use."""
+        services, route = self.services, context.route
+        if route.is_resource:
+            services.resources.check(context)
+        if route.is_resource or services.paths.reads_body(route.path):
+            context.request.body = await arriving()
+        # The priority level may have been deleted meanwhile.
+        context.flow = flow = services.limits.flow_of(context.attributes)
+        if flow.limited:
+            self._seat(context)
+            await self._take_seats(context, flow)
+
+    async def _dispatch(self, context: RequestContext) -> Response:
+        """Have the handler of the resource or path respond, or another server, or inject a fault."""
+        services, route = self.services, context.route
+        if context.aggregated is not None:
+            # The client's connection forwards the request to that server, without the seats.
+            response = await services.serve_api_service(context, context.aggregated)
+            return respond_in_turn(context, response, services.limits)
+        if not route.is_resource:
+            context.counted = context.counted or route.path in HEALTH_PATHS
+            return await services.paths(context)
+        if services.faults.inject is not None and not context.forwarded:
+            injected = services.faults.inject(context)
+            if injected.delay_seconds:
+                await outside(trio.sleep(injected.delay_seconds))
+            return await injected.serve(services.resources)
+        return await services.resources(context)
+
+    def _give_back(self, context: RequestContext) -> None:
+        """End what the request has taken: its place among the running ones, and its seats."""
+        if context.running is not None:
+            context.running.now -= 1
+        if context.seated is not None:
+            serve(None)
+            # Each refers to the other: a request of megabytes would stay until the next full collection.
+            context.seated = None
+        if context.seats and context.flow is not None:
+            self.services.limits.end(context.flow.level, context.seats, context.waited)
+
+    async def _failure(self, context: RequestContext, error: Exception) -> Response:
+        """The response to a request that failed."""
+        match error:
+            case NoSuchPath():
+                return render.text("404 page not found\n", 404)
+            case AuditNotStored():
+                path = quoted_start(context.request.path)
+                return render.text(f"Internal Server Error: {path}: {error}\n", 500)
+            case NoSeat():
+                response = render.text(f"{error}\n", 429)
+                response.headers.extend(RETRY_SOON)
+                return response
+        context.counted = context.counted and not isinstance(error, _NOT_SERVED)
+        return await self._status(context, error)
+
+    async def _status(self, context: RequestContext, error: Exception) -> Response:
+        """A Status about the error; the log has what the client does not get."""
+        request, exchange, failure = context.request, context.exchange, failure_of(error)
+        if isinstance(error, RequestError) and error.warnings:
+            context.warnings.extend(error.warnings)
+        if context.route is NO_ROUTE:
+            context.route = Route(request.method.lower(), request.path, is_resource=False)
+        if failure is None:
+            logger.error("%s %s failed", request.method, request.path, exc_info=error)
+            if exchange is not None:
+                exchange.panic(error)
+            failure = plain_failure(500, INTERNAL_ERROR)
+        elif isinstance(error, JournalError):
+            logger.error("%s %s failed: %s", request.method, request.path, error)
+        try:
+            self._choose_representation(context)
+        except Exception:
+            if exchange is not None:
+                exchange.not_negotiated = True
+        return await render.failure(context, failure)
+
+    def _count(self, context: RequestContext, response: Response) -> None:
+        """Add the request to the metrics; one that another server serves when that responds."""
+        services, requests = self.services, self.services.metrics.requests
+        if context.flow is not None:
+            response.shared = context.flow.mark
+        if response.forwarding is not None:
+            response.forwarding.report = partial(self._count_forwarded, context)
+            if context.counted:
+                response.forwarding = requests.while_forwarded(
+                    context.request, context.route, response.forwarding
+                )
+            return
+        seconds = perf_counter() - context.began
+        if not context.counted:
+            requests.count_other(response.status)
+        else:
+            series = requests.find(context.request, context.route, response.status)
+            if response.stream is None:
+                series.add(seconds, len(response.body))
+            if response.stream is not None or response.parts is not None or context.webhook_seconds:
+                requests.measure(context, response, series, seconds)
+        if seconds > services.slow_requests.logged:
+            services.slow_requests.completed(context.request, seconds)
+
+    def _count_forwarded(self, context: RequestContext, status: int) -> None:
+        """Count a response of another server, which has started. That of an aggregated API counts it itself."""
+        requests = self.services.metrics.requests
+        if context.counted:
+            series = requests.find(context.request, context.route, status)
+            series.add(perf_counter() - context.began, 0)
+        else:
+            requests.count_other(status)
+
+    async def _audit_response(self, exchange: Exchange, response: Response) -> None:
+        """In a blocking mode of the audit log: wait until it has stored what becomes of the request."""
+        if exchange.responding is not None and response.forwarding is None:
+            exchange.responding(response)
+        if exchange.stored is not None:
+            await exchange.stored()
+
+
+def needs_newest(context: RequestContext) -> bool:
+    """Whether a request depends on all that was acknowledged before it, rights included.
+
+    Reads and watches that name a version do not, nor what is no resource.
+    """
+    parameters = context.parameters
+    if not context.route.is_resource:
+        return False
+    if context.route.verb not in _READING or not parameters:
+        return True
+    return not parameters.first("resourceVersion") and not parameters.first("continue")
+
+
+def _attributes_of(context: RequestContext) -> Attributes:
+    """What authorizers decide on: the route, the user, and the name that a field selector selects."""
+    route, user = context.route, context.user
+    if not route.is_resource:
+        return Attributes(user, route.verb, path=route.path, is_resource=False)
+    name = route.name
+    if not name and route.verb in _SELECT_BY_NAME:
+        name = context.parameters.selected_name()
+    verb, group, version, resource = route.verb, route.group, route.version, route.resource
+    subresource, namespace, path = route.subresource, route.namespace, route.path
+    return Attributes(user, verb, group, version, resource, subresource, namespace, name, path)
 
 
 def _clear_frames(error: BaseException | None) -> None:
@@ -124,89 +460,3 @@ def _clear_frames(error: BaseException | None) -> None:
                 pass  # it still runs
             trace = trace.tb_next
         error = error.__context__
-
-
-async def _failure(context: RequestContext, services: PipelineServices, error: Exception) -> Response:
-    """The response to a request that failed."""
-    match error:
-        case NoSuchPath():
-            return render.text("404 page not found\n", 404)
-        case AuditNotStored():
-            path = quoted_start(context.request.path)
-            return render.text(f"Internal Server Error: {path}: {error}\n", 500)
-        case NoSeat():
-            response = render.text(f"{error}\n", 429)
-            response.headers.extend(RETRY_SOON)
-            return response
-    context.counted = context.counted and not isinstance(error, _NOT_SERVED)
-    return await _status(context, services, error)
-
-
-async def _status(context: RequestContext, services: PipelineServices, error: Exception) -> Response:
-    request, exchange, failure = context.request, context.exchange, failure_of(error)
-    if isinstance(error, RequestError) and error.warnings:
-        context.warnings.extend(error.warnings)
-    if context.route is NO_ROUTE:
-        context.route = Route(request.method.lower(), request.path, is_resource=False)
-    if failure is None:
-        logger.error("%s %s failed", request.method, request.path, exc_info=error)
-        if exchange is not None:
-            exchange.panic(error)
-        failure = plain_failure(500, INTERNAL_ERROR)
-    elif isinstance(error, JournalError):
-        logger.error("%s %s failed: %s", request.method, request.path, error)
-    try:
-        choose_representation(context, services)
-    except Exception:
-        if exchange is not None:
-            exchange.not_negotiated = True
-    return await render.failure(context, failure)
-
-
-async def _audit_response(exchange: Exchange, response: Response) -> None:
-    """In a blocking mode of the audit log: wait until it has stored what becomes of the request."""
-    if exchange.responding is not None and response.forwarding is None:
-        exchange.responding(response)
-    if exchange.stored is not None:
-        await exchange.stored()
-
-
-def _count(context: RequestContext, services: PipelineServices, response: Response) -> None:
-    """Add the request to the metrics; one that another server serves when it responds."""
-    if context.flow is not None:
-        response.shared = context.flow.mark
-    if response.forwarding is not None:
-        response.forwarding.report = partial(_count_forwarded, context, services)
-        if context.counted:
-            requests = services.metrics.requests
-            response.forwarding = requests.while_forwarded(
-                context.request, context.route, response.forwarding
-            )
-        return
-    seconds, requests = perf_counter() - context.began, services.metrics.requests
-    if not context.counted:
-        requests.count_other(response.status)
-    else:
-        remembered = context.remembered
-        if remembered is None:
-            series = requests.find(context.request, context.route, response.status)
-        elif remembered.status == response.status and remembered.series is not None:
-            series = remembered.series
-        else:
-            series = requests.find(context.request, context.route, response.status)
-            remembered.status, remembered.series = response.status, series
-        if response.stream is None:
-            series.add(seconds, len(response.body))
-        if response.stream is not None or response.parts is not None or context.webhook_seconds:
-            requests.measure(context, response, series, seconds)
-    if seconds > services.slow_requests.logged:
-        services.slow_requests.completed(context.request, seconds)
-
-
-def _count_forwarded(context: RequestContext, services: PipelineServices, status: int) -> None:
-    """Count a response of another server, which has started. That of an aggregated API counts it itself."""
-    if context.counted:
-        series = services.metrics.requests.find(context.request, context.route, status)
-        series.add(perf_counter() - context.began, 0)
-    else:
-        services.metrics.requests.count_other(status)

@@ -25,27 +25,15 @@ _LARGE = 64 * 1024  # bytes; larger documents are indented in a worker thread
 MAX_WARNINGS = 60  # Python's http.client accepts 100 header lines of all kinds
 
 
-def respond_unchanged(context: RequestContext, body: bytes, status: int = 200) -> Response | None:
-    """The response if it is the body and nothing else, which is the common case; else None, and `respond` makes it.
-
-    It saves a coroutine on every get and write.
-    """
-    if (
-        context.representation.media != "json"
-        or context.pretty
-        or context.warnings
-        or len(body) > compression.THRESHOLD
-    ):
-        return None
-    return Response(status, body)
-
-
 async def respond(context: RequestContext, body: bytes, status: int = 200) -> Response:
     """The response with this document, in the representation that the client asked for."""
     response = Response(status, body)
-    if context.exchange is not None:
-        context.exchange.response_json = body
-    if context.protobuf is not None:
+    is_unchanged = context.representation.media == "json" and not context.pretty
+    if context.exchange is not None and not (is_unchanged and len(body) <= compression.THRESHOLD):
+        context.exchange.response_json = body  # the body that is sent may become another one
+    if is_unchanged:
+        pass
+    elif context.protobuf is not None:
         encoded = await context.protobuf.from_json_in_thread(body)
         if encoded is not None:
             response.body, response.content_type = encoded, context.representation.content_type
@@ -54,7 +42,9 @@ async def respond(context: RequestContext, body: bytes, status: int = 200) -> Re
         response.content_type = context.representation.content_type
     elif context.pretty:
         response.body = pretty(body) if len(body) <= _LARGE else await encode_in_thread(pretty, body)
-    return await complete(context, response)
+    if context.warnings or len(response.body) > compression.THRESHOLD:
+        await complete(context, response)
+    return response
 
 
 async def complete(context: RequestContext, response: Response) -> Response:

@@ -43,7 +43,7 @@ HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
 # Clients repeat their paths. Routes of long ones are not cached, so that the cache stays below a megabyte.
 _CACHED_ROUTES = 1024
-CACHED_LENGTH = 256
+_CACHED_LENGTH = 256
 
 
 # What the pod, the service or the kubelet of a node serves; such requests may take as long as they like.
@@ -127,8 +127,8 @@ class Route:
 
 
 def find_route(method: str, raw_path: str, watch: bool = False) -> Route:
-    if len(raw_path) <= CACHED_LENGTH:
-        return cached_route(method, raw_path, watch)
+    if len(raw_path) <= _CACHED_LENGTH:
+        return _cached(method, raw_path, watch)
     return _parse(method, raw_path, watch)
 
 
@@ -201,4 +201,4 @@ def _rewinding(method: str, path: str, version: str, parts: list[str]) -> Route:
     )
 
 
-cached_route = lru_cache(_CACHED_ROUTES)(_parse)
+_cached = lru_cache(_CACHED_ROUTES)(_parse)

@@ -5,13 +5,12 @@ The pipeline is below handlers, metrics and aggregation, so it knows these by th
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from rewound.actors.access.authentication.authenticate import ANONYMOUS_USER, Authenticator
-from rewound.actors.access.authorize import Authorizer, Rights, rights_of
+from rewound.actors.access.authentication.authenticate import Authenticator
+from rewound.actors.access.authorize import Authorizer
 from rewound.actors.aggregation.api_services import ApiService, ApiServices
 from rewound.actors.kinds.registry import Registry
 from rewound.actors.names import Names
@@ -19,10 +18,9 @@ from rewound.actors.profile import DOCUMENTED, Rules
 from rewound.actors.runtime.clock import Clock
 from rewound.gateway.memory.budget import MemoryBudget
 from rewound.gateway.message import Forwarding, Request, Response
-from rewound.gateway.pipeline.authentication import bearer_prefix
-from rewound.gateway.pipeline.context import RequestContext
+from rewound.gateway.pipeline.context import RequestContext, Running
+from rewound.gateway.pipeline.credentials import bearer_prefix
 from rewound.gateway.pipeline.flow_control import Limits
-from rewound.gateway.pipeline.remembered import Running, Series, Served
 from rewound.gateway.pipeline.route import Route
 from rewound.gateway.wire.negotiate import ResponseKind
 from rewound.gateway.wire.protobuf.objects import ProtobufEncoder
@@ -31,16 +29,12 @@ ServeApiService = Callable[[RequestContext, ApiService], Awaitable[Response]]
 # What a routed request waits for, so that it is served with all that other processes or nodes have shown to clients:
 # objects, rights, kinds. None: nothing.
 CatchUp = Callable[[RequestContext], Awaitable[None] | None]
-_numbers: Final = itertools.count(1)
 
 
 class Resources(Protocol):
     """Serves requests for resources."""
 
-    def serve(self, context: RequestContext) -> Response | Awaitable[Response]: ...
-
-    def served(self, context: RequestContext) -> Served | None:
-        """What serves requests like this one; None if each of them needs checks. Holds for this catalog."""
+    def __call__(self, context: RequestContext) -> Awaitable[Response]: ...
 
     def check(self, context: RequestContext) -> None:
         """Raise if resource or method are not served."""
@@ -69,6 +63,12 @@ class Authentications(Protocol):
     refused: int  # with others than accepted ones
 
     def succeed(self, user: str) -> None: ...
+
+
+class Series(Protocol):
+    """Requests with the same labels and status code."""
+
+    def add(self, seconds: float, size: int) -> None: ...
 
 
 class RequestCounts(Protocol):
@@ -138,14 +138,9 @@ class PipelineServices:
     rules: Rules = DOCUMENTED
     catch_up: CatchUp | None = None  # None where no other process can know more than this one
     faults: FaultHook = field(default_factory=FaultHook)
-    # Another one for each pipeline of the process: a connection may outlive the pipeline that it called first.
-    number: int = field(init=False, default_factory=_numbers.__next__)
-    # What decisions depend on besides the attributes; None if that is more than one authorizer knows.
-    rights: Rights | None = field(init=False)
     bearer_prefix: bytes = field(init=False)
     watches_items: bool = field(init=False)  # whether a GET of one object may be a watch
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rights", rights_of(self.authorizer, ANONYMOUS_USER))
         object.__setattr__(self, "bearer_prefix", bearer_prefix(self.names))
         object.__setattr__(self, "watches_items", self.rules.item_watch == "stream")

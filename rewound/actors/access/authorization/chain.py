@@ -16,7 +16,6 @@ from rewound.actors.access.authorize import (
     Attributes,
     Authorizer,
     Decision,
-    Rights,
     Rules,
     Verdict,
     join_errors,
@@ -31,9 +30,6 @@ class AuthorizerChain:
         self._authorizers = tuple(authorizers)
         # The method of each, and the index of the next one.
         self._calls = tuple((one.authorize, index + 1) for index, one in enumerate(authorizers))
-        found = [getattr(one, "rights", None) for one in self._authorizers]
-        changing = [one for one in found if one is not SystemMasters.rights]
-        self._rights = changing[0] if len(changing) == 1 else None
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
         unsure: list[Decision] = []
@@ -47,10 +43,6 @@ class AuthorizerChain:
                 return decision
             unsure.append(decision)
         return _no_opinion(unsure) if unsure else NO_OPINION
-
-    def rights_of(self, _: User) -> Rights | None:
-        """The `Rights` that all decisions depend on; None if several authorizers have some, or one does not say."""
-        return self._rights
 
     async def _await_rest(
         self, attributes: Attributes, pending: Awaitable[Decision], following: int, unsure: list[Decision]
@@ -82,8 +74,6 @@ def _no_opinion(decisions: Sequence[Decision]) -> Decision:
 
 class SystemMasters:
     """Allows members of system:masters everything, in every mode: no role, file or webhook can lock operators out."""
-
-    rights = Rights()  # never change
 
     def authorize(self, attributes: Attributes) -> Decision:
         return ALLOWED if MASTERS in attributes.user.groups else NO_OPINION

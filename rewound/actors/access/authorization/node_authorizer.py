@@ -25,7 +25,6 @@ from rewound.actors.access.authorize import (
     NO_RULES,
     Attributes,
     Decision,
-    Rights,
     Rules,
     Verdict,
 )
@@ -164,10 +163,6 @@ class NodeUserRouter:
         if attributes.user.name.startswith(NODE_PREFIX):
             return self._of_nodes.authorize(attributes)
         return self._of_others.authorize(attributes)
-
-    def rights_of(self, user: User) -> Rights | None:
-        chosen = self._of_nodes if user.name.startswith(NODE_PREFIX) else self._of_others
-        return chosen.rights_of(user)
 
     async def rules(self, user: User, namespace: str) -> Rules:
         chosen = self._of_nodes if user.name.startswith(NODE_PREFIX) else self._of_others

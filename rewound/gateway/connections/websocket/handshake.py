@@ -1,7 +1,7 @@
 """The opening handshake of a WebSocket (RFC 6455, section 4).
 
 Of the subprotocols that a client offers it selects the first; one with a bearer token is none of these any more
-(`gateway.pipeline.authentication`).
+(`gateway.pipeline.credentials`).
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ from collections.abc import Awaitable
 import pytest
 import trio
 
-from rewound.actors.access.authorization.chain import AuthorizerChain, SystemMasters
-from rewound.actors.access.authorization.node_authorizer import NodeUserRouter
+from rewound.actors.access.authorization.chain import AuthorizerChain
 from rewound.actors.access.authorize import (
     ALLOWED,
     DENIED,
@@ -18,7 +17,6 @@ from rewound.actors.access.authorize import (
     Decision,
     PathRule,
     ResourceRule,
-    Rights,
     Rules,
     Verdict,
 )
@@ -112,30 +110,3 @@ def test_known_decisions_need_no_coroutine() -> None:
 async def test_rules_of_all_authorizers_are_joined() -> None:
     chain = AuthorizerChain([Fixed(NO_OPINION), Fixed(NO_OPINION, PATHS)])
     assert await chain.rules(ALICE, "default") == Rules(PODS.resources, PATHS.paths)
-
-
-class Changing(Fixed):
-    """Says what its decisions depend on."""
-
-    def __init__(self) -> None:
-        super().__init__(ALLOWED)
-        self.rights = Rights()
-
-
-def test_decisions_depend_on_the_rights_of_the_only_authorizer_that_has_some() -> None:
-    masters, one = SystemMasters(), Changing()
-    assert AuthorizerChain([masters, one]).rights_of(ALICE) is one.rights
-    assert AuthorizerChain([one]).rights_of(ALICE) is one.rights
-
-
-def test_decisions_of_others_depend_on_more() -> None:
-    masters, one, other = SystemMasters(), Changing(), Changing()
-    for authorizers in ([masters, one, other], [masters, one, Fixed(ALLOWED)], [Fixed(DENIED), masters, one]):
-        assert AuthorizerChain(authorizers).rights_of(ALICE) is None
-
-
-def test_decisions_about_nodes_depend_on_more_than_those_about_others() -> None:
-    masters, node, rbac = SystemMasters(), Fixed(NO_OPINION), Changing()
-    apart = NodeUserRouter(AuthorizerChain([masters, node, rbac]), AuthorizerChain([masters, rbac]))
-    assert apart.rights_of(ALICE) is rbac.rights
-    assert apart.rights_of(User("system:node:a", "", ("system:nodes",))) is None

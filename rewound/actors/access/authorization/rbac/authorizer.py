@@ -22,7 +22,6 @@ from rewound.actors.access.authorize import (
     Decision,
     PathRule,
     ResourceRule,
-    Rights,
     Rules,
     Verdict,
     join_errors,
@@ -83,7 +82,7 @@ class Rbac:
         self.policy = policy
         self._cached: dict[tuple[object, ...], Decision | DecisionsByName] = {}
         self._weight = 0  # of the cached decisions
-        self.rights = Rights()  # the policy
+        self._changes = 0  # of the policy
         # Deciding holds the interpreter lock: users with thousands of rules wait for each other, and nobody else for
         # them.
         self._threads = trio.CapacityLimiter(1)
@@ -126,9 +125,9 @@ class Rbac:
     async def _decide_in_thread(
         self, attributes: Attributes, key: tuple[object, ...], bound: Bound
     ) -> Decision:
-        changes = self.rights.changes
+        changes = self._changes
         found = await trio.to_thread.run_sync(self._decide, attributes, bound, limiter=self._threads)
-        if self.rights.changes == changes:
+        if self._changes == changes:
             self._keep(key, attributes, found)
         return found if isinstance(found, Decision) else found.decision(attributes.name)
 
@@ -203,7 +202,7 @@ class Rbac:
         self._cached[key] = found
 
     def _forget(self) -> None:
-        self.rights.changes += 1
+        self._changes += 1
         if self._cached:
             self._cached, self._weight = {}, 0
 
