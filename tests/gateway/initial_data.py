@@ -154,7 +154,8 @@ def _load_policy_of_copy(follower: policy_module._Follower, journal: Journal) ->
 def _copy_policy(source: RbacPolicy, target: RbacPolicy) -> None:
     """No initial role or binding is large. What is compiled does not change."""
     assert not source._uncompiled_roles and not source._uncompiled_bindings and not source._large_bindings
-    target.roles._compiled, target.roles._left = dict(source.roles._compiled), dict(source.roles._left)
+    target.roles._compiled = dict(source.roles._compiled)
+    target.roles._deferred = dict(source.roles._deferred)
     target._bindings = dict(source._bindings)
     target._of_users = {key: dict(bindings) for key, bindings in source._of_users.items()}
     target._of_groups = {key: dict(bindings) for key, bindings in source._of_groups.items()}
