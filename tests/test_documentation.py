@@ -74,6 +74,33 @@ def _anchors(page: Path) -> Iterator[str]:
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
+COLUMNS = 120
+
+
+def test_lines_of_pages_are_wrapped() -> None:
+    found = [
+        (str(page.relative_to(ROOT)), number)
+        for page in PAGES
+        for number, line in _prose(page.read_text())
+        if len(line) > COLUMNS
+    ]
+    assert found == []
+
+
+def _prose(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that an editor may wrap: no code, table, heading, HTML, link definition, single link or image."""
+    kept_whole = re.compile(r"\s*(\||#|<|\[[^\]]+\]: |!?\[[^\]]*\]\(\S+\)$)")
+    fenced = indented = False
+    previous = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        fence = line.lstrip().startswith("```")
+        fenced ^= fence
+        indented = line.startswith("    ") and (indented or not previous)
+        previous = line
+        if not (fence or fenced or indented or kept_whole.match(line)):
+            yield number, line
+
+
 def test_first_page_is_short_and_the_readme_links_it_first_and_then_all_others() -> None:
     assert len((DOCS / "start-here.md").read_text().split()) <= 600
     linked = set(_LINK.findall((ROOT / "README.md").read_text()))
