@@ -134,10 +134,10 @@ def test_whole_cluster_is_one_with_all_controllers() -> None:
 @cases(
     ("flag", "why"),
     [
-        ("--pvclaimbinder-sync-period=0", "0s is no time"),
-        ("--node-monitor-period=0", "0s is no time"),
-        ("--node-eviction-rate=-1", "-1 is less than nothing"),
-        ("--large-cluster-size-threshold=-3", "-3 is less than nothing"),
+        ("--pvclaimbinder-sync-period=0", "0s is not a positive duration"),
+        ("--node-monitor-period=0", "0s is not a positive duration"),
+        ("--node-eviction-rate=-1", "-1 is negative"),
+        ("--large-cluster-size-threshold=-3", "-3 is negative"),
         ("--unhealthy-zone-threshold=55", "give a number from 0 to 1"),
         ("--default-storage-class=No Class", "cannot be the name of a StorageClass"),
     ],

@@ -323,7 +323,7 @@ def test_disabled_boolean_flag_has_no_warning() -> None:
         (["--client-ca-file=/no/such/file"], "--client-ca-file: there is no file"),
         (["--client-ca-file="], "--client-ca-file: is empty; give the path of a file, or leave the flag out"),
         (["--watch-history=5"], "--watch-history: '5' is not a duration; write it like"),
-        (["--watch-history=0"], "--watch-history: must be longer than nothing"),
+        (["--watch-history=0"], "--watch-history: must be greater than 0"),
         (["--journal-retention=1m"], "--journal-retention: is shorter than --watch-history"),
         (["--etcd-servers=x"], "--etcd-servers: is not a flag of this server"),
         (["--secureport=1"], "--secureport: is not a flag of this server; did you mean --secure-port?"),
@@ -454,7 +454,7 @@ def test_journal_in_etcd_has_endpoints_and_a_prefix(tmp_path: Path) -> None:
 
 def test_wrong_journal_is_refused_with_what_to_do(file: str) -> None:
     for flag, text in (
-        ("--journal=file:///x", "--journal: 'file:///x' is no address of etcd; give etcd://"),
+        ("--journal=file:///x", "--journal: 'file:///x' is not an address of etcd; give etcd://"),
         ("--journal=etcd://a:1,b", "--journal: 'b' is not host:port; give etcd://"),
         ("--etcd-cafile=x", "--etcd-cafile: has no effect without --journal; add it"),
     ):

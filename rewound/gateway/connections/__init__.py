@@ -1,6 +1,6 @@
-"""Connections: listeners, TLS, and the protocols that turn bytes into requests and responses into bytes.
+"""Connections: listeners, TLS, and the protocols that parse requests and write responses.
 
-`server` accepts, `transport` and `tls` are the byte streams, `responder` decides what a response is for every
-protocol and has the interface `Codec`, which `http1/`, `http2/` and `asgi/` implement. `arriving`, `heads`, `limits`
-and `server_state` are what they share; `websocket/` serves watches over WebSockets.
+`server` accepts connections; `transport` and `tls` are the byte streams. `responder` decides, for every protocol,
+what is sent as a response, and defines the interface `Codec`, which `http1/`, `http2/` and `asgi/` implement. They
+share `arriving`, `heads`, `limits` and `server_state`; `websocket/` serves watches over WebSockets.
 """

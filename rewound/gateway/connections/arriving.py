@@ -1,4 +1,4 @@
-"""What arrives of a request, for the readers of every protocol: its unfinished head, its body, why it is refused."""
+"""The parts of an arriving request that all protocols share: its partial head, its body, and why it is refused."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Protocol
 from rewound.actors.golang.quoting import quoted
 from rewound.gateway.pipeline.parameters import INVALID_ESCAPE
 
-Parts = list[bytes | bytearray]  # of a body, as they arrive
+Parts = list[bytes | bytearray]  # the parts of a body as they arrive
 
 _SMALL_PART = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a connection or a request cannot go on: the status and message of the response."""
+    """Why a connection or a request cannot continue: the status and message of the response."""
 
     status: int
     message: str
 
 
 def escape_fault(path: str) -> Fault | None:
-    """What is wrong with the escapes of a path; call it for paths with a percent sign."""
+    """The fault of a path with an invalid escape, or None; call it for paths that contain a percent sign."""
     invalid = INVALID_ESCAPE.search(path)
     if invalid is None:
         return None
@@ -30,7 +30,7 @@ def escape_fault(path: str) -> Fault | None:
 
 
 def add_part(parts: Parts, part: bytes) -> None:
-    """Add a part of a body: tiny ones are joined, as an object for each would be many times its bytes."""
+    """Add a part of a body, joining tiny ones: an object for each would take many times their bytes."""
     if len(part) >= _SMALL_PART or not parts:
         parts.append(part)
     elif isinstance(last := parts[-1], bytearray):
@@ -45,15 +45,15 @@ def join_parts(parts: Parts) -> bytes:
 
 
 class HeadReader(Protocol):
-    def give_up_head(self) -> None:
-        """End the connection soon, and release the head."""
+    def drop_head(self) -> None:
+        """Release the head, and end the connection soon."""
 
 
 class PartialHeads:
-    """Heads that have arrived in part, on all connections: together no more than unauthenticated clients may hold.
+    """The partial heads of all connections, limited to what unauthenticated clients together may hold.
 
-    No client is authenticated before the end of a head, so a peer could hold as much as the largest head on every
-    connection. Beyond the limit the largest is given up: honest heads are small, or the rest of them follows at once.
+    No client is authenticated before its head is complete, so a peer could hold as much as the largest head on every
+    connection. Beyond the limit the largest one is dropped: honest heads are small, or complete soon.
     """
 
     __slots__ = ("_limit", "_sizes", "total")
@@ -64,7 +64,7 @@ class PartialHeads:
         self.total = 0  # bytes
 
     def hold(self, reader: HeadReader, size: int) -> None:
-        """Set how many bytes of a head a reader has; 0 when it has the whole head, or has ended."""
+        """Set how many bytes of a head a reader has; 0 if the head is complete or the connection has ended."""
         self.total += size - self._sizes.pop(reader, 0)
         if not size:
             return
@@ -72,8 +72,8 @@ class PartialHeads:
         while self.total > self._limit:
             largest = max(self._sizes, key=self._sizes.__getitem__)
             self.total -= self._sizes.pop(largest)
-            largest.give_up_head()
+            largest.drop_head()
 
-    def longest(self) -> HeadReader | None:
-        """The one that has waited longest for more of a head."""
+    def longest_waiting(self) -> HeadReader | None:
+        """The reader that has waited longest for the rest of a head."""
         return next(iter(self._sizes), None)

@@ -1,7 +1,7 @@
-"""Hypercorn's configuration with the defaults of this server: where it listens, its TLS, how long it waits for clients.
+"""Hypercorn's configuration with the defaults of this server: where it listens, its TLS, and its timeouts.
 
-`server_config` makes one of the settings: binds from flags or from the file of --server-config, everything else from
-that file. `listen` opens its sockets, `Limits` takes its numbers. Only `hypercorn.config` is imported:
+`server_config` creates one from the settings: the binds from flags or from the file of --server-config, everything
+else from that file. `listen` opens its sockets, `Limits` uses its numbers. Only `hypercorn.config` is imported:
 `hypercorn.trio` would take 80 ms and 3 MB for protocols that are not used here.
 """
 
@@ -18,39 +18,40 @@ from rewound.gateway.settings.settings import Settings
 
 
 class ServerConfig(Config):
-    # The kernel queues a burst of clients (all controllers after a restart); what it refuses, a client repeats a second
-    # later or more. As long as Linux lets a queue be by default (somaxconn).
+    # The kernel queues a burst of clients (all controllers after a restart); a client that it refuses retries after a
+    # second or more. Linux's default limit of a queue (somaxconn).
     backlog = 4096
-    # Only ciphers that HTTP/2 allows under TLS 1.2; TLS 1.3 has its own list.
+    # Only ciphers that HTTP/2 allows with TLS 1.2; TLS 1.3 has its own list.
     ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
     verify_mode: ssl.VerifyMode | None = ssl.CERT_OPTIONAL
     # PEM files of CAs that issue client certificates.
     client_authorities: Sequence[Path] = ()
-    # Whether a client may resume a session that only its ticket remembers.
+    # Whether a client may resume a session from its ticket alone.
     tickets = True
     ssl_handshake_timeout = 10.0
-    # Longer than the 90 s after which Go clients drop an idle connection: the client closes first, so no
-    # request is ever sent into a connection that we are closing.
+    # Longer than the 90 s after which Go clients drop an idle connection: the client closes first, so no request is
+    # sent into a connection that we are closing.
     keep_alive_timeout = 120.0
     # How long running requests may take to end after the listeners are closed.
     graceful_timeout = 60.0
-    # Request line and headers together, as much as Go's servers accept.
+    # Request line and headers together: Go's default limit.
     h11_max_incomplete_size = 1024 * 1024
-    # Header block and header list: decoding holds the event loop, for a quarter of a microsecond per byte.
+    # Header block and header list: decoding occupies the event loop for a quarter of a microsecond per byte.
     h2_max_header_list_size = 256 * 1024
     h2_max_concurrent_streams = 250
     goaway_chance = 0.0
     worker_class = "trio"
 
     def listen_on(self, secure: Sequence[str], plain: Sequence[str]) -> None:
-        """As Hypercorn reads it: without certificates, `bind` has the plain listeners."""
+        """The binds as Hypercorn reads them: without certificates, `bind` has the plain listeners."""
         self.bind, self.insecure_bind = (list(secure), list(plain)) if secure else (list(plain), [])
 
     def create_ssl_context(self) -> ssl.SSLContext | None:
-        """TLS 1.2 and up, with optional client certificates; None without a serving certificate. CertificateError.
+        """A context for TLS 1.2 and up with optional client certificates; None without a serving certificate.
 
-        A client without a certificate may authenticate in another way; one with a certificate that does not verify
-        fails the handshake. OpenSSL requires that a certificate with extended key usages is for client authentication.
+        A client without a certificate may authenticate in another way; one whose certificate does not verify fails
+        the handshake. If a certificate has extended key usages, OpenSSL requires client authentication among them.
+        Raises CertificateError.
         """
         if self.certfile is None or self.keyfile is None:
             return None
@@ -60,7 +61,7 @@ class ServerConfig(Config):
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.set_alpn_protocols(self.alpn_protocols)
         context.verify_mode = self.verify_mode or ssl.CERT_OPTIONAL
-        # An intermediate CA is trusted without its root.
+        # Trust an intermediate CA without its root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if not self.tickets:
             context.options |= ssl.OP_NO_TICKET
@@ -84,7 +85,7 @@ def server_config(settings: Settings) -> ServerConfig:
 
 def _load_pair(context: ssl.SSLContext, certificate: str, key: str) -> None:
     def refuse_password() -> str:
-        raise CertificateError(f"the key {key} is locked with a password; give one without")
+        raise CertificateError(f"the key {key} is encrypted with a password; use one without")
 
     try:
         context.load_cert_chain(certificate, key, password=refuse_password)

@@ -1,8 +1,8 @@
-"""The encoded head of a response. The pipeline decides which fields it has (`gateway.pipeline.response_fields`).
+"""The encoded heads of responses. The pipeline decides which fields they have (`gateway.pipeline.response_fields`).
 
-`Heads` keeps the encoded form of a protocol: nearly all of it repeats, so what depends on status, content type, shared
-fields and the date is encoded once, and the watchdog clears it once a second, when the date changes. Reading the clock
-for each response would cost more than all the rest.
+`Heads` caches them for a protocol: nearly all of a head repeats, so what depends on status, content type, shared
+fields and the date is encoded once. The watchdog clears the cache once a second, when the date changes, because
+reading the clock for each response would cost more than everything else.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rewound.gateway.pipeline.response_fields import (
 
 
 class HeadFormat(NamedTuple):
-    """How a protocol writes a head."""
+    """How a protocol encodes a head."""
 
-    status: Callable[[int], bytes]  # the beginning
+    status: Callable[[int], bytes]  # encodes the start of the head
     fields: Callable[[Fields], bytes]
 
 
 class _Start(NamedTuple):
-    """What heads with one status, content type and shared fields have in common."""
+    """The common part of heads with one status, content type and shared fields."""
 
     lines: bytes
     to_number: bytes  # the whole head up to the number in the Audit-Id, if its handler set no fields
@@ -45,15 +45,15 @@ class Heads:
         self._format = form
         self._starts: dict[tuple[int, bytes, SharedFields | None], _Start] = {}
         before, number, after = form.fields([(AUDIT_ID, numbered_id(0))]).rpartition(b"%012x" % 0)
-        assert number, "an Audit-Id is written as it is"
+        assert number, "an Audit-Id is written unescaped"
         self._before_number, self._after_number = before, after
 
     def tick(self) -> None:
-        """The date may have changed."""
+        """Clear the cache, because the date may have changed."""
         self._starts.clear()
 
     def head(self, response: Response, exchange: Exchange | None, framing: bytes) -> bytes:
-        """Return an encoded head; `framing` ends it: the fields that the protocol adds, encoded."""
+        """An encoded head; `framing` are the encoded fields that the protocol adds at its end."""
         key = (response.status, response.content_type, response.shared)
         start = self._starts.get(key) or self._start(response, key)
         if not response.headers:

@@ -1,8 +1,8 @@
 """Listeners: the sockets of Hypercorn's configuration, and an accept that survives errors of single connections.
 
 `server` opens its listeners here and accepts connections from them. A bind is an address (`host:port`), a Unix socket
-(`unix:path`) or a socket that the process inherited (`fd://number`). Each is opened by itself, so that an error names
-it and closes the ones before.
+(`unix:path`) or an inherited socket (`fd://number`). Each is opened separately, so that an error names it and closes
+those opened before.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from hypercorn.config import Config, SocketTypeError
 from rewound.gateway.settings.server_config import Address, host_and_port
 
 UNIX = "unix:"
-QUIC = "quic:"  # begins a bind of HTTP/3 in messages: it may have the port of another one
-# No resources to accept with: wait, and keep the listener.
+QUIC = "quic:"  # prefix of an HTTP/3 bind in messages: it may have the same port as another bind
+# Errors without resources to accept: wait, and keep the listener.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -47,11 +47,11 @@ class CannotListen(Exception):
 class Listener:
     sock: socket.socket
     tls: ssl.SSLContext | None
-    secure: bool  # clients speak TLS, here or in the processes that accept them
+    secure: bool  # clients use TLS, terminated here or in the processes that accept them
 
     @property
     def address(self) -> Address | None:
-        """None of a Unix socket."""
+        """The address; None for a Unix socket."""
         if self.sock.family == socket.AF_UNIX:
             return None
         name = self.sock.getsockname()
@@ -64,11 +64,11 @@ class Listener:
 
     @property
     def path(self) -> str:
-        """Of a Unix socket; "" of others."""
+        """The path of a Unix socket; empty for others."""
         return os.fsdecode(self.sock.getsockname()) if self.sock.family == socket.AF_UNIX else ""
 
     def accept(self, limit: int) -> Iterator[socket.socket]:
-        """Accept up to `limit` connections that wait already."""
+        """Accept up to `limit` connections that are already waiting."""
         for _ in range(limit):
             try:
                 sock, _address = self.sock.accept()
@@ -77,13 +77,13 @@ class Listener:
             except OSError as error:
                 if error.errno in _EXHAUSTED:
                     raise Exhausted(str(error)) from error
-                continue  # that client left before it was accepted
+                continue  # the client left before it was accepted
             sock.setblocking(False)
             yield sock
 
 
 def open_listeners(config: Config, tls: ssl.SSLContext | None) -> list[Listener]:
-    """Open all binds, those of `config.bind` with TLS if it has certificates; CannotListen."""
+    """Open all binds; those of `config.bind` use TLS if there are certificates. Raises CannotListen."""
     if config.ssl_enabled and tls is None:
         raise ValueError("a server with certificates needs a TLS context")
     secure = tls if config.ssl_enabled else None
@@ -100,7 +100,7 @@ def open_listeners(config: Config, tls: ssl.SSLContext | None) -> list[Listener]
 
 
 def open_for_others(config: Config, secure: Sequence[str], plain: Sequence[str]) -> list[Listener]:
-    """Listeners from which other processes accept, the secure ones first; CannotListen."""
+    """Listeners from which other processes accept, the secure ones first. Raises CannotListen."""
     wanted = [*((bind, True) for bind in secure), *((bind, False) for bind in plain)]
     with ExitStack() as on_error:
         listeners = [Listener(_listen(config, bind, on_error), None, tls) for bind, tls in wanted]
@@ -109,10 +109,11 @@ def open_for_others(config: Config, secure: Sequence[str], plain: Sequence[str])
 
 
 def _listen(config: Config, bind: str, on_error: ExitStack) -> socket.socket:
-    """Open one bind; `on_error` gets what closes the socket if opening another one fails."""
+    """Open one bind; `on_error` gets a callback that closes the socket if opening another one fails."""
     sock = _create_socket(config, bind)
     on_error.callback(sock.close)
-    sock.set_inheritable(False)  # Hypercorn hands all its sockets to child processes; ours get them by number
+    # Hypercorn makes all sockets inheritable; our child processes get theirs by number.
+    sock.set_inheritable(False)
     if sock.family != socket.AF_UNIX:
         _set_tcp_options(sock)
     try:
@@ -133,7 +134,7 @@ def _create_socket(config: Config, bind: str) -> socket.socket:
         number = getattr(error, "errno", None) or 0
         unknown_host = isinstance(error, socket.gaierror | UnicodeError)
         why = getattr(error, "strerror", None) or str(error)
-        # Hypercorn leaves the socket that it could not bind to the garbage collector: it goes with the traceback.
+        # Hypercorn leaves the socket that it could not bind to the garbage collector: it is freed with the traceback.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             error.__traceback__ = None
@@ -143,14 +144,14 @@ def _create_socket(config: Config, bind: str) -> socket.socket:
 
 
 def _refuse_served(path: str) -> None:
-    """Hypercorn replaces every socket that it finds at the path: not the one of a server that runs."""
+    """Refuse the path of a running server: Hypercorn would replace any socket that it finds there."""
     with socket.socket(socket.AF_UNIX) as probe:
         if probe.connect_ex(path) == 0:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
 def _set_tcp_options(sock: socket.socket) -> None:
-    """Connections inherit these. TCP keepalive detects a vanished peer after about two minutes."""
+    """Set options that connections inherit. TCP keepalive detects a vanished peer after about two minutes."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "linux":

@@ -1,8 +1,8 @@
-"""Counts how many bytes of an observed stream's body a connection took, by parsing the framed bytes of a group.
+"""Counts the bytes that a connection accepted of an observed stream's body, by parsing the framed bytes of a group.
 
-Groups frame each event once for all members, so that no member knows the size of a payload. A `Meter` finds it
-again in the frames, in whatever pieces they were sent. `MeteredTransport` adds one between a watch and its transport;
-only observed streams have it, all others use the transport directly.
+Groups frame each event once for all members, so no member knows the size of a payload. A `Meter` finds it in the
+frames, in whatever pieces they were sent. `MeteredTransport` puts one between a watch and its transport; only
+observed streams have it, all others use the transport directly.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rewound.gateway.connections.transport import Transport
 from rewound.gateway.watch.broadcast import Broadcast, Missed
 from rewound.gateway.watch.framing import Framing, as_chunk
 
-# The longest head of a chunk (16 digits and a line end); that of a frame has 10 bytes.
+# The longest head of a chunk (16 digits and a line break); that of a frame has 10 bytes.
 _LONGEST_HEAD = 18
 
-# Returns the length of a head and of the payload after it; None while the head is incomplete.
+# Returns the length of a head and of its payload; None while the head is incomplete.
 ReadHead = Callable[[bytes], tuple[int, int] | None]
 
 
@@ -46,9 +46,9 @@ class Meter:
 
     def __init__(self, read_head: ReadHead | None, trailer: int = 0) -> None:
         self._read_head = read_head
-        self._trailer = trailer  # bytes after each payload
+        self._trailer = trailer  # bytes that follow each payload
         self._head = b""  # the incomplete head of a frame
-        self._left = 0  # bytes of the payload and trailer still to come
+        self._left = 0  # remaining bytes of the payload and its trailer
         self.payload = 0
 
     def add(self, data: bytes | memoryview) -> None:
@@ -66,7 +66,7 @@ class Meter:
             at += step
 
     def _enter(self, read_head: ReadHead, data: bytes | memoryview, at: int) -> int:
-        """Parse a head, as far as it has arrived; returns where it ends."""
+        """Parse a head as far as it has arrived; return where it ends."""
         before = len(self._head)
         head = self._head + bytes(data[at : at + _LONGEST_HEAD - before])
         found = read_head(head)
@@ -78,7 +78,7 @@ class Meter:
         return at + size - before
 
     def measure(self, data: bytes) -> int:
-        """Return the payload bytes in complete frames."""
+        """The number of payload bytes in complete frames."""
         meter = Meter(self._read_head, self._trailer)
         meter.add(data)
         return meter.payload
@@ -89,12 +89,12 @@ class Meter:
 
 
 def meter_of(framing: Framing) -> Meter:
-    """Return a meter for a body over HTTP/1.1 or HTTP/1.0."""
+    """A meter for a body over HTTP/1.1 or HTTP/1.0."""
     return Meter(chunk_head, trailer=2) if framing is as_chunk else Meter(None)
 
 
 class MeteredTransport:
-    """The pipe of an observed watch: its transport, and a meter of what the transport took."""
+    """The pipe of an observed watch: its transport, and a meter of what the transport accepted."""
 
     __slots__ = ("broadcast", "meter", "transport")
 
@@ -132,7 +132,7 @@ class MeteredTransport:
 
 @cache
 def _metered(broadcast: Broadcast) -> Broadcast:
-    """Return the broadcast for metered transports of one class, one function for all, so that they share groups."""
+    """The broadcast for metered transports of one class: one function for all of them, so that they share groups."""
 
     def send(pipes: Sequence[MeteredTransport], data: bytes) -> Missed:
         missed: dict[Any, int | Exception] = dict(broadcast([pipe.transport for pipe in pipes], data))

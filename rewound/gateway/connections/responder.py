@@ -1,13 +1,13 @@
-"""What happens to a request once it has arrived, and what its response is: decided once, for every protocol.
+"""Calls the handler of a request and sends its response, in the same way for every protocol.
 
-A connection hands a request to its handler (`Responder.handle`) and the handler's response to `Responder.respond`,
-which knows the five kinds: a whole body, a body in parts, a watch, a watch as a WebSocket, and a response of another
-server that is forwarded. It decides what of it is sent for HEAD, reports each stage to the observer, releases the
-memory of the request, and ends what cannot be completed.
+A connection passes a request to its handler (`Responder.handle`) and the handler's response to `Responder.respond`,
+which knows the five kinds: a whole body, a body in parts, a watch, a watch as a WebSocket, and a forwarded response
+of another server. It decides what to send for HEAD, reports each stage to the observer, releases the memory of the
+request, and ends what cannot be completed.
 
-Bytes are the `Codec`'s: it frames one request and its response. There is one for HTTP/1.1
-(`http1.connection.Http1Connection`, which has one request at a time), one for HTTP/2 (`http2.stream.Stream`) and one
-for ASGI (`asgi.codec`). Another protocol needs a class with the methods of `Codec`, and for each request this:
+A `Codec` frames one request and its response as bytes. There is one for HTTP/1.1 (`http1.connection.Http1Connection`,
+which has one request at a time), one for HTTP/2 (`http2.stream.Stream`) and one for ASGI (`asgi.codec`). Another
+protocol needs a class with the methods of `Codec`, and does this for each request:
 
     codec.request = request
     codec.exchange = responder.receive(request)     # counts it, and reports it to the observer
@@ -20,9 +20,9 @@ for ASGI (`asgi.codec`). Another protocol needs a class with the methods of `Cod
     ...                                             # send what `send` has queued, then `exchange.complete()`
     responder.release(codec)                        # in any case, at the end
 
-`response_fields.all_fields(response, codec.exchange)` are the fields of a head; a codec adds only those of its framing,
-such as Content-Length. A codec whose client disconnects raises OSError (or trio.ClosedResourceError) when it sends,
-or cancels the task; it calls `exchange.cut_off()` for an exchange whose response was not sent whole.
+`response_fields.all_fields(response, codec.exchange)` returns the fields of a head; a codec adds only those of its
+framing, such as Content-Length. A codec whose client disconnects raises OSError (or trio.ClosedResourceError) when it
+sends, or cancels the task; it calls `exchange.cut_off()` for an exchange whose response was not sent completely.
 """
 
 from __future__ import annotations
@@ -60,67 +60,73 @@ Refuse = Callable[[int, str], Response]
 
 
 class Codec(Protocol):
-    """One request on its connection, and its response. What it sends may raise OSError or trio.ClosedResourceError."""
+    """One request on its connection, and its response. Methods that send may raise OSError or
+    trio.ClosedResourceError.
+    """
 
-    request: Request | None  # None once a watch has begun: it needs no memory of its request
-    exchange: Exchange | None  # of the request, if it is observed, until its response is queued whole
+    request: Request | None  # None once a watch has started, which need not keep its request in memory
+    exchange: Exchange | None  # of an observed request, until its response is completely queued
 
     @property
     def payload(self) -> int:
-        """Bytes of the body of a response, sent with `begin`, that the connection took."""
+        """Bytes that the connection accepted of a response body sent with `begin`."""
 
     @property
     def may_upgrade(self) -> bool:
         """Whether the client asks to switch protocols, and its connection can."""
 
     def stream_body(self) -> None:
-        """From now on the request's body is taken in parts, as it arrives, without limits of size and time."""
+        """Take the request's body in parts from now on, as it arrives, without limits of size and time."""
 
     async def receive_body(self) -> bytes:
-        """The next part of the body, b"" at the end. BodyNotRead."""
+        """The next part of the body, b"" at the end. Raises BodyNotRead if the client disconnects."""
 
     async def wait_disconnected(self) -> None:
-        """Return when the client has disconnected. Only after the end of the body."""
+        """Return when the client has disconnected. Call it only after the end of the body."""
 
     def send(self, response: Response, length: int | None, body: bytes) -> None:
-        """Queue a whole response; the exchange is complete when it has been sent. No length is sent if it is None."""
+        """Queue a whole response; the exchange is complete when it has been sent. If the length is None, none is
+        sent.
+        """
 
     async def send_queued(self) -> None:
         """Send what is queued."""
 
     async def begin(self, response: Response, *, bare: bool = False, patient: bool = False) -> None:
-        """Send a head; parts follow until `end`, none if it is bare. A patient codec lets its client read slowly."""
+        """Send a head; parts follow until `end`, or none if it is bare. With `patient`, the client may read slowly."""
 
     async def send_part(self, part: bytes) -> None:
-        """Send a part of the body, once the client has taken the one before."""
+        """Send a part of the body, once the client has accepted the previous one."""
 
     async def end(self, trailers: Trailers) -> None:
         """End the body; the exchange is complete when that has been sent."""
 
     def abort(self, *, failed: bool = True) -> None:
-        """End without the rest of the response, so that the client does not take what it has for the whole.
+        """End without the rest of the response, so that the client notices that it is incomplete.
 
-        `failed`: by a fault of the server. No effect if the client has disconnected.
+        `failed`: because of a fault of the server. No effect if the client has disconnected.
         """
 
     def run_watch(self, stream: Stream) -> Awaitable[Finished | None]:
-        """Send a stream after its head; None if it goes on without a task: then the codec calls `watch_ended`."""
+        """Send a stream after its head; return None if it continues without a task: the codec calls `watch_ended`
+        later.
+        """
 
     async def end_watch(self, finished: Finished) -> None:
         """`end` after a watch."""
 
     async def begin_websocket(self, accepted: Accepted, fields: Fields) -> None:
-        """Switch to a WebSocket; only if it `may_upgrade`."""
+        """Switch to a WebSocket; only if `may_upgrade`."""
 
     async def run_websocket(self, stream: Stream) -> None:
         """Send a stream as messages, and close the WebSocket."""
 
     async def upgrade(self, head: bytes) -> tuple[RawConnection, bytes]:
-        """Switch protocols with this head; returns the connection, and what the client has sent ahead."""
+        """Switch protocols with this head; return the connection, and what the client has already sent on it."""
 
 
 class Responder:
-    """The handler of a server's requests, and what it responds; the connections of a server share one."""
+    """Calls the handler for a server's requests and sends its responses; all connections of a server share one."""
 
     __slots__ = ("failures", "handle", "memory", "observe", "refuse", "refused", "requests")
 
@@ -135,19 +141,19 @@ class Responder:
         self.refuse = refuse
         self.observe = observing(observer)
         self.memory = memory or MemoryBudget(NO_LIMIT)
-        self.requests = 0  # passed to the handler
-        self.refused = 0  # without the handler
-        self.failures = 0  # the handler raised
+        self.requests = 0  # requests passed to the handler
+        self.refused = 0  # requests refused without the handler
+        self.failures = 0  # requests whose handler raised
 
     # Requests.
 
     def receive(self, request: Request) -> Exchange | None:
-        """A request is about to be handled."""
+        """Count a request that is about to be handled, and report it to the observer."""
         self.requests += 1
         return None if self.observe is None else self.observe(request)
 
     def failed(self, codec: Codec, error: Exception) -> Response | None:
-        """The response to a request whose handler raised this; None if the client has disconnected."""
+        """The response to a request whose handler raised this error; None if the client has disconnected."""
         if not isinstance(error, BodyNotRead):
             assert codec.request is not None
             return self.failure(codec.request, error)
@@ -157,7 +163,7 @@ class Responder:
         return None
 
     def failure(self, request: Request, error: Exception) -> Response:
-        """Return a 500 for a handler that raised, and log the traceback."""
+        """A 500 response for a handler that raised; logs the traceback."""
         self.failures += 1
         if request.exchange is not None:
             request.exchange.panic(error)
@@ -169,7 +175,7 @@ class Responder:
         return self.refuse(status, message)
 
     def cut_off(self, request: Request, error: BaseException) -> None:
-        """The rest of a response could not be produced, so its client does not get the end of it: log why."""
+        """Log why the rest of a response could not be produced; its client does not get the end of it."""
         cause = error.__cause__ or error
         if isinstance(cause, RequestError | CutOff):
             log.warning("%s %s was cut off: %s", request.method, request.path, cause)
@@ -180,7 +186,7 @@ class Responder:
         log.error("%s %s was cut off", request.method, request.path, exc_info=cause)
 
     def release(self, codec: Codec) -> None:
-        """The request has its response, or its client has disconnected: it holds nothing any more."""
+        """Release the memory of a request that has its response, or whose client has disconnected."""
         request, codec.request = codec.request, None
         if request is not None and request.reserved:
             self.memory.release(request)
@@ -188,7 +194,7 @@ class Responder:
     # Responses.
 
     def respond(self, codec: Codec, response: Response) -> Coroutine[Any, Any, None] | None:
-        """Queue a whole response; for one of another kind, return what sends it."""
+        """Queue a whole response; for other kinds, return a coroutine that sends it."""
         request, exchange, body = codec.request, codec.exchange, response.body
         assert request is not None
         if response.forwarding is not None:
@@ -205,9 +211,9 @@ class Responder:
         elif response.parts is not None:
             return self._send_parts(codec, request, response, response.parts)
         status = response.status
-        if status in (204, 304) or status < 200:  # `has_body`, without another call
+        if status in (204, 304) or status < 200:  # `has_body`, inlined
             body, length = b"", None
-        if exchange is not None:  # `Exchange.respond`, likewise
+        if exchange is not None:  # `Exchange.respond`, inlined
             exchange.response = response
             exchange.status, exchange.size = status, len(body)
         codec.send(response, length, body)
@@ -216,14 +222,14 @@ class Responder:
     async def _send_parts(
         self, codec: Codec, request: Request, response: Response, parts: AsyncIterator[bytes]
     ) -> None:
-        """Send a body part by part: the next one is produced when the client took the last."""
+        """Send a body part by part: the next one is produced when the client has accepted the previous one."""
         await codec.begin(response)
         if codec.exchange is not None:
             codec.exchange.start(response.status, codec)
         try:
             while part := await _next_part(parts):
                 await codec.send_part(part)
-                del part  # not held while the next one is produced
+                del part  # do not hold it while the next one is produced
         except _PartsFailed as error:
             self.cut_off(request, error)
             codec.abort()
@@ -232,17 +238,17 @@ class Responder:
 
     async def _watch(self, codec: Codec, response: Response, stream: Stream) -> None:
         await codec.begin(response)
-        self.release(codec)  # its memory is free while the watch lasts
+        self.release(codec)  # releases its memory during the watch
         if codec.exchange is not None:
             codec.exchange.start(response.status, codec)
         await self.watch_ended(codec, codec.run_watch(stream))
 
     async def watch_ended(self, codec: Codec, steps: Awaitable[Finished | None]) -> None:
-        """Wait for the end of a watch, unless it goes on without a task."""
+        """Wait for the end of a watch, unless it continues without a task."""
         try:
             finished = await steps
         except (OSError, trio.ClosedResourceError):
-            codec.abort(failed=False)  # the client disconnected, or does not read
+            codec.abort(failed=False)  # the client disconnected or does not read
         except Exception as error:
             log.error("a watch failed", exc_info=error)
             if codec.exchange is not None:
@@ -307,7 +313,7 @@ class Responder:
 
 
 class _ForwardingClient:
-    """The client of a forwarded request, as the forwarding sees it."""
+    """The client of a forwarded request, as `proxy` uses it."""
 
     __slots__ = (
         "_codec",
@@ -329,7 +335,7 @@ class _ForwardingClient:
         self.receive_body = codec.receive_body
         self.wait_disconnected = codec.wait_disconnected
         self.send = codec.send_part
-        self.started = False  # something of the response has been sent
+        self.started = False  # part of the response has been sent
         self.upgraded = False
 
     async def respond(self, response: Response) -> None:
@@ -356,7 +362,7 @@ class _ForwardingClient:
         return await self._codec.upgrade(head)
 
     async def _report_start(self, status: int) -> None:
-        """Before the head is sent: an audit log may have to store it first."""
+        """Report the start before the head is sent, because an audit log may have to store it first."""
         exchange = self._codec.exchange
         if exchange is not None:
             exchange.start(status, self._codec)
@@ -365,11 +371,11 @@ class _ForwardingClient:
 
 
 class _PartsFailed(Exception):
-    """The next part could not be produced; the error is the cause."""
+    """The next part could not be produced; the cause is the error."""
 
 
 async def _next_part(parts: AsyncIterator[bytes]) -> bytes:
-    """The next part that is not empty; b"" after the last. _PartsFailed."""
+    """The next part that is not empty; b"" after the last. Raises _PartsFailed if it cannot be produced."""
     try:
         while not (part := await anext(parts)):
             pass

@@ -1,11 +1,11 @@
-"""The server: a worker for Hypercorn's configuration, whose connections speak our HTTP/1.1 and HTTP/2.
+"""The server: a worker for Hypercorn's configuration, with our own HTTP/1.1 and HTTP/2.
 
-`ApiServer` creates one `Server` and runs `serve`. It listens where the configuration says, accepts, and gives each
+`ApiServer` creates one `Server` and runs `serve`. It listens on the configured binds, accepts, and gives each
 connection a task, a transport and a protocol (`http1`, `http2`). One watchdog enforces the time limits of all
-connections. When the server stops, it accepts no more, closes idle connections at once, completes requests in progress
-within `graceful_timeout`, and only then aborts the rest. A connection on which only its peer is awaited ends within
-seconds (`Limits.draining`). Rejected: Hypercorn's `worker_serve` with a subclass of its `TCPServer`, because it takes
-that class from a name in its own module, and imports protocols that are not used
+connections. When the server stops, it stops accepting, closes idle connections at once, completes requests in
+progress within `graceful_timeout`, and only then aborts the rest. A connection that only waits for its peer ends
+within seconds (`Limits.draining`). Rejected: Hypercorn's `worker_serve` with a subclass of its `TCPServer`, because
+it takes that class from a name in its own module, and imports protocols that are not used
 (docs/decisions/0007-hypercorn.md).
 """
 
@@ -40,15 +40,15 @@ from rewound.gateway.settings.server_config import Address
 if TYPE_CHECKING:
     from rewound.gateway.connections.http2.connection import Http2
 
-Speak = Callable[[Transport, Peer], Awaitable[None]]
+ServeConnection = Callable[[Transport, Peer], Awaitable[None]]
 
 _HTTP2: Final = "rewound.gateway.connections.http2.connection"
-# Connections accepted at once before other tasks run; fewer where another process accepts too and has fewer. Accepting
-# waits for no handshake: the kernel's queue has one order, in which a client would wait for all that came before it.
+# Connections accepted at once before other tasks run; fewer if another process accepts too and has fewer. Accepting
+# does not wait for handshakes: the kernel's queue is in order, so a client would wait for all clients before it.
 _ACCEPT_BATCH = 32
-# How long a process lets another one that has fewer connections accept the next.
+# How long a process lets another one with fewer connections accept the next.
 _YIELD = 0.001
-_REPORT_PAUSE = 10.0  # seconds between two lines in the log about certificates that fail for the same reason
+_REPORT_PAUSE = 10.0  # seconds between two log lines about certificates that fail for the same reason
 
 
 class Server:
@@ -60,17 +60,17 @@ class Server:
         observer: RequestObserver | None = None,
         memory: MemoryBudget | None = None,
         *,
-        speak: Speak | None = None,
+        serve_connection: ServeConnection | None = None,
     ) -> None:
-        """`speak` serves a connection in place of our own protocols."""
-        self._speak = speak
+        """`serve_connection` serves a connection instead of our own protocols."""
+        self._serve_connection = serve_connection
         self._state = ServerState(handle, refuse, limits, observer, memory)
-        self._http2: Http2 | None = None  # from the first connection on that speaks it
+        self._http2: Http2 | None = None  # set by the first HTTP/2 connection
         self._background: trio.Nursery | None = None
         self._bios = SharedBios()
         self._turns = ReadTurns()
-        self._reported: dict[str, float] = {}  # when the log had each reason why a certificate failed
-        self._pools: TrustPools | None = None  # with it, the roles of client certificates differ
+        self._reported: dict[str, float] = {}  # when each reason for a failed certificate was last logged
+        self._pools: TrustPools | None = None  # if set, the roles of a client certificate depend on its CA
         self._accepted = trio.Event()
         self._closed = trio.Event()
         self._share, self._lease = limits.share, limits.lease
@@ -87,7 +87,7 @@ class Server:
         return self._state.statistics()
 
     def replace_handler(self, handle: Handle) -> None:
-        """Pass requests that arrive from now on, over old connections too, to another handler."""
+        """Pass requests that arrive from now on, also over existing connections, to another handler."""
         self._state.responder.handle = handle
 
     async def serve(
@@ -99,7 +99,7 @@ class Server:
         pools: TrustPools | None = None,
         task_status: trio.TaskStatus[list[Listener]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until `stop`; returns when all accepted requests have their responses, or the grace period is over."""
+        """Serve until `stop`; return when all accepted requests have their responses, or the grace period is over."""
         self._pools = pools
         listeners = open_listeners(config, tls)
         try:
@@ -161,7 +161,7 @@ class Server:
                 await self._make_room()
 
     def _room(self) -> int:
-        """For how many connections more there is room."""
+        """How many more connections there is room for."""
         lease = self._lease
         most = self._state.limits.connections if lease is None else lease.allowed
         return most - len(self._state.transports)
@@ -179,16 +179,18 @@ class Server:
         connections.start_soon(self._connection, transport, tls is not None)
 
     async def _make_room(self) -> None:
-        """Close the connection that has been idle longest, or waits longest for the rest of a head: else a process that
-        sends halves of heads would keep all others out. Wait until any has closed.
+        """Close the connection that has been idle longest, or has waited longest for the rest of a head; wait until
+        any closed.
+
+        Otherwise a process that sends partial heads would keep all others out.
         """
         idle = [transport for transport in self._state.transports if transport.idle]
         if idle:
             longest = min(idle, key=lambda transport: transport.deadline)
             longest.deadline = -inf
             longest.interrupt()
-        elif isinstance(waiting := self._state.partial_heads.longest(), Transport):
-            waiting.abort()  # a response, and the time to read it, would take the room for longer
+        elif isinstance(waiting := self._state.partial_heads.longest_waiting(), Transport):
+            waiting.abort()  # a response, and the time to read it, would occupy the place for longer
         self._closed = trio.Event()
         with trio.move_on_after(TICK):
             await self._closed.wait()
@@ -219,7 +221,9 @@ class Server:
             self._lease.open = len(self._state.transports)
 
     def _report_certificate(self, transport: Transport, why: str) -> None:
-        """Log each reason once in a while: any client can send certificates. There are as many as OpenSSL knows."""
+        """Log each reason at intervals, because any client can send certificates. OpenSSL has a limited number of
+        reasons.
+        """
         self._state.certificate_failures += 1
         now = trio.current_time()
         if now >= self._reported.get(why, -inf) + _REPORT_PAUSE:
@@ -243,22 +247,22 @@ class Server:
             if self._pools is not None:
                 _set_roles(peer, self._pools.of(*transport.certificate_chain()))
         transport.idle = True
-        if self._speak is not None:
+        if self._serve_connection is not None:
             transport.deadline = inf
-            if transport.unauthenticated is not None:  # the tasks that it has are not measured
+            if transport.unauthenticated is not None:  # the tasks that it starts are not measured
                 transport.unauthenticated.end()
-            await self._speak(transport, peer)
+            await self._serve_connection(transport, peer)
             return
         ahead = b""
         if transport.protocol != "h2":
             ahead = await Http1Connection(self._state, transport, peer).run()
             if not ahead:
                 return
-        http2 = self._http2 or await self._begin_http2()
+        http2 = self._http2 or await self._start_http2()
         await http2.serve(transport, peer, ahead)
 
-    async def _begin_http2(self) -> Http2:
-        """Imported with the first connection: a start does not need it."""
+    async def _start_http2(self) -> Http2:
+        """Import HTTP/2 with its first connection, because a start does not need it."""
         if not is_imported(_HTTP2, "Http2"):
             await imported(_HTTP2)
         from rewound.gateway.connections.http2.connection import Http2
@@ -270,7 +274,7 @@ class Server:
         return self._http2
 
     async def _refuse_plain_http(self, transport: Transport) -> None:
-        """A client sent plain HTTP to the secure port: respond in plain HTTP."""
+        """Respond in plain HTTP to a client that sent plain HTTP to the secure port."""
         self._state.handshake_failures += 1
         state = self._state
         refusal = state.responder.refusal(400, "client sent an HTTP request to an HTTPS server")
@@ -281,7 +285,7 @@ class Server:
             pass
 
     async def _run_watchdog(self) -> None:
-        """Check the deadlines of all connections once a second, more often in a drain, while there are any."""
+        """Check the deadlines of all connections once a second, more often in a drain, while there are connections."""
         ending: list[tuple[float, Transport]] = []
         while True:
             if not self._state.transports:
@@ -303,7 +307,7 @@ NO_POOL: Final = (
 
 
 def _set_roles(peer: Peer, roles: Roles) -> None:
-    """A certificate counts only in the roles that the CA which issued it has."""
+    """Set the roles of a certificate to those of the CA that issued it."""
     if not (roles.client or roles.proxy):
         raise HandshakeFailed(NO_POOL)
     if roles.proxy:

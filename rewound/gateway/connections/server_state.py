@@ -1,6 +1,6 @@
-"""What all connections of one server share: responder, limits, a coarse clock, counters, the drain flag.
+"""Shared by all connections of one server: responder, limits, a coarse clock, counters, the drain flag.
 
-The server owns it and its watchdog updates `now`; connections read it and increment its counters. Requests read this
+The server owns it, and its watchdog updates `now`; connections read it and increment its counters. Requests read this
 attribute instead of the clock, so deadlines are as coarse as the watchdog's tick; only streams, whose timeout the
 client sets, end on time.
 """
@@ -33,16 +33,16 @@ log = logging.getLogger("rewound.gateway")
 
 
 class AnyServer(Protocol):
-    """What composition needs of a server: `Server`, or one that another program accepts connections for."""
+    """A server as composition uses it: `Server`, or one for which another program accepts connections."""
 
     @property
     def quic_address(self) -> Address | None:
-        """Where it listens for HTTP/3; None if it does not."""
+        """The address for HTTP/3; None if it does not listen for it."""
 
     def statistics(self) -> ServerStatistics: ...
 
     def replace_handler(self, handle: Handle) -> None:
-        """Pass requests that arrive from now on, over old connections too, to another handler."""
+        """Pass requests that arrive from now on, also over existing connections, to another handler."""
 
     async def serve(
         self,
@@ -53,7 +53,7 @@ class AnyServer(Protocol):
         pools: TrustPools | None = None,
         task_status: trio.TaskStatus[list[Listener]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until `stop`; returns when all accepted requests have their responses, or the grace period is over."""
+        """Serve until `stop`; return when all accepted requests have their responses, or the grace period is over."""
 
 
 MakeServer = Callable[[Handle, Refuse, Limits, RequestObserver | None, MemoryBudget], AnyServer]
@@ -61,12 +61,12 @@ MakeServer = Callable[[Handle, Refuse, Limits, RequestObserver | None, MemoryBud
 
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
-    open: int  # connections now
-    idle: int  # of these, with no request in progress
+    open: int  # open connections
+    idle: int  # of these, connections without a request in progress
     accepted: int  # connections since the start
-    requests: int  # passed to the handler
-    refused: int  # refused by the connection layer itself: malformed, too large, too slow
-    failed: int  # the handler raised
+    requests: int  # requests passed to the handler
+    refused: int  # requests refused by the connection layer itself: malformed, too large, too slow
+    failed: int  # requests whose handler raised
     timed_out: int  # connections ended by a time limit
     handshake_failures: int
     draining: bool
@@ -74,7 +74,7 @@ class ServerStatistics:
         0  # of the failed handshakes, those with a client certificate that does not verify
     )
     streaming: int = 0  # connections with a stream, such as a watch
-    delays: int = 0  # turns that connections had to wait for, because no request of theirs was authenticated
+    delays: int = 0  # how often unauthenticated connections had to wait for their turn
 
 
 class ServerState:
@@ -112,7 +112,7 @@ class ServerState:
         self.accepted = self.timed_out = self.handshake_failures = self.certificate_failures = 0
 
     def heads(self, form: HeadFormat) -> Heads:
-        """Return the heads of responses in one protocol, which all its connections share."""
+        """The heads of responses in one protocol, which all its connections share."""
         found = self._heads.get(form)
         if found is None:
             found = self._heads[form] = Heads(form)
@@ -130,7 +130,7 @@ class ServerState:
         return DRAIN_TICK if self.draining else TICK
 
     def begin_drain(self) -> None:
-        """The server stops: close idle connections at once, and wait for other peers by the limits of a drain."""
+        """Close idle connections at once, and apply the limits of a drain to the others, because the server stops."""
         self.draining = True
         self.unauthenticated.stop()
         self.limits = self.limits.draining()
@@ -139,7 +139,7 @@ class ServerState:
             transport.begin_drain(self.limits, now)
 
     def interrupt_expired(self) -> list[tuple[float, Transport]]:
-        """Interrupt every transport past its deadline; returns the streams that end before the next tick, in order."""
+        """Interrupt every transport past its deadline; return the streams that end before the next tick, in order."""
         now = self.tick()
         near = [one for one in self.transports if one.deadline <= now + self.period]
         for transport in near:

@@ -1,9 +1,9 @@
-"""A transport: the byte stream under one connection, plain here and TLS in `tls.py`.
+"""A transport: the byte stream of one connection, plain here and TLS in `tls.py`.
 
-It works on the raw non-blocking socket: a system call first, trio's poller only when that would block. `http1` and
-`http2` send and receive with it. The server's watchdog checks `deadline` and calls `interrupt`, which raises
-`trio.ClosedResourceError` in a task that waits on the socket and affects no other. A cancel scope instead would also
-cancel a handler whose request arrived in the same instant, and lose its response.
+It works on the raw non-blocking socket: it tries the system call first, and uses trio's poller only if that would
+block. `http1` and `http2` send and receive with it. The server's watchdog checks `deadline` and calls `interrupt`,
+which raises `trio.ClosedResourceError` in a task that waits on the socket and affects no other. A cancel scope
+instead would also cancel a handler whose request arrived at the same moment, and lose its response.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from rewound.gateway.watch.broadcast import Missed
 
 RECEIVE = 32 * 1024
 _BEHIND_BYTES = 256 * 1024
-# On close: drop unsent data and reset, so a peer that stopped reading frees its buffers at once.
+# On close: drop unsent data and reset, so that the buffers for a peer that stopped reading are freed at once.
 _RESET = struct.pack("ii", 1, 0)
 
 
 class Transport:
-    """Plain TCP."""
+    """A plain TCP or Unix socket."""
 
     __slots__ = (
         "closed",
@@ -54,20 +54,20 @@ class Transport:
         self.fd = sock.fileno()
         self.limits = limits
         self.deadline = inf  # when the watchdog interrupts
-        self.deadlines: Callable[[], Collection[float]] | None = None  # of the streams of HTTP/2
+        self.deadlines: Callable[[], Collection[float]] | None = None  # deadlines of the streams of HTTP/2
         self.idle = True  # no request in progress: may be closed without loss
         self.streaming = False  # a stream is in progress and sets the deadline itself
-        self.patient = False  # the peer may take as long as it likes to read, until the server stops
+        self.patient = False  # the peer may read as slowly as it likes, until the server stops
         self.closed = False
-        self.protocol: str | None = None  # what ALPN selected
-        self.unauthenticated: UnauthenticatedClient | None = None  # until a request is authenticated
-        self.turns: ReadTurns | None = None  # after that, if they limit it
+        self.protocol: str | None = None  # selected by ALPN
+        self.unauthenticated: UnauthenticatedClient | None = None  # set until a request is authenticated
+        self.turns: ReadTurns | None = None  # set after that, if turns are limited
 
     async def handshake(self) -> None:
-        """Plain TCP has no handshake."""
+        """Nothing to do: plain TCP has no handshake."""
 
     def peer_address(self) -> str:
-        """Empty for a client on a Unix socket."""
+        """The peer's address; empty for a client on a Unix socket."""
         try:
             name = self.socket.getpeername()
         except OSError:
@@ -78,11 +78,11 @@ class Transport:
         return None
 
     def certificate_chain(self) -> tuple[bytes, list[bytes] | None]:
-        """The client's certificate, and the chain by which it was verified, in DER; the chain is empty if unknown."""
+        """The client's certificate and its verified chain, in DER; the chain is empty if unknown."""
         return b"", []
 
     async def receive(self) -> bytes:
-        """Return the next bytes, b"" at the end. ClosedResourceError when interrupted, OSError when broken."""
+        """The next bytes, b"" at the end. Raises ClosedResourceError when interrupted, OSError when broken."""
         if self.unauthenticated is not None:
             self.unauthenticated.pause()
         while True:
@@ -97,20 +97,20 @@ class Transport:
                 continue
 
     def receive_nowait(self) -> bytes:
-        """Return the bytes that have arrived; b"" if none have."""
+        """The bytes that have arrived; b"" if none have."""
         try:
             return self.socket.recv(RECEIVE)
         except OSError:
             return b""
 
     async def send(self, data: bytes) -> None:
-        """Send all of it. ClosedResourceError when it takes too long, OSError when the connection broke."""
+        """Send all of it. Raises ClosedResourceError if it takes too long, OSError if the connection is broken."""
         rest = self.send_nowait(data)
         if rest is not None:
             await self.send_rest(rest)
 
     async def send_large(self, lead: bytes, data: bytes) -> None:
-        """Send both, `lead` together with the start of `data`: a separate send would wake the peer twice."""
+        """Send both, with `lead` together with the start of `data`: a separate send would wake the peer twice."""
         try:
             sent = self.socket.sendmsg((lead, data))
         except BlockingIOError:
@@ -122,7 +122,7 @@ class Transport:
             await self.send_rest(memoryview(data)[sent - len(lead) :])
 
     def send_nowait(self, data: bytes) -> memoryview | None:
-        """Send as much as the socket takes; return the rest, encrypted if it has to be, for `send_rest`."""
+        """Send as much as the socket accepts; return the rest, already encrypted over TLS, for `send_rest`."""
         try:
             sent = self.socket.send(data)
         except BlockingIOError:
@@ -150,7 +150,7 @@ class Transport:
 
     @property
     def unsent(self) -> int:
-        """How many bytes that `transmit` took are still waiting to be sent, as they are on the wire."""
+        """How many bytes that `transmit` accepted are still waiting to be sent, as they are on the wire."""
         return 0
 
     @property
@@ -158,18 +158,18 @@ class Transport:
         return self.unsent > 0
 
     def transmit(self, data: bytes | memoryview) -> int:
-        """Send what fits, without waiting; return the count of bytes taken, negated if some are still unsent."""
+        """Send what fits, without waiting; return the number of bytes accepted, negated if some are still unsent."""
         try:
             return self.socket.send(data)
         except BlockingIOError:
             return 0
 
     def transmit_burst(self, data: bytes | memoryview) -> int:
-        """`transmit` as much of a large body as one system call takes."""
+        """`transmit` as much of a large body as one system call accepts."""
         return self.transmit(data)
 
     def behind(self) -> bool:
-        """Whether the socket still holds many bytes that the peer has not acknowledged: give it little at a time."""
+        """Whether the socket holds many bytes that the peer has not acknowledged; then give it little at a time."""
         try:
             return int.from_bytes(ioctl(self.fd, TIOCOUTQ, bytes(4)), sys.byteorder) > _BEHIND_BYTES
         except OSError:
@@ -209,7 +209,7 @@ class Transport:
         return missed
 
     async def flush(self) -> None:
-        """Wait until all that was taken is sent and more fits, or for an interruption. No time limit."""
+        """Wait until everything accepted is sent and more fits, or for an interruption. No time limit."""
         if self.closed:
             raise trio.ClosedResourceError
         try:
@@ -222,15 +222,15 @@ class Transport:
         """Send as much of the unsent bytes as fits; plain TCP never keeps any."""
 
     def begin_drain(self, limits: Limits, now: float) -> None:
-        """The server stops: end an idle connection, and wait for the peer of any other no longer than these limits.
+        """End an idle connection, and limit the waiting for any other peer, because the server stops.
 
-        A stream ends by itself; without a deadline a handler runs, whose response the new limits apply to.
+        A stream ends by itself; without a deadline a handler is running, and the new limits apply to its response.
         """
         self.limits = limits
         if self.idle and self.protocol != "h2" and limits.drain_idle_seconds:
             self.deadline = min(self.deadline, now + limits.drain_idle_seconds)
         elif self.idle or self.protocol == "h2":  # HTTP/2 sends GOAWAY
-            if not self.delayed:  # else it has sent something, and goes on in its turn
+            if not self.delayed:  # otherwise it has sent something and continues in its turn
                 self.interrupt()
         elif (self.deadline < inf or self.patient) and not self.streaming:
             self.deadline = min(self.deadline, now + limits.drain_seconds)
@@ -247,11 +247,11 @@ class Transport:
 
     @property
     def delayed(self) -> bool:
-        """Whether the peer waits for its turn, and not the server for the peer."""
+        """Whether the peer waits for its turn, rather than the server for the peer."""
         return self.unauthenticated is not None and self.unauthenticated.waits
 
-    def give_up_head(self) -> None:
-        """The head of a request that arrives on it takes too much memory: it is too late, as if its time had passed."""
+    def drop_head(self) -> None:
+        """Treat the partial head of a request as too slow, because it takes too much memory."""
         self.deadline = -inf
         self.interrupt()
 
@@ -263,7 +263,7 @@ class Transport:
             pass
 
     async def linger(self) -> None:
-        """Send FIN, then read and discard what the peer still sends until it ends or the deadline passes."""
+        """Send FIN, then read and discard what the peer still sends, until it ends or the deadline passes."""
         self.send_eof()
         if self.unauthenticated is not None:
             self.unauthenticated.pause()
@@ -277,13 +277,13 @@ class Transport:
             return
 
     def close(self) -> None:
-        """Close in good order: what was sent still arrives."""
+        """Close gracefully: what was sent still arrives."""
         if not self.closed:
             self.send_eof()
             self._close()
 
     def abort(self) -> None:
-        """Close at once: the kernel drops unsent data and the peer sees a reset."""
+        """Close at once: the kernel drops unsent data, and the peer sees a reset."""
         if not self.closed:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._close()

@@ -1,21 +1,21 @@
-"""What the server does for clients that have not authenticated, and when it makes them wait.
+"""Limits the work that the server does for unauthenticated clients, and makes them wait in turns.
 
-The processor time of every connection on which no request has been authenticated yet is measured: handshakes, heads,
-frames, refused requests. It is owed by the client's address (the /64 network of an IPv6 address) and by all such
-clients together, and what is owed falls with time, by `WorkShares`. A connection reads only while neither owes more
-than its burst, and while all together have used no more than `step` since the event loop last polled its sockets; else
-it waits for its turn. Addresses take turns, and the connections of one address as `_Waiting` says: a client that
-arrives does not wait for the thousands that arrived before it from the same address. So between two polls all of them
-hold the event loop for no longer than `step` and one turn more, also on a machine that is so busy that the server gets
+The processor time of every connection without an authenticated request is measured: handshakes, heads, frames,
+refused requests. It is charged to the client's address (for IPv6, its /64 network) and to all such clients together,
+and these debts decrease with time, at the rates of `WorkShares`. A connection reads only while neither debt exceeds
+its burst, and while all together have used no more than `step` since the event loop last polled its sockets;
+otherwise it waits for its turn. Addresses take turns, and the connections of one address as `_Waiting` describes: a
+new client does not wait for the thousands that arrived before it from the same address. So between two polls all of
+them together hold the event loop for at most `step` and one more turn, even on a machine so busy that the server gets
 less than their share.
 
-The first authenticated request (`Peer.known`) ends this for its connection, and pays back what it owed: clients that
-authenticate are never delayed after that, whoever else has their address (NAT, a proxy, this machine). Nothing is
-refused, and a delay does not count as the client's: it extends the deadline. A stopping server delays nobody.
+The first authenticated request (`Peer.known`) ends this for its connection and refunds its debt: clients that
+authenticate are never delayed after that, whoever shares their address (NAT, a proxy, this machine). Nothing is
+refused, and a delay is not held against the client: it extends the deadline. A stopping server delays nobody.
 
-`Transport.receive` calls `pause` before it waits for bytes and `turn` when there are some; a protocol calls `again`
-between requests that have arrived together. Rejected: weights for bytes, frames and requests, because an attack is what
-nobody has weighed; limits of requests or handshakes for each address, because many clients may have one address
+`Transport.receive` calls `pause` before it waits for bytes and `turn` when there are some; a protocol calls `next_turn`
+between requests that arrived together. Rejected: weights for bytes, frames and requests, because an attack uses what
+nobody has weighted; limits of requests or handshakes per address, because many clients may share one
 (docs/decisions/0054-unauthenticated-work.md).
 """
 
@@ -39,34 +39,35 @@ from rewound.gateway.message import Peer
 
 T = TypeVar("T")
 
-# Addresses without connections are forgotten when there are more than this, and twice as many as the last time.
+# Addresses without connections are removed when there are more than this, and twice as many as after the last
+# removal.
 _ADDRESSES = 1024
-# Seconds of work within which a client that connects to send a request has authenticated, several times over.
+# Seconds of work: several times what a client needs to connect and authenticate its first request.
 _ARRIVAL = 0.02
-# Turns given between two polls, if each takes little.
+# Turns given between two polls at most, if each takes little time.
 _TURNS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class WorkShares:
-    """Seconds of processor time in a second of time, and what may be owed beyond, in seconds."""
+    """Shares of processor time (seconds per second), and the debts allowed beyond them (seconds)."""
 
     address: float = 0.25
-    address_burst: float = 0.05  # 16 handshakes at once, and more as soon as they have authenticated
+    address_burst: float = 0.05  # 16 handshakes at once, and more as soon as those have authenticated
     everyone: float = 0.5
     everyone_burst: float = 0.02
     step: float = 0.004
 
 
 class Delayed(Protocol):
-    """The transport of a connection."""
+    """The transport of a delayed connection."""
 
     deadline: float
     unauthenticated: UnauthenticatedClient | None
 
 
 class _Account:
-    """What an address owes, or all addresses, and the connections that wait because of it."""
+    """The debt of an address, or of all addresses, and the connections that wait because of it."""
 
     __slots__ = ("_at", "_burst", "_share", "connections", "owed", "queued", "waiting")
 
@@ -77,22 +78,24 @@ class _Account:
         self.owed = 0.0
         self.connections = 0
         self.waiting = _Waiting()
-        self.queued = False  # one of those that `_next` looks at
+        self.queued = False  # it is in `_ready` or `_indebted`
 
     def due(self, now: float) -> float:
-        """When it owes no more than its burst; `now` if that is so."""
+        """When its debt is no more than its burst; `now` if it already is."""
         self.owed = max(0.0, self.owed - self._share * (now - self._at))
         self._at = now
         return now + max(0.0, self.owed - self._burst) / self._share
 
     def add(self, seconds: float) -> None:
-        """Add what a connection has done; less than nothing when it has authenticated."""
+        """Add the work of a connection; negative when it has authenticated."""
         self.owed = max(0.0, self.owed + seconds)
 
 
-class _Line:
-    """Takes the newest three times and then the oldest: who comes after a burst gets through at once, and none waits
-    for ever. Who leaves is removed: the oldest one would be found too late, when more arrive than have turns.
+class _Queue:
+    """A queue that takes the newest three times and then the oldest.
+
+    A client that arrives after a burst gets through at once, and none waits forever. A client that leaves is removed,
+    because the oldest would be reached too late if more arrive than get turns.
     """
 
     __slots__ = ("_clients", "_taken")
@@ -118,15 +121,15 @@ class _Line:
 class _Waiting:
     """The connections of one address that wait for their turns.
 
-    Three of four turns go to those that have begun to arrive, so that few are in progress at a time and each ends soon:
-    with the same turns for all, five thousand handshakes would all end last. The fourth goes to new ones. Those that
-    have cost more than an arrival does have what is left, and one turn in sixteen, the least work first.
+    Three of four turns go to those that have already had one, so that few are in progress at a time and each finishes
+    soon: with equal turns for all, five thousand handshakes would all finish last. The fourth goes to new ones. Those
+    that have cost more than an arrival should get the remaining turns, and one in sixteen, the least work first.
     """
 
     __slots__ = ("_begun", "_costly", "_new", "_number", "_taken")
 
     def __init__(self) -> None:
-        self._new, self._begun = _Line(), _Line()
+        self._new, self._begun = _Queue(), _Queue()
         self._costly: list[tuple[float, int, UnauthenticatedClient]] = []
         self._number = self._taken = 0
 
@@ -143,7 +146,7 @@ class _Waiting:
             self._new.add(client)
 
     def remove(self, client: UnauthenticatedClient) -> None:
-        """It waits no more. A costly one stays until its turn: the least work is the next, so that this is soon."""
+        """Remove a client that no longer waits. A costly one stays until its turn, which is skipped then."""
         self._new.remove(client)
         self._begun.remove(client)
 
@@ -158,31 +161,32 @@ class _Waiting:
 
 
 class UnauthenticatedWork:
-    """The accounts of one server."""
+    """The debts and the waiting connections of one server."""
 
     def __init__(self, shares: WorkShares | None, clock: Callable[[], float] = time.thread_time) -> None:
-        """`clock` is the processor time of the event loop. Without shares nobody is delayed."""
+        """`clock` returns the processor time of the event loop. Without shares nobody is delayed."""
         self.clock = clock
-        self.delays = 0  # turns that clients had to wait for
+        self.delays = 0  # how often clients had to wait for a turn
         self._shares = shares
         self._everyone = _Account(shares.everyone, shares.everyone_burst, 0.0) if shares else None
-        self._used = 0.0  # since the last poll at which `run` has looked
-        self._usual = 0.0  # seconds that a turn takes, of the newest ones
+        self._used = 0.0  # seconds used since `run` last started a round
+        self._average = 0.0  # moving average of the seconds that a turn takes
         self._addresses: dict[str, _Account] = {}
         self._forget_above = _ADDRESSES
-        self._ready: deque[_Account] = deque()  # with connections that wait, to be looked at
-        self._indebted: list[tuple[float, int, _Account]] = []  # a heap: the same, and when they may go on
+        self._ready: deque[_Account] = deque()  # with waiting connections, in the order of their turns
+        # A heap of the others with waiting connections, by when their debt allows a turn.
+        self._indebted: list[tuple[float, int, _Account]] = []
         self._number = 0
         self._changed = trio.Event()
         self._stop = trio.Event()
 
     @property
     def waiting(self) -> int:
-        """How many connections wait for their turn."""
+        """How many connections are waiting for a turn."""
         return sum(len(account.waiting) for account in self._addresses.values())
 
     def accept(self, transport: Delayed, peer: Peer) -> None:
-        """Measure the work for a new connection from now on. Those of Unix sockets have no address, and no limit."""
+        """Measure the work for a new connection from now on. Unix sockets have no address, and no limit."""
         if self._shares is not None and peer.address:
             account = self._account(address_key(peer.address), self._shares)
             account.connections += 1
@@ -207,13 +211,13 @@ class UnauthenticatedWork:
     def charge(self, account: _Account, seconds: float) -> None:
         if seconds > 0:
             self._used += seconds
-            self._usual += (seconds - self._usual) * (0.5 if seconds > self._usual else 0.05)
+            self._average += (seconds - self._average) * (0.5 if seconds > self._average else 0.05)
         account.add(seconds)
         if self._everyone is not None:
             self._everyone.add(seconds)
 
-    def may_go_on(self, account: _Account) -> bool:
-        """Whether a connection of this address may have its turn at once. Those that wait go first."""
+    def may_proceed(self, account: _Account) -> bool:
+        """Whether a connection of this address may have its turn at once. Those that wait come first."""
         everyone, shares = self._everyone, self._shares
         if everyone is None or shares is None:
             return True
@@ -233,7 +237,7 @@ class UnauthenticatedWork:
         self._changed.set()
 
     async def run(self) -> None:
-        """Give turns to the connections that wait: between two polls of the sockets one, or as many as take a step."""
+        """Give turns to waiting connections: between two polls of the sockets one, or as many as take `step`."""
         everyone = self._everyone
         if everyone is None:
             return
@@ -258,14 +262,14 @@ class UnauthenticatedWork:
 
     def _give_turns(self, account: _Account | None, now: float) -> None:
         assert self._shares is not None
-        most = max(1, min(_TURNS, int(self._shares.step / self._usual))) if self._usual else 1
+        most = max(1, min(_TURNS, int(self._shares.step / self._average))) if self._average else 1
         while account is not None and most:
             self._give_turn(account)
             most -= 1
             account = self._next(now) if most else None
 
     def _next(self, now: float) -> _Account | None:
-        """The address whose turn it is; those that owe too much wait until they do not."""
+        """The next address in turn; those with too much debt wait until it has decreased."""
         ready, indebted = self._ready, self._indebted
         while indebted and (self._stop.is_set() or indebted[0][0] <= now):
             ready.append(heappop(indebted)[2])
@@ -289,8 +293,8 @@ class UnauthenticatedWork:
             self._ready.append(account)
 
     def stop(self) -> None:
-        """The server stops: nobody waits any more for what is owed. They still take turns: five thousand handshakes
-        in one pass held the event loop for 5.7 s.
+        """Stop delaying clients because of their debts. They still take turns: five thousand handshakes in one pass
+        held the event loop for 5.7 s.
         """
         self._stop.set()
         self._changed.set()
@@ -316,37 +320,37 @@ class UnauthenticatedClient:
         self._account = account
         self._transport = transport
         self._peer = peer
-        self._began: float | None = work.clock()  # None between turns
-        self._task: trio.lowlevel.Task | None = None  # that waits for a turn
+        self._began: float | None = work.clock()  # start of the current turn; None between turns
+        self._task: trio.lowlevel.Task | None = None  # the task that waits for a turn
         self._interruptible = False
         self.spent = 0.0
-        self.turns = 0  # that it has had
+        self.turns = 0  # turns that it has had
 
     @property
     def waits(self) -> bool:
         return self._task is not None
 
     def pause(self) -> None:
-        """The turn is over, or others run for a while: count what was done in it."""
+        """Charge the work of a turn that is over, or is interrupted by other tasks."""
         began, self._began = self._began, None
         if began is not None:
             self._charge(self._work.clock() - began)
-        self._end_if_known()
+        self._end_if_authenticated()
 
-    def _end_if_known(self) -> None:
-        """A request has been authenticated: pay back what the connection owes."""
+    def _end_if_authenticated(self) -> None:
+        """Refund the debt if a request has been authenticated."""
         if self._peer.known and self._transport.unauthenticated is self:
             self._work.charge(self._account, -self.spent)
             self.end()
 
     def close(self) -> None:
-        """The connection ends."""
+        """Stop measuring, because the connection ends."""
         self.interrupt()
         self.pause()
         self.end()
 
     def end(self) -> None:
-        """Measure no more of it."""
+        """Stop measuring this connection."""
         if self._transport.unauthenticated is self:
             self._transport.unauthenticated = None
             self._account.connections -= 1
@@ -357,14 +361,14 @@ class UnauthenticatedClient:
             self._work.charge(self._account, seconds)
 
     async def turn(self, *, interruptible: bool = True) -> None:
-        """Wait until it is the turn of this connection. ClosedResourceError if it is interrupted."""
-        if not self._work.may_go_on(self._account) and not self._peer.known:
+        """Wait until it is this connection's turn. Raises ClosedResourceError if interrupted."""
+        if not self._work.may_proceed(self._account) and not self._peer.known:
             await self._wait(interruptible)
         self.turns += 1
         self._began = self._work.clock()
 
-    async def again(self) -> None:
-        """End the turn, and wait for another one: between requests that have arrived together."""
+    async def next_turn(self) -> None:
+        """End the turn and wait for another one, between requests that arrived together."""
         self.pause()
         if self._transport.unauthenticated is self:
             await self.turn(interruptible=False)
@@ -382,7 +386,7 @@ class UnauthenticatedClient:
             self._transport.deadline += trio.current_time() - began
 
     def wake(self) -> bool:
-        """Give it its turn; False if it does not wait any more."""
+        """Give it its turn; return False if it no longer waits."""
         if self._task is None:
             return False
         reschedule(self._task)
@@ -396,14 +400,14 @@ class UnauthenticatedClient:
             self._account.waiting.remove(self)
 
     def begin(self) -> None:
-        """Go on with a turn after a pause."""
+        """Continue a turn after a pause."""
         self._began = self._work.clock()
 
     @coroutine
     def measured(self, steps: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Run a handler between turns, and count its steps until it has authenticated its request.
+        """Run a handler between turns, and charge its steps until it has authenticated its request.
 
-        What others do while it waits does not count.
+        The work of other tasks while it waits is not charged.
         """
         advance = partial(steps.send, None)
         while True:
@@ -414,7 +418,7 @@ class UnauthenticatedClient:
                 return result.value  # type: ignore[no-any-return]
             finally:
                 self._charge(self._work.clock() - began)
-                self._end_if_known()
+                self._end_if_authenticated()
             try:
                 advance = partial(steps.send, (yield trap))
             except BaseException as error:
@@ -422,7 +426,7 @@ class UnauthenticatedClient:
 
 
 def address_key(address: str) -> str:
-    """Whose account an address has: a client may have all addresses of an IPv6 network."""
+    """The key of an address: one client may have all addresses of an IPv6 /64 network."""
     if ":" not in address:
         return address
     parsed = IPv6Address(address.partition("%")[0])

@@ -1,15 +1,14 @@
 """The memory that requests may make the server hold: large bodies, what is decoded from them, and unread responses.
 
-A request takes bytes from the one `MemoryBudget` of the server before it makes it hold them, and its connection gives
-them back when the response has been sent or the connection has ended. Small amounts are not counted: `Limits` bounds
-the number of connections and streams, and with them what each may hold uncounted (`SMALL`).
+A request takes bytes from the server's `MemoryBudget` before it makes the server hold them, and its connection
+returns them when the response has been sent or the connection has ended. Small amounts are not counted: `Limits`
+bounds the number of connections and streams, and so what they may hold uncounted (`SMALL`). `ProcessMemory` measures
+what is not counted: above the limit of the process no request takes anything.
 
-`ProcessMemory` is the measure of what is not counted: beyond the limit of the process no request takes anything.
+No user can take everything: one user may hold `USER_SHARE` of the budget, and all unauthenticated and anonymous
+requests together `UNAUTHENTICATED_SHARE`.
 
-No user can take everything: one may hold `USER_SHARE` of the budget, and all requests that are not authenticated,
-or anonymous, hold `UNAUTHENTICATED_SHARE` of it together.
-
-Of several workers each has a part of the budget, which grows when requests wait or most of it is held
+With several workers, each has a part of the budget, which grows when requests wait or most of it is held
 (`actors.flowcontrol.leases`). The shares are of that part, so that they hold for all workers together.
 """
 
@@ -32,19 +31,20 @@ from rewound.gateway.message import Request
 SMALL = 64 * 1024
 USER_SHARE = 1 / 2
 UNAUTHENTICATED_SHARE = 1 / 8
-# How long a request waits for room before it is refused.
+# How long a request waits for memory before it is refused.
 MAX_WAIT = 10.0
-# How often the first of a user's requests that wait looks for room that no release announced: one before it was
-# cancelled, or the process uses less.
+# How often the first of a user's waiting requests looks for memory whose release was not announced: a request before
+# it was cancelled, or the process uses less.
 _LOOK_AGAIN = 1.0
-# Requests that wait for room; more are refused at once, as every release looks at all of them.
+# Requests that wait for memory; more are refused at once, because every release looks at all of them.
 MAX_WAITING = 1000
-# The part of the memory limit that requests may hold. The rest is for the process itself, its threads and connections.
+# The part of the memory limit that requests may hold. The rest is for the process itself, its threads and
+# connections.
 BUDGET_SHARE = 1 / 2
 
 _UNAUTHENTICATED = ("", ANONYMOUS)
 NO_LIMIT = 1 << 62
-# The quota of all workers, and the bytes of one of its units.
+# The quota shared by all workers, and the bytes in one of its units.
 MEMORY = "memory"
 UNIT = 1 << 20
 NO_MEMORY = "the server uses as much memory as its limit allows, please try again later"
@@ -55,7 +55,7 @@ USER_NO_ROOM = (
 
 
 class TooManyRequests(RequestError):
-    """The server has no room for the request now: the client should retry."""
+    """There is no memory for the request now; the client should retry."""
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -68,12 +68,12 @@ class MemoryStatistics:
     most_held: int
     waiting: int
     refused: int
-    limit: int  # of the process
+    limit: int  # limit of the process
     used: int  # by the process
 
 
 class Holder(Protocol):
-    """A request, or what else the server holds for a user."""
+    """A request, or something else that the server holds for a user."""
 
     user: str
     reserved: int
@@ -83,7 +83,7 @@ class Holder(Protocol):
 class _Waiter:
     request: Request
     size: int
-    parked: bool = True  # its task sleeps; else it has been cancelled, or is about to look for room itself
+    parked: bool = True  # its task sleeps; otherwise it was cancelled, or is about to look for memory itself
 
 
 def _share_of(user: str) -> float:
@@ -96,8 +96,8 @@ def _units(size: int) -> int:
 
 class MemoryBudget:
     def __init__(self, total: int, process: ProcessMemory | None = None) -> None:
-        self._total = self._limit = total  # of this process, of all workers
-        self._ask: Callable[[], None] | None = None  # for more, if others may have some
+        self._total = self._limit = total  # bytes of this process, and of all workers
+        self._ask: Callable[[], None] | None = None  # asks other workers for more
         self.process = process or ProcessMemory(NO_LIMIT)
         self.held = 0  # bytes
         self._most = self._refused = 0
@@ -110,21 +110,22 @@ class MemoryBudget:
         return cls(int(limit * BUDGET_SHARE), ProcessMemory(limit))
 
     def lease(self, leases: LeaseHolder) -> None:
-        """From now on this is the budget of one of several workers."""
+        """Make this the budget of one of several workers."""
         self._total, self._ask = 0, leases.ask
         leases.lease(MEMORY).attach(self)
 
     def allow(self, units: int, limit: int) -> None:
-        """Have so many units, of those of all workers."""
+        """Set the units of this worker, and the limit of all workers."""
         self._total = units * UNIT
         self._limit = limit * UNIT or self._limit  # 0: not known yet
         if self._waiting:
             self._serve_waiting()
 
     def demand(self) -> tuple[int, int, int]:
-        """The units in use, those that are wanted, and those with which the first request that waits has room.
+        """The units in use, those wanted, and those that the first waiting request needs.
 
-        Once more than half is in use, twice that is wanted: many requests are refused at once when there is no room.
+        Once more than half is in use, twice that is wanted, because many requests are refused at once when memory
+        runs out.
         """
         total, need, users = self.held, 0, dict(self._by_user)
         used = self._total_for(total, users)
@@ -136,17 +137,17 @@ class MemoryBudget:
         return _units(used), _units(min(wanted, self._limit)), _units(min(need, self._limit))
 
     def _total_for(self, held: int, users: Mapping[str, int]) -> int:
-        """The smallest budget in which this has room."""
+        """The smallest budget in which this fits."""
         return max([held, *(ceil(size / _share_of(user)) for user, size in users.items())])
 
     def take(self, request: Holder, size: int) -> None:
-        """Count `size` more bytes for a request; TooManyRequests if there is no room now."""
+        """Count `size` more bytes for a request. Raises TooManyRequests if there is no memory for them now."""
         if not self.try_take(request, size):
             self._refused += 1
             raise TooManyRequests(self._reason(request, size))
 
     def check_room(self, request: Holder, size: int) -> None:
-        """TooManyRequests if there is no room for `size` more bytes now; counts nothing."""
+        """Raise TooManyRequests if there is no memory for `size` more bytes now; counts nothing."""
         if not self._has_room(request, size):
             self._refused += 1
             raise TooManyRequests(self._reason(request, size))
@@ -170,13 +171,12 @@ class MemoryBudget:
         return True
 
     async def wait_for(self, request: Request, size: int) -> None:
-        """Count `size` more bytes as soon as there is room. TooManyRequests after a while.
+        """Count `size` more bytes as soon as there is memory. Raises TooManyRequests after a while.
 
-        Requests of one user get room in the order in which they asked; none waits because another user's share is
-        used up.
+        Requests of one user are served in order; none waits because another user's share is used up.
         """
         if size > self._limit * _share_of(request.user):
-            self.take(request, size)  # there will never be room
+            self.take(request, size)  # raises: there will never be enough
         if not self._is_behind(request.user) and self.try_take(request, size):
             return
         if len(self._waiting) < MAX_WAITING and await self._wait(request, size):
@@ -215,7 +215,7 @@ class MemoryBudget:
         )
 
     def release(self, request: Holder, size: int | None = None) -> None:
-        """Give back some of the bytes of a request, or all of them."""
+        """Return some of the bytes of a request, or all of them."""
         size = request.reserved if size is None else min(size, request.reserved)
         if not size:
             return
@@ -226,7 +226,7 @@ class MemoryBudget:
             self._serve_waiting()
 
     def assign(self, request: Request, user: str) -> None:
-        """The request is authenticated: what it holds counts for this user from now on."""
+        """Count what a request holds for this user, because it has been authenticated."""
         if request.reserved:
             self._subtract(request.user, request.reserved)
             self._by_user[user] = self._of_user(user) + request.reserved

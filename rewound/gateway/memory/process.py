@@ -1,9 +1,10 @@
-"""The memory of this process against its limit (`--memory-limit`): the last defence behind `memory.MemoryBudget`.
+"""Compares the memory of this process with its limit (`--memory-limit`): the last defence behind
+`memory.MemoryBudget`.
 
-The budget counts what requests announce that they need. What it cannot count (connections, fragmentation, an estimate
-that is too low) shows in the anonymous memory of the process, which `ProcessMemory` reads at most every `PERIOD` while
-requests arrive. Pages of the journal are file memory, which the kernel takes back when it needs them: not counted.
-The limit is of all processes of a server: a worker counts the memory of the others with its own.
+The budget counts what requests announce that they need. What it cannot count (connections, fragmentation, estimates
+that are too low) shows in the anonymous memory of the process, which `ProcessMemory` reads at most every `PERIOD`
+while requests arrive. Pages of the journal are file-backed, and the kernel reclaims them when needed, so they are not
+counted. The limit is for all processes of a server: a worker adds the memory of the others to its own.
 """
 
 from __future__ import annotations
@@ -19,32 +20,32 @@ from pathlib import Path
 from rewound.gateway.settings.settings import least_memory
 
 PERIOD = 0.1
-SHORT = 0.75  # of the limit: controllers leave the rest to requests
-# Seconds between two calls of malloc_trim, which returns to the kernel what malloc keeps for later.
+SHORT = 0.75  # part of the limit above which controllers leave the rest to requests
+# Seconds between two calls of malloc_trim, which returns free memory of malloc to the kernel.
 _TRIM_PERIOD = 5.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def anonymous_bytes(process: int | str = "self") -> int:
-    """Resident memory of a process that no file backs; 0 where /proc does not have it."""
+    """The resident anonymous memory of a process; 0 if /proc does not have it."""
     try:
         with open(f"/proc/{process}/statm", "rb") as file:
             fields = file.read().split()
     except OSError:
         return 0
-    if len(fields) < 3:  # it has just ended
+    if len(fields) < 3:  # the process has just ended
         return 0
     return (int(fields[1]) - int(fields[2])) * _PAGE
 
 
 def default_limit(workers: int = 1, root: Path = Path("/")) -> int:
-    """Half of what the machine has or the control group allows, and at least what so many workers need."""
+    """Half of the memory of the machine or the control group, and at least what so many workers need."""
     found = [os.sysconf("SC_PHYS_PAGES") * _PAGE, *_group_limits(root)]
     return max(least_memory(workers), min(found) // 2)
 
 
 def _group_limits(root: Path) -> list[int]:
-    """The memory limits of this process's control groups, of version 1 and 2, and of the groups above them."""
+    """The memory limits of this process's control groups (versions 1 and 2), and of their parents."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -61,7 +62,9 @@ def _group_limits(root: Path) -> list[int]:
 
 
 def _limits_above(mount: Path, group: str, name: str) -> list[int]:
-    """A container sees its own group as the root of the mount: groups that are not there are skipped."""
+    """Limits of a group and its parents. A container sees its own group as the root of the mount, so missing ones are
+    skipped.
+    """
     folder, limits = mount / group.strip("/"), []
     while True:
         try:
@@ -76,7 +79,7 @@ def _limits_above(mount: Path, group: str, name: str) -> list[int]:
 
 
 class ProcessMemory:
-    """From `next_check` on, a request has to call `is_full`: one comparison on the hot path."""
+    """After `next_check`, a request must call `is_full`: one comparison on the hot path."""
 
     __slots__ = (
         "_clock",
@@ -100,7 +103,7 @@ class ProcessMemory:
     ) -> None:
         self.limit = limit
         self._others: Sequence[int] = ()  # ids of the other processes of the server
-        self.refused = 0  # requests, because the process was above its limit
+        self.refused = 0  # requests refused because the process was above its limit
         self.next_check = 0.0
         self._read, self._clock = read, clock
         self._trim = trim or _trim_in_thread
@@ -108,7 +111,7 @@ class ProcessMemory:
         self._used = 0
 
     def count_others(self, processes: Sequence[int]) -> None:
-        """From now on the memory of these counts too: those of the same server, by their ids."""
+        """Also count the memory of the server's other processes, by their ids."""
         self._others = processes
 
     @property
@@ -116,7 +119,7 @@ class ProcessMemory:
         return self._refresh(self._clock())
 
     def has_room(self, size: int) -> bool:
-        """Whether the process stays below its limit if it holds `size` bytes more."""
+        """Whether the process stays below its limit with `size` more bytes."""
         now = self._clock()
         if self._refresh(now) + size <= self.limit:
             return True
@@ -124,7 +127,7 @@ class ProcessMemory:
         return False
 
     def is_short(self) -> bool:
-        """Whether the process is so near to its limit that what it does for itself has to wait."""
+        """Whether the process is so close to its limit that its own background work must wait."""
         return self.used > self.limit * SHORT
 
     def is_full(self) -> bool:
@@ -145,7 +148,7 @@ class ProcessMemory:
 
 
 def _trim_in_thread() -> None:
-    """malloc_trim may take some milliseconds for a large heap, and needs no lock of the interpreter."""
+    """Run malloc_trim in a thread: it may take some milliseconds for a large heap, and releases the GIL."""
     import trio  # only a running server needs it
 
     trio.lowlevel.start_thread_soon(_malloc_trim, lambda _: None)

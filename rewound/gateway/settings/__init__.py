@@ -1,1 +1,1 @@
-"""The settings of a server, as one frozen value, with the checks that refuse combinations it cannot serve."""
+"""The settings of a server as one frozen value, and the checks that refuse what it cannot serve."""

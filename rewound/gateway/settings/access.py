@@ -1,4 +1,4 @@
-"""The settings of access: authorization modes, token webhook, OpenID Connect, the authenticating proxy, service account
+"""Settings of access: authorization modes, token webhook, OpenID Connect, the authenticating proxy, service account
 tokens and the signing of certificates.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationSettings:
-    """The settings of authorization by file and by webhook: each needs its mode, and each mode needs its file."""
+    """Settings of authorization by file and by webhook: each needs its mode, and each mode needs its file."""
 
     authorization_policy_file: Path | None = None
     authorization_webhook_config_file: Path | None = None
@@ -66,9 +66,7 @@ def _check_mode(mode: str, modes: Collection[str], flag: str, path: Path | None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenWebhookSettings:
-    """The settings of the token webhook: without a configuration file there is none, and the others have no
-    effect.
-    """
+    """Settings of the token webhook; without a configuration file there is none, and the others have no effect."""
 
     authentication_token_webhook_config_file: Path | None = None
     authentication_token_webhook_cache_ttl: float = 120.0  # seconds; 0: every request calls the webhook
@@ -134,7 +132,7 @@ class OidcSettings:
         if wrong:
             raise SettingsError(
                 "--oidc-issuer-url",
-                f"{self.oidc_issuer_url!r} is no URL of an issuer; give one like https://accounts.example.com",
+                f"{self.oidc_issuer_url!r} is not the URL of an issuer; give one like https://accounts.example.com",
             )
 
     @property
@@ -157,12 +155,14 @@ class OidcSettings:
 def _required(pair: str) -> tuple[str, str]:
     claim, separator, value = pair.partition("=")
     if not separator or not claim:
-        raise SettingsError("--oidc-required-claim", f"{pair!r} is no pair; give one like department=sales")
+        raise SettingsError(
+            "--oidc-required-claim", f"{pair!r} is not a pair; give one like department=sales"
+        )
     return claim, value
 
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# What the server itself reads as something else.
+# Headers that the server itself uses for something else.
 _RESERVED = ("authorization", "host", "content-length", "transfer-encoding", "connection", "upgrade")
 _IMPERSONATE = "impersonate-"
 
@@ -202,7 +202,7 @@ class RequestHeaderSettings:
 
     @property
     def headers(self) -> RequestHeaders | None:
-        """None without an authenticating proxy."""
+        """The headers of the authenticating proxy; None without one."""
         if self.requestheader_client_ca_file is None:
             return None
         return RequestHeaders(
@@ -230,11 +230,11 @@ _HOUR, _LONGEST = 3600, 2**32  # seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAccountSettings:
-    service_account_signing_key_file: Path | None = None  # None: a key of the data folder
+    service_account_signing_key_file: Path | None = None  # None: a key in the data folder
     service_account_key_file: tuple[str, ...] = ()
     service_account_lookup: bool = True
-    service_account_issuer: tuple[str, ...] = ()  # none: the name of the API's Service
-    api_audiences: tuple[str, ...] = ()  # each may list several, separated by commas; none: the issuers
+    service_account_issuer: tuple[str, ...] = ()  # if empty, the DNS name of the API's Service
+    api_audiences: tuple[str, ...] = ()  # each may be several, separated by commas; if empty, the issuers
     service_account_max_token_expiration: float = 0.0  # seconds; 0: no limit
     service_account_extend_token_expiration: bool = True
     service_account_jwks_uri: str = ""
@@ -276,7 +276,7 @@ class ServiceAccountSettings:
         for issuer in issuers:
             if ":" in issuer and not _is_url(issuer):
                 raise SettingsError(
-                    flag, f"{issuer!r} contains a colon and is no URL; give a URL or a plain name"
+                    flag, f"{issuer!r} contains a colon and is not a URL; give a URL or a plain name"
                 )
 
     def _check_expiration(self) -> None:
@@ -291,20 +291,19 @@ class ServiceAccountSettings:
 def _is_url(text: str) -> bool:
     try:
         url = urlsplit(text)
-        _ = url.port  # ValueError if it is no number
+        _ = url.port  # raises ValueError if the port is not a number
         return bool(url.scheme)
     except ValueError:
         return False
 
 
-# The names of signers in flags, which are the same in both dialects.
+# The names of signers in flags, the same in both dialects.
 SIGNERS = ("kubelet-serving", "kubelet-client", "kube-apiserver-client", "legacy-unknown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningSettings:
-    """The settings of signing of certificates: the CA of each built-in signer, and how long certificates are
-    valid.
+    """Settings of certificate signing: the CA of each built-in signer, and how long certificates are valid.
 
     Without files, the data folder's own CA signs.
     """

@@ -1,4 +1,4 @@
-"""The error of a setting that cannot be served, and the checks that several groups of settings share."""
+"""The error for a setting that cannot be served, and the checks that several groups of settings share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, NoReturn, TypeVar
 from rewound.actors.certificates.trust import InvalidBundle, trust
 
 T = TypeVar("T")
-REVIEW_VERSIONS = ("v1", "v1beta1")  # of the reviews that webhooks get
+REVIEW_VERSIONS = ("v1", "v1beta1")  # versions of the reviews sent to webhooks
 
 
 class SettingsError(Exception):
-    """A setting that cannot be served; `flag` is the one to change."""
+    """A setting cannot be served; `flag` is the one to change."""
 
     def __init__(self, flag: str, why: str) -> None:
         self.flag = flag
@@ -23,7 +23,7 @@ class SettingsError(Exception):
 
 
 def check_parsed(flag: str, parse: Callable[[], T]) -> T:
-    """The result of `parse`; its ValueError says what is wrong with the flag."""
+    """The result of `parse`; if it raises ValueError, a SettingsError with the flag."""
     try:
         return parse()
     except ValueError as error:
@@ -31,10 +31,10 @@ def check_parsed(flag: str, parse: Callable[[], T]) -> T:
 
 
 def split_list(flag: str, values: tuple[str, ...]) -> list[str]:
-    """The values of a flag that occurs once or more, each with one value or several; quotes protect a comma."""
+    """The values of a repeatable flag, each with one or more values separated by commas; quotes protect a comma."""
     if not any(special in value for value in values for special in '"\r\n'):
         return [one for value in values for one in value.split(",")]
-    import csv  # a start without quotes does not wait for it
+    import csv  # imported here, because a start without quotes does not need it
 
     try:
         return [one for row in csv.reader(values, strict=True) for one in row or [""]]
@@ -64,7 +64,7 @@ def check_authorities(flag: str, path: Path | None) -> None:
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         trust(context, path.read_bytes())
-        context.load_verify_locations(cafile=path)  # refuses a file of which one certificate cannot be read
+        context.load_verify_locations(cafile=path)  # raises if one certificate of the file cannot be read
     except (InvalidBundle, ssl.SSLError):
         raise SettingsError(
             flag, f"{path} contains no certificate in PEM form; give a file that does"
@@ -74,10 +74,10 @@ def check_authorities(flag: str, path: Path | None) -> None:
 
 
 def check_certificate_and_key(flags: list[str], certificate: Path, key: Path) -> None:
-    """Refuse two files that are not a certificate and its key; `flags` are those of both."""
+    """Refuse two files that are not a certificate and its key; `flags` are their flags."""
 
     def refuse_password() -> NoReturn:
-        raise SettingsError(flags[1], f"the key {key} is locked with a password; give one without")
+        raise SettingsError(flags[1], f"the key {key} is encrypted with a password; give one without")
 
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password=refuse_password)
@@ -92,7 +92,7 @@ def check_certificate_and_key(flags: list[str], certificate: Path, key: Path) ->
 
 
 def refuse_without(group: Any, needed: str, prefix: str = "") -> None:
-    """Refuse every setting of a group that differs from its default: without the flag `needed` it has no effect."""
+    """Refuse every setting of a group that differs from its default: it has no effect without the flag `needed`."""
     for one in fields(group):
         if one.name.startswith(prefix) and getattr(group, one.name) != one.default:
             flag = f"--{one.name.replace('_', '-')}"

@@ -22,7 +22,7 @@ _EXAMPLE: Final = "etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     journal: str = ""  # etcd://host:port,...[/prefix]; empty: this server orders its journal itself
-    etcd_cafile: Path | None = None  # with it, connections use TLS
+    etcd_cafile: Path | None = None  # if given, connections use TLS
     etcd_certfile: Path | None = None
     etcd_keyfile: Path | None = None
     etcd_user_file: Path | None = None  # one line, user:password
@@ -42,9 +42,9 @@ class ClusterSettings:
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """host:port of each member."""
+        """host:port of each etcd member."""
         if not self.journal.startswith(SCHEME):
-            raise SettingsError("--journal", f"{self.journal!r} is no address of etcd; give {_EXAMPLE}")
+            raise SettingsError("--journal", f"{self.journal!r} is not an address of etcd; give {_EXAMPLE}")
         hosts = self.journal[len(SCHEME) :].partition("/")[0]
         return tuple(one.strip() for one in hosts.split(","))
 
@@ -53,7 +53,7 @@ class ClusterSettings:
         return "/" + (self.journal[len(SCHEME) :].partition("/")[2].strip("/") or DEFAULT_PREFIX.strip("/"))
 
     def credentials(self) -> tuple[str, str] | None:
-        """User and password. SettingsError."""
+        """User and password. Raises SettingsError if the file has none."""
         if self.etcd_user_file is None:
             return None
         user, colon, password = self.etcd_user_file.read_text().strip().partition(":")

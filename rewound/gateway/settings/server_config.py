@@ -1,9 +1,9 @@
-"""The file of --server-config: keys of Hypercorn's configuration, for what has no flag of ours.
+"""The file of --server-config: keys of Hypercorn's configuration for which there is no flag.
 
-Every key of Hypercorn 0.18 is in one table: it is used (and its value checked), used with Hypercorn's protocols only
-(--transport asgi), it has a flag, or it is refused because it would change nothing here. None is read and ignored.
-docs/operations.md has the tables for operators; `gateway.connections.config` makes Hypercorn's configuration of the
-keys that are used.
+One table has every key of Hypercorn 0.18: it is used (and its value checked), used only with Hypercorn's protocols
+(--transport asgi), replaced by a flag, or refused because it would have no effect. No key is silently ignored.
+docs/operations.md has the tables for operators; `gateway.connections.config` builds Hypercorn's configuration from
+the keys that are used.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _seconds(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    return "" if isinstance(value, str) and value else "must be a text that is not empty"
+    return "" if isinstance(value, str) and value else "must be a non-empty string"
 
 
 def _table(value: object) -> str:
@@ -112,21 +112,21 @@ def _inherited(bind: str) -> str:
                 return ""
     except (ValueError, OSError):
         pass
-    return "is no stream socket that this process inherited; systemd begins with fd://3"
+    return "is not a stream socket that this process inherited; systemd begins with fd://3"
 
 
 def _socket_of(bind: str) -> socket.socket:
-    """Of a bind fd://N: a duplicate, so that closing it leaves the inherited one open."""
+    """The socket of a bind fd://N: a duplicate, so that closing it leaves the inherited one open."""
     return socket.socket(fileno=dup(int(bind.removeprefix("fd://"))))
 
 
 def host_and_port(host: str, port: int) -> str:
-    """As in a URL, and in a bind."""
+    """Split host and port, written as in a URL or a bind."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def bound_address(bind: str) -> Address | None:
-    """Host and port of a bind; None of a Unix socket."""
+    """The host and port of a bind; None for a Unix socket."""
     if bind.startswith("unix:"):
         return None
     if bind.startswith("fd://"):
@@ -159,13 +159,13 @@ USED: Final[Mapping[str, Callable[[object], str]]] = {
     "pid_path": _text,
 }
 
-# Used with --transport asgi, whose protocols are Hypercorn's.
+# Used only with --transport asgi, whose protocols are Hypercorn's.
 ASGI: Final[Mapping[str, Callable[[object], str]]] = {
     "h2_max_inbound_frame_size": _frame_size,
     "max_app_queue_size": _count,
 }
 
-# What is decided by a flag is decided by nothing else.
+# Keys with a flag, which is the only way to set them.
 FLAGS: Final[Mapping[str, str]] = {
     "certfile": "--tls-cert-file",
     "keyfile": "--tls-private-key-file",
@@ -221,7 +221,7 @@ REFUSED: Final[Mapping[str, str]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     server_config: Path | None = None
-    keys: Mapping[str, Any] = field(init=False, repr=False, compare=False)  # of the file
+    keys: Mapping[str, Any] = field(init=False, repr=False, compare=False)  # keys of the file
 
     def __post_init__(self) -> None:
         keys: Mapping[str, Any] = {}
@@ -231,11 +231,11 @@ class ServerSettings:
         object.__setattr__(self, "keys", keys)
 
     def binds(self, key: str) -> tuple[str, ...] | None:
-        """None if the file does not have the key."""
+        """The binds of the file; None if it does not have the key."""
         return tuple(self.keys[key]) if key in self.keys else None
 
     def refuse_for_native(self) -> None:
-        """Refuse keys of Hypercorn's protocols in a server that has its own."""
+        """Refuse keys for Hypercorn's protocols in a server that uses its own."""
         for key in ASGI.keys() & self.keys.keys():
             raise self.refuse(key, "needs --transport asgi; the native transport has protocols of its own")
 
@@ -253,7 +253,7 @@ def _read(path: Path) -> dict[str, Any]:
     from hypercorn.config import Config
 
     class Keys(Config):
-        """Keeps what a file sets: a Config would take keys that it does not have, and say nothing."""
+        """Collects what a file sets: Hypercorn's Config would silently accept unknown keys."""
 
         def __setattr__(self, key: str, value: Any) -> None:
             vars(self)[key] = value
@@ -270,7 +270,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _is_helper(key: str, value: object) -> bool:
-    """Whether a name of a Python file is one that it needs for itself."""
+    """Whether a name in a Python file is only a helper of the file itself."""
     if key in USED or key in ASGI or key in FLAGS or key in REFUSED:
         return False
     functions = (type, FunctionType, BuiltinFunctionType)
@@ -292,7 +292,7 @@ def _checked(path: Path, found: dict[str, Any]) -> dict[str, Any]:
             raise _refused(
                 path,
                 "insecure_bind",
-                f"{bind} is no address of loopback; others could read tokens on their way",
+                f"{bind} is not a loopback address; others could read tokens in transit",
             )
     return keys
 
@@ -309,11 +309,11 @@ def _problem(path: Path, key: str, value: object) -> str:
     near = difflib.get_close_matches(key, USED, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     private = "; names of a Python file's own begin with _" if path.suffix == ".py" else ""
-    return f"is no key of Hypercorn's configuration; {meant}docs/operations.md lists them{private}"
+    return f"is not a key of Hypercorn's configuration; {meant}docs/operations.md lists them{private}"
 
 
 def _check_unix_keys(path: Path, keys: Mapping[str, Any]) -> None:
-    """They set owner and mode of Unix sockets, and nothing else."""
+    """Refuse keys for the owner and mode of Unix sockets if there are none."""
     unix = any(bind.startswith("unix:") for key in _BINDS for bind in keys.get(key, ()))
     for key in _UNIX_KEYS:
         if key in keys and not unix:

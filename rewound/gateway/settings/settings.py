@@ -1,8 +1,8 @@
-"""The settings of a server: one frozen value, made from the command line, read by `server`.
+"""The settings of a server: one frozen value, created from the command line, read by `server`.
 
-Every rule about the settings is here, or in `access` and `server`, so that a `Settings` that exists can be served:
-files exist, certificates have keys, at least one port is open. An error names the flag and says what to do next.
-Times are in seconds.
+Every rule about settings is here, or in `access` and `server`, so that every `Settings` can be served: files exist,
+certificates have keys, at least one port is open. An error names the flag and says what to do next. Times are in
+seconds.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class AdmissionSettings:
         check_file(CONFIGURATION_FLAG, self.admission_control_config_file)
 
     def configuration(self, names: Names) -> AdmissionConfiguration:
-        """Reads the file. SettingsError if it cannot be used."""
-        # Here, because it loads a YAML parser, which reading other flags does not need.
+        """Read the file. Raises SettingsError if it cannot be used."""
+        # Imported here, because it loads a YAML parser that no other flag needs.
         from rewound.actors.admission.configuration import NO_CONFIGURATION, read_admission_configuration
 
         path = self.admission_control_config_file
@@ -76,9 +76,9 @@ class AdmissionSettings:
 
 # Controllers that run only with bootstrap tokens, unless they are named.
 WITH_BOOTSTRAP_TOKENS: Final = ("bootstrapsigner", "tokencleaner")
-PUBLISHER: Final = "root-ca-cert-publisher"  # runs by the rule root-certificate, unless it is named
+PUBLISHER: Final = "root-ca-cert-publisher"  # enabled by the rule root-certificate, unless it is named
 ENDPOINT: Final = "endpoint"
-# Deletes Endpoints with their Service, where the endpoint controller does not run.
+# Deletes Endpoints with their Service if the endpoint controller does not run.
 ENDPOINT_CLEANUP: Final = "endpoint-cleanup"
 CONTROLLERS: Final = (
     "bootstrapsigner",
@@ -99,7 +99,8 @@ CONTROLLERS: Final = (
     "serviceaccount-token",
     "tokencleaner",
 )
-# Those that make a cluster of stored objects. They run if they are chosen: an API server alone has none of them.
+# Controllers that turn stored objects into a running cluster. They run only if chosen: an API server alone has none
+# of them.
 WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
     "cronjob",
     "daemonset",
@@ -123,24 +124,24 @@ WORKLOAD_CONTROLLERS: Final[tuple[str, ...]] = (
 )
 _NODES: Final = "simulated-nodes"
 _SCHEDULER: Final = "scheduler"
-MAX_NODES: Final = 50_000  # their addresses are in one range of 65,534
+MAX_NODES: Final = 50_000  # their addresses share one range of 65,534
 _DEFAULT: Final = "default"  # in --controllers: those that run without the flag
 _GROUPS: Final = ("*", _DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
-    """The settings of controllers and bootstrap tokens: which controllers run, and whether bootstrap tokens
-    authenticate.
+    """Settings of controllers and bootstrap tokens: which controllers run, and whether bootstrap tokens authenticate.
 
-    The names of controllers are those of v1.25. Only names here, so that reading the flags loads no controller.
+    The names of controllers are those of v1.25. Only names are used here, so that reading flags imports no
+    controller.
     """
 
-    controllers: tuple[str, ...] = ()  # empty: --controllers was not given
+    controllers: tuple[str, ...] = ()  # empty if --controllers was not given
     enable_bootstrap_token_auth: bool = False
-    event_ttl: float = 3600.0  # 0: Events stay
+    event_ttl: float = 3600.0  # 0: Events never expire
     scheduler_config: Path | None = None  # a KubeSchedulerConfiguration
-    nodes: int | None = None  # how many simulated nodes there are from the start; None: --nodes was not given
+    nodes: int | None = None  # number of simulated nodes at the start; None if --nodes was not given
 
     def __post_init__(self) -> None:
         self._check_nodes()
@@ -178,7 +179,7 @@ class ControllerSettings:
 
     @property
     def is_whole_cluster(self) -> bool:
-        """Whether all were chosen, apart from exceptions."""
+        """Whether all controllers were chosen, apart from exceptions."""
         return "*" in self._patterns()
 
     def simulates_nodes(self, rules: Rules) -> bool:
@@ -188,7 +189,9 @@ class ControllerSettings:
         return not self.enabled_controllers(rules).isdisjoint(WORKLOAD_CONTROLLERS)
 
     def _enabled(self, name: str, patterns: list[str], rules: Rules) -> bool:
-        """The first item that names the controller decides, otherwise `*`, or `default` for those in it."""
+        """Whether a controller is enabled: the first item that names it decides, otherwise `*`, or `default` if it is
+        in it.
+        """
         for one in patterns:
             if one in (name, f"-{name}"):
                 return one == name
@@ -203,7 +206,9 @@ class ControllerSettings:
         return "*" in patterns or (_DEFAULT in patterns and name in CONTROLLERS)
 
     def _patterns(self) -> list[str]:
-        """The items of the list. A list of exceptions means all others; no list means all if there are nodes."""
+        """The items of the list. If it has only exceptions, all others run; without a list all run if there are
+        nodes.
+        """
         if not self.controllers:
             return [_DEFAULT if self.nodes is None else "*"]
         patterns = [one.strip() for text in self.controllers for one in text.split(",") if one.strip()]
@@ -214,7 +219,7 @@ class ControllerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadSettings(WorkloadOptions):
-    """The settings of workload controllers: how often they look, how long they wait, and how fast they act."""
+    """Settings of workload controllers: how often they sync, how long they wait, and how fast they act."""
 
     def __post_init__(self) -> None:
         if self.default_storage_class and dns_subdomain(self.default_storage_class):
@@ -225,9 +230,9 @@ class WorkloadSettings(WorkloadOptions):
             if isinstance(value, str):
                 continue
             if one.name.endswith("_period") and value <= 0:
-                raise SettingsError(flag, f"{value:g}s is no time; give one that is longer than 0")
+                raise SettingsError(flag, f"{value:g}s is not a positive duration; give one")
             if value < 0:
-                raise SettingsError(flag, f"{value:g} is less than nothing; give 0 or more")
+                raise SettingsError(flag, f"{value:g} is negative; give 0 or more")
         if self.unhealthy_zone_threshold > 1:
             raise SettingsError(
                 "--unhealthy-zone-threshold", "is a part of a zone's nodes; give a number from 0 to 1"
@@ -240,17 +245,17 @@ _TYPES_FLAG = "--kubelet-preferred-address-types"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """The settings of forwarded requests: how the server connects to kubelets and to aggregated servers, and which
-    targets it refuses.
+    """Settings of forwarded requests: how the server connects to kubelets and aggregated servers, and which targets
+    it refuses.
     """
 
-    kubelet_certificate_authority: Path | None = None  # None: the certificates of kubelets are not verified
+    kubelet_certificate_authority: Path | None = None  # None: kubelet certificates are not verified
     kubelet_client_certificate: Path | None = None
     kubelet_client_key: Path | None = None
     kubelet_preferred_address_types: tuple[str, ...] = ADDRESS_TYPES
-    kubelet_timeout: float = 5.0  # seconds to connect
+    kubelet_timeout: float = 5.0  # timeout for connecting, in seconds
     allow_local_proxy_targets: bool = False
-    # By which aggregated servers know this one; None: a certificate of the data folder.
+    # The client certificate for aggregated servers; None: one of the data folder.
     proxy_client_cert_file: Path | None = None
     proxy_client_key_file: Path | None = None
 
@@ -273,7 +278,7 @@ class ProxySettings:
         for one in self.address_types:
             check_choice(_TYPES_FLAG, one, ADDRESS_TYPES)
         if self.kubelet_timeout <= 0:
-            raise SettingsError("--kubelet-timeout", "must be longer than nothing; the usual value is 5s")
+            raise SettingsError("--kubelet-timeout", "must be greater than 0; the usual value is 5s")
 
     @property
     def address_types(self) -> list[str]:
@@ -290,13 +295,13 @@ def _check_pair(flags: list[str], certificate: Path | None, key: Path | None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbySettings:
-    """Which server this one is a standby of, and with which credentials it follows that server."""
+    """The server that this standby follows, and the credentials for it."""
 
-    follow: str = ""  # a URL; empty: it is no standby
+    follow: str = ""  # a URL; empty: this server is not a standby
     follow_kubeconfig: Path | None = None
     follow_token_file: Path | None = None
     follow_certificate_authority: Path | None = (
-        None  # None: that of the kubeconfig file, or those of this machine
+        None  # None: the CA of the kubeconfig file, or the CAs of this machine
     )
     follow_max_lag: float = 30.0
 
@@ -313,7 +318,7 @@ class StandbySettings:
                 "needs either --follow-kubeconfig or --follow-token-file, to sign in at the leader",
             )
         if self.follow_max_lag <= 0:
-            raise SettingsError("--follow-max-lag", "must be longer than nothing; the usual value is 30s")
+            raise SettingsError("--follow-max-lag", "must be greater than 0; the usual value is 30s")
 
 
 MODES = ("batch", "blocking", "blocking-strict")
@@ -350,7 +355,7 @@ class AuditSettings:
     audit_log_maxsize: int = 100  # MiB
     audit_log_compress: bool = False  # rotated files, with gzip
     audit_log_format: str = "json"
-    audit_log_version: str = ""  # empty: v1 of the dialect, which is the only one
+    audit_log_version: str = ""  # empty: v1 of the dialect, the only supported version
     audit_log_mode: str = "batch"
     audit_log_batch_buffer_size: int = 10000
     audit_log_batch_max_size: int = 64
@@ -377,7 +382,7 @@ class AuditSettings:
 
     @property
     def given(self) -> bool:
-        """Whether any of these flags is given. If not, nothing of the audit log is imported."""
+        """Whether any of these flags is given. If not, no module of the audit log is imported."""
         return self != AuditSettings()
 
     @property
@@ -402,7 +407,7 @@ class AuditSettings:
         self._check_backend("log")
         check_file("--audit-webhook-config-file", self.audit_webhook_config_file)
         if self.audit_webhook_initial_backoff <= 0:
-            raise SettingsError("--audit-webhook-initial-backoff", "must be longer than nothing")
+            raise SettingsError("--audit-webhook-initial-backoff", "must be greater than 0")
         self._check_backend("webhook")
         if not self.audit_log_path:
             refuse_without(self, "--audit-log-path", "audit_log_")
@@ -410,7 +415,7 @@ class AuditSettings:
             refuse_without(self, "--audit-webhook-config-file", "audit_webhook_")
 
     def backend(self, name: str) -> BackendSettings:
-        """The settings that `log` and `webhook` both have."""
+        """The settings that `log` and `webhook` have in common."""
         start = f"audit_{name}_"
         return BackendSettings(*[getattr(self, start + one.name) for one in fields(BackendSettings)])
 
@@ -438,18 +443,18 @@ class AuditSettings:
 LOOPBACK = "127.0.0.1"
 TRANSPORTS = ("native", "asgi")
 _DEFAULT_STREAMS = 250
-_HISTORIES: Final = {"5m": 300.0, "10m": 600.0}  # seconds, by the rule watch-history
+_HISTORIES: Final = {"5m": 300.0, "10m": 600.0}  # seconds; the default of the rule watch-history
 _MAX_STREAMS = 2**31 - 1
-_MAX_GOAWAY_CHANCE = 0.02  # as in Kubernetes: each costs a connection
+_MAX_GOAWAY_CHANCE = 0.02  # the limit of Kubernetes: each costs a connection
 MAX_WORKERS = 64
-# Of one process.
+# For one process.
 LEAST_MEMORY = 256 << 20
-# What each further process needs before it serves, and some for its connections; the parent needs about half of it.
+# What each further process needs before it serves, with some for its connections; the parent needs about half of it.
 _PROCESS_MEMORY = 96 << 20
 
 
 def least_memory(workers: int) -> int:
-    """Less memory than this is too little to serve with so many workers."""
+    """The least memory with which so many workers can serve."""
     return LEAST_MEMORY if workers == 1 else LEAST_MEMORY + workers * _PROCESS_MEMORY
 
 
@@ -459,9 +464,11 @@ LEAST_OBJECT_SIZE = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """What a running server listens on, and the hosts at which others reach its secure port, preferred one first."""
+    """What a running server listens on, and the hosts at which clients reach its secure port, the preferred one
+    first.
+    """
 
-    secure: Address | None  # the first, if there are several; None if there is no TCP socket
+    secure: Address | None  # the first if there are several; None without a TCP socket
     insecure: Address | None
     hosts: tuple[str, ...] = ()
     others: tuple[
@@ -479,21 +486,21 @@ class Settings:
     bind_address: str = LOOPBACK
     advertise_address: str = ""  # empty: that of the listener, or of the default route
     secure_port: int = 6443  # 0: off
-    insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
+    insecure_port: int = 0  # 0: off; always on loopback, whatever the bind address
     http2_max_streams_per_connection: int = _DEFAULT_STREAMS  # 0: the default
-    goaway_chance: float = 0.0  # of each request over HTTP/2, to end its connection in good order
-    workers: int = 1  # processes that serve requests; 1: one process does everything
-    transport: str = "native"  # or asgi: Hypercorn's protocols
-    quic_bind: str = ""  # host:port of HTTP/3, with the transport asgi
+    goaway_chance: float = 0.0  # chance that a request over HTTP/2 makes its connection end gracefully
+    workers: int = 1  # processes that serve requests; 1: a single process does everything
+    transport: str = "native"  # native, or asgi for Hypercorn's protocols
+    quic_bind: str = ""  # host:port for HTTP/3, with --transport asgi
     max_connections: int = 0  # 0: what the limits of memory and file descriptors allow
-    max_requests_inflight: int = 400  # 0: no limit, without priority and fairness
+    max_requests_inflight: int = 400  # 0: no limit if priority and fairness is off
     max_mutating_requests_inflight: int = 200
     enable_priority_and_fairness: bool = True
     max_object_size: int = ETCD_LIMIT  # bytes, as etcd counts them; 0: no limit
-    memory_limit: int = 0  # bytes; 0: half of what the machine or the control group has
+    memory_limit: int = 0  # bytes; 0: half of the memory of the machine or the control group
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
-    authorization_mode: str = ""  # "": RBAC, and with --nodes before it Node, as kubeadm has it
+    authorization_mode: str = ""  # empty: RBAC, and with --nodes Node before it, like kubeadm
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None
@@ -504,14 +511,14 @@ class Settings:
     runtime_config: str = ""
     feature_gates: str = ""
     watch_history: float | None = None  # None: that of the rules
-    journal_retention: float | None = 86400.0  # None: for ever
+    journal_retention: float | None = 86400.0  # None: forever
     enable_journal_page: bool = True
     livez_grace_period: float = 0.0
     shutdown_delay_duration: float = 0.0
     unsafe_no_fsync: bool = False
     enable_test_controls: bool = False
     faults: Path | None = None  # fault rules for controllers under test
-    # Groups of settings, each in a module of its own; their fields have the names of their flags.
+    # Groups of settings; their fields are named like their flags.
     server: ServerSettings = field(default_factory=ServerSettings)
     oidc: OidcSettings = field(default_factory=OidcSettings)
     token_webhook: TokenWebhookSettings = field(default_factory=TokenWebhookSettings)
@@ -554,7 +561,7 @@ class Settings:
 
     @property
     def secure_binds(self) -> tuple[str, ...]:
-        """Where the server listens with TLS; `bind` of --server-config replaces the two flags."""
+        """The binds with TLS; `bind` of --server-config replaces the two flags."""
         return self._binds("bind", self.secure)
 
     @property
@@ -577,7 +584,7 @@ class Settings:
 
     @property
     def fixed_port(self) -> int:
-        """The port of the API that the flags say; 0 if its listener is one of --server-config."""
+        """The port of the API given by flags; 0 if its listener comes from --server-config."""
         key, port = ("bind", self.secure_port) if self.secure_binds else ("insecure_bind", self.insecure_port)
         return port if self.server.binds(key) is None else 0
 
@@ -604,17 +611,17 @@ class Settings:
 
     @property
     def node_id(self) -> Path:
-        """Of a node whose journal is ordered by etcd."""
+        """The file with the id of a node whose journal is ordered by etcd."""
         return self.data_dir / "node-id"
 
     @property
     def unsynced(self) -> Path:
-        """Of such a node: there while its journal is open and not durable."""
+        """The file of such a node that exists while its journal is open and not durable."""
         return self.data_dir / "unsynced"
 
     @property
     def quarantine(self) -> Path:
-        """Of such a node: a copy of what is in quarantine in etcd; there if anything is."""
+        """The file of such a node with a copy of what is quarantined in etcd; exists if anything is."""
         return self.data_dir / "quarantine.json"
 
     @property
@@ -649,7 +656,7 @@ class Settings:
             )
         if self.data_dir.exists() and not self.data_dir.is_dir():
             raise SettingsError(
-                "--data-dir", f"{self.data_dir} is not a folder; name one, or a place to make one"
+                "--data-dir", f"{self.data_dir} is not a folder; name one, or a path at which to create one"
             )
 
     def _check_ports(self) -> None:
@@ -806,7 +813,7 @@ class Settings:
 
     def _check_history(self) -> None:
         if self.watch_history is not None and self.watch_history <= 0:
-            raise SettingsError("--watch-history", "must be longer than nothing; the usual value is 5m")
+            raise SettingsError("--watch-history", "must be greater than 0; the usual value is 5m")
         if self.journal_retention is not None and self.journal_retention < self.history_seconds:
             raise SettingsError(
                 "--journal-retention", "is shorter than --watch-history; give at least as much, or 0 for ever"
@@ -814,7 +821,7 @@ class Settings:
 
     @property
     def history_seconds(self) -> float:
-        """How old a version may be that clients ask for."""
+        """The maximum age of a version that clients request."""
         return _HISTORIES[self.rules.watch_history] if self.watch_history is None else self.watch_history
 
     @property
@@ -833,12 +840,12 @@ class Settings:
 
     @property
     def plugins_off(self) -> frozenset[str]:
-        """Plugins that do not run, by default or because a flag says so."""
+        """Plugins that do not run, by default or because of a flag."""
         return plugins_off(self.rules, self.enabled_plugins, self.disabled_plugins)
 
     @property
     def enabled_plugins(self) -> frozenset[str]:
-        """Those of --enable-admission-plugins; without it nodes are restricted, as kubeadm has it."""
+        """The plugins of --enable-admission-plugins; by default those that restrict nodes, like kubeadm."""
         if not self.enable_admission_plugins and self.controllers.nodes is not None:
             return frozenset({NODE_RESTRICTION})
         return parse_plugins(self.enable_admission_plugins)
@@ -852,7 +859,7 @@ class Settings:
         self._check_image_policy()
 
     def _check_image_policy(self) -> None:
-        """The plugin speaks an alpha version, which no operator should use unknowingly."""
+        """Require an explicit flag for the plugin's alpha API, which no operator should use unknowingly."""
         if "ImagePolicyWebhook" in self.plugins_off:
             return
         group = NAMES[self.dialect].group("imagepolicy")
@@ -864,7 +871,7 @@ class Settings:
 
     @property
     def only_accounts_sign_in_plain(self) -> bool:
-        """Whether the plain port is open and takes no tokens but those that requests to this server create."""
+        """Whether the plain port is open and accepts only tokens that requests to this server create."""
         webhook = self.token_webhook.authentication_token_webhook_config_file
         signs_in = self.token_auth_file or self.oidc.oidc_issuer_url or webhook
         return bool(self.insecure_binds) and not signs_in
@@ -875,7 +882,7 @@ class Settings:
 
     @property
     def serves_page(self) -> bool:
-        """Whether there is the page about the journal, which is made of the timeline."""
+        """Whether the page about the journal is served, which needs the timeline."""
         return self.enable_journal_page and self.serves_past
 
     @property
@@ -891,7 +898,7 @@ class Settings:
         if self.feature_gates:
             check_parsed("--feature-gates", lambda: self.features)
         if self.runtime_config:
-            # All kinds: too much to load for a look at other flags.
+            # Loads all kinds, which is too slow to do for other flags.
             from rewound.actors.kinds.built_in import built_in
 
             names = NAMES[self.dialect]

@@ -1,8 +1,9 @@
-"""Broadcast: send the same bytes to many connections of one class without waiting, in one system call each if possible.
+"""Broadcast: sends the same bytes to many connections of one class without waiting, in one system call each if
+possible.
 
-The sweep of a watch group calls it. Every class of connections has its own loop (`broadcast`), because at a thousand
-watchers an event, a method call per watcher that checks and then sends is a fifth of the cost. The result lists only
-the connections that did not send all: each with the result of `transmit`, or the exception.
+The sweep of a watch group calls it. Every class of connections has its own loop (`broadcast`), because with a
+thousand watchers per event, a method call per watcher that checks and then sends is a fifth of the cost. The result
+lists only the connections that did not send everything, each with the result of `transmit` or the exception.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class _Transmits(Protocol):
 
 
 def one_by_one(pipes: Sequence[_Transmits], data: bytes) -> Missed:
-    """Call `transmit` of each: for classes without a faster loop, and for bytes that must be divided."""
+    """Call `transmit` for each: for classes without a faster loop, and for bytes that must be split."""
     missed: Missed = []
     size = len(data)
     for pipe in pipes:

@@ -1,7 +1,7 @@
 """Committed events of one type, with the previous event of each object, which is looked up at most once.
 
-Every watched type has one `Changes`. It keeps the newest events in memory, so that groups share the work; reads
-from further back come from the journal, in steps bounded by events and by bytes.
+Every watched type has one `Changes`. It keeps the newest events in memory, so that groups share the work; older
+events are read from the journal, in steps limited by events and bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rewound.journal.records import Event
 # Held in memory: enough for every group to process a full burst, and not much more.
 HELD_EVENTS = 2048
 HELD_BYTES = 4 << 20
-# Read in one step: a few milliseconds of filtering and framing, and no more memory than a few rounds of sends.
+# Limits of one read: a few milliseconds of filtering and framing, and no more memory than a few rounds of sends.
 STEP_EVENTS = 512
 STEP_BYTES = 512 << 10
 
@@ -36,10 +36,10 @@ class Changes:
         self._type_id = type_id
         self._held: list[Event] = []
         self._offsets: list[int] = []
-        self._ends: list[int] = []  # bytes of all events that were held, up to each of `_held`
-        self._dropped = 0  # bytes of those that were dropped
-        self._floor = head  # `_held` holds every event after it
-        # What was looked up for held events, by offset: the event before it, and what `deselected_body` returns.
+        self._ends: list[int] = []  # total bytes of all events held so far, up to each of `_held`
+        self._dropped = 0  # total bytes of those that were dropped
+        self._floor = head  # `_held` has every event after this offset
+        # Looked up for held events, by offset: the previous event, and the result of `deselected_body`.
         self._before: dict[int, Event] = {}
         self._deselected: dict[int, bytes] = {}
 
@@ -64,7 +64,7 @@ class Changes:
             self._drop_older_half()
 
     def after(self, offset: int, upto: int, size: int = STEP_BYTES) -> tuple[list[Event], int]:
-        """Return events after an offset, none beyond `upto`, and the offset up to which they are complete."""
+        """The events after an offset and up to `upto`, and the offset up to which they are complete."""
         if offset >= self._floor:
             return self._held_after(offset, upto, size)
         with self._journal.read() as view:
@@ -78,7 +78,7 @@ class Changes:
         offsets, ends = self._offsets, self._ends
         first = bisect_right(offsets, offset)
         beyond = bisect_right(offsets, upto, first)
-        # The event that fills the step is the last one of it.
+        # The event that fills the step is its last one.
         reached = (ends[first - 1] if first else self._dropped) + size
         full = min(bisect_left(ends, reached, first, beyond) + 1, first + STEP_EVENTS)
         if full > beyond:
@@ -95,10 +95,10 @@ class Changes:
                 self._deselected.pop(offset, None)
         del self._held[:half], self._offsets[:half], self._ends[:half]
 
-    # The events before them.
+    # Previous events.
 
     def before(self, event: Event) -> Event | None:
-        """Return the previous event of the same object, None when there was none."""
+        """The previous event of the same object; None if there was none."""
         if not event.previous:
             return None
         found = self._before.get(event.offset)
@@ -113,14 +113,16 @@ class Changes:
         return found
 
     def facts_before(self, event: Event) -> bytes | None:
-        """The facts by which the object may have been selected before an event; a removal carries them itself."""
+        """The facts by which an object may have been selected before an event; a removal has them itself."""
         if event.removed:
             return None
         before = self.before(event)
         return None if before is None else before.facts
 
     def deselected_body(self, event: Event) -> bytes:
-        """The previous object with the version of an event: DELETED carries it when an object stops matching."""
+        """The previous object with the version of an event: the object of a DELETED event when an object stops
+        matching.
+        """
         body = self._deselected.get(event.offset, b"")
         if body:
             return body
@@ -135,7 +137,7 @@ class Changes:
 
 
 def _step(events: Iterable[Event], upto: int, size: int) -> tuple[list[Event], int]:
-    """Events that have to be read, for one turn."""
+    """Events to be read from the journal in one turn."""
     found: list[Event] = []
     turn = Turn()
     for event in events:

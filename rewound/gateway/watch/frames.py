@@ -1,8 +1,8 @@
-"""Frames: events encoded for one group's watchers, each with the offset that it brings a watcher to.
+"""Frames: events encoded for the watchers of one group, each with the offset that a watcher reaches with it.
 
 A group sends them in rounds and keeps the newest, for members that have just fallen behind or reconnected. All groups
-together share one memory allowance, so one group among thousands keeps next to nothing: its lagging members read
-from `changes`.
+share one memory allowance, so one group among thousands keeps next to nothing, and its lagging members read from
+`changes`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rewound.journal.records import Event
 
 Frame = tuple[int, bytes]
 
-# Sent in one call: a burst is sent in rounds of this size, about what a socket takes at once.
+# Sent in one call: a burst is sent in rounds of this size, about what a socket accepts at once.
 ROUND_BYTES = 256 << 10
-# Retained by one group, if its share of ALLOWANCE is that large.
+# Kept by one group, if its share of ALLOWANCE is that large.
 RETAINED_FRAMES = 2048
 RETAINED_BYTES = 2 << 20
 ALLOWANCE = 16 << 20
@@ -32,10 +32,11 @@ class RecentFrames:
     __slots__ = ("_bytes", "_frames", "_groups", "floor")
 
     def __init__(self, head: int, groups: Callable[[], int]) -> None:
-        self._frames: deque[Frame] = _NONE  # until there are some: an empty deque is a tenth of an idle group
+        # None until there are some: an empty deque is a tenth of an idle group's memory.
+        self._frames: deque[Frame] = _NONE
         self._bytes = 0
         self._groups = groups  # returns how many groups share the allowance
-        self.floor = head  # every frame after it is retained
+        self.floor = head  # every frame after this offset is kept
 
     def add(self, frames: list[Frame], size: int) -> None:
         """Add frames of so many bytes."""
@@ -55,13 +56,13 @@ class RecentFrames:
         self._bytes = size
 
     def clear(self, head: int) -> None:
-        """Drop all frames; `head` is the offset that the next one follows."""
+        """Drop all frames; `head` is the offset before the next one."""
         self._frames = _NONE
         self._bytes = 0
         self.floor = head
 
     def after(self, cursor: int, head: int) -> tuple[list[Frame], int]:
-        """Return frames after a cursor at or above the floor, one round at most, and the offset that they lead to."""
+        """The frames after a cursor at or above the floor, one round at most, and the offset that they lead to."""
         frames = list(takewhile(lambda frame: frame[0] > cursor, reversed(self._frames)))
         frames.reverse()
         first, *more = rounds(frames) or [frames]
@@ -69,13 +70,13 @@ class RecentFrames:
 
 
 def allowance(groups: int) -> int:
-    """Return how many bytes each of this many groups may keep."""
+    """How many bytes each of this many groups may keep."""
     return min(RETAINED_BYTES, ALLOWANCE // max(groups, 1))
 
 
 def rounds(frames: list[Frame]) -> list[list[Frame]]:
     parts: list[list[Frame]] = []
-    size = ROUND_BYTES + 1  # so that the first frame begins a round, also an empty one
+    size = ROUND_BYTES + 1  # so that the first frame starts a round, even an empty one
     for frame in frames:
         size += len(frame[1])
         if size > ROUND_BYTES:
@@ -90,7 +91,7 @@ def joined(frames: list[Frame]) -> bytes:
 
 
 def joined_rounds(frames: list[Frame]) -> list[tuple[list[Frame], bytes]]:
-    """Rounds, each with its bytes."""
+    """Rounds, each with its joined bytes."""
     if not frames:
         return []
     data = joined(frames)
@@ -100,7 +101,7 @@ def joined_rounds(frames: list[Frame]) -> list[tuple[list[Frame], bytes]]:
 
 
 def note_sent(member: Member, frames: list[Frame], sent: int) -> int:
-    """Advance a cursor over the frames sent whole and return their count; store the rest of one sent in part."""
+    """Advance a cursor over the frames that were sent, return their number, and store the rest of a partly sent one."""
     member.first_pending = member.first_pending and not sent
     for number, (offset, data) in enumerate(frames):
         if sent < len(data):
@@ -113,18 +114,18 @@ def note_sent(member: Member, frames: list[Frame], sent: int) -> int:
     return len(frames)
 
 
-# Offsets in one segment: some ten kilobytes of small objects, and less than a round of large ones.
+# Offsets per segment: some ten kilobytes of small objects, and less than a round of large ones.
 SEGMENT = 32
 
-Segment = tuple[list[Frame], int]  # frames, and the offset that they bring a watcher to
+Segment = tuple[list[Frame], int]  # frames, and the offset that a watcher reaches with them
 
 
 class Backlog:
-    """Past events as frames, encoded once for all members that catch up through them.
+    """Past events as frames, encoded once for all members that catch up.
 
-    Thousands of watchers that reconnect after a restart, or read again after a stall, need the same events. Offsets are
-    divided into segments of one length, so that watchers with different cursors share the segments after the first;
-    the cache drops the least recently used. An incomplete segment, or one larger than a round of sends, is not cached.
+    Thousands of watchers that reconnect after a restart, or read again after a stall, need the same events. Offsets
+    are divided into segments of equal length, so that watchers with different cursors share the segments after the
+    first. The cache is LRU. A segment that is incomplete, or larger than a round of sends, is not cached.
     """
 
     __slots__ = ("_bytes", "_changes", "_framed", "_groups", "_segments")
@@ -139,7 +140,7 @@ class Backlog:
         self._bytes = 0
 
     def after(self, cursor: int, head: int) -> Segment:
-        """Return frames after a cursor, none beyond `head`, and the offset that they bring a watcher to."""
+        """The frames after a cursor and up to `head`, and the offset that a watcher reaches with them."""
         number = cursor // SEGMENT
         segment = self._segments.get(number)
         if segment is None:
@@ -156,7 +157,7 @@ class Backlog:
         return frames, reached
 
     def _build(self, number: int, head: int) -> Segment | None:
-        """Return the whole segment; None if it is too large, or its beginning has left the watch history."""
+        """The whole segment; None if it is too large, or its start has left the watch history."""
         begin, end = number * SEGMENT, (number + 1) * SEGMENT
         try:
             events, reached = self._changes.after(begin, end, ROUND_BYTES)
@@ -169,7 +170,7 @@ class Backlog:
             return None
 
     def _empty_until(self, offset: int, head: int) -> int:
-        """Return the offset before the next change, to skip the empty segments of a type that seldom changes."""
+        """The offset before the next change, to skip the empty segments of a type that rarely changes."""
         events, reached = self._changes.after(offset, head, 1)
         return events[0].offset - 1 if events else reached
 
@@ -182,5 +183,5 @@ class Backlog:
 
 
 def _size(segment: Segment) -> int:
-    # An empty segment counts too, or the cache could hold any number of them.
+    # Empty segments count too, or the cache could hold any number of them.
     return 256 + sum(len(data) for _, data in segment[0])

@@ -26,9 +26,10 @@ def document(kind: str, obj: bytes) -> bytes:
 
 
 class StoredObjects:
-    """Encodes events with objects as they are stored, which only begin with their type: most watches have these.
+    """Encodes events with objects as they are stored, except that each is prefixed with its type, as most watches
+    need.
 
-    It does what `document` and `as_chunk` do, in one step.
+    It does the work of `document` and `as_chunk` in one step.
     """
 
     __slots__ = ("_heads",)
@@ -46,7 +47,7 @@ class StoredObjects:
 
 
 def framed_by(framing: Framing, encode: Encode) -> Encode:
-    """The function that encodes an event and frames it."""
+    """The function that encodes and frames an event."""
     if framing is as_it_is:
         return encode
     if framing is as_chunk and isinstance(encode, StoredObjects):
@@ -64,7 +65,7 @@ def as_text_frame(payload: bytes) -> bytes:
 
 
 def as_binary_frame(payload: bytes) -> bytes:
-    """Frame an event in protobuf without its length prefix: the WebSocket frame carries the length."""
+    """Frame a protobuf event without its length prefix: the WebSocket frame has the length."""
     payload = payload[LENGTH_SIZE:]
     return _head(_BINARY, len(payload)) + payload
 

@@ -1,10 +1,10 @@
-"""Watchers that need the same bytes: events are filtered, encoded and framed once for all of them.
+"""A watch group: watchers that need the same bytes. Events are filtered, encoded and framed once for all of them.
 
-`sweeping` members have been sent everything up to `swept`. In every step the group's task sends each of them the same
-bytes in one non-blocking call, several events together if they were committed together. A member whose socket
-cannot take them all leaves the sweep: it keeps a cursor and at most the rest of one (shared) frame, catches up in
-its own task when its socket can take more, and rejoins. Nothing is buffered for it, and it is removed only when
-its cursor leaves the watch history.
+`sweeping` members have been sent everything up to `swept`. In every step the group's task sends the same bytes to
+each of them in one non-blocking call, several events together if they were committed together. A member whose socket
+cannot take them all leaves the sweep: it keeps a cursor and at most the rest of one (shared) frame, catches up in its
+own task when its socket is writable again, and rejoins. Nothing is buffered for it, and it is removed only when its
+cursor leaves the watch history.
 
 An idle group has swept every commit that affects it; `update_head` then moves its `head` to the newest commit.
 """
@@ -42,10 +42,10 @@ logger = logging.getLogger(__name__)
 
 # Members sent to between two checkpoints: two milliseconds of sends, or three with encryption.
 TURN, TURN_BYTES, SMALLEST_TURN = 256, 2 << 20, 8
-# What a step without matching events counts as, in bytes: a member of a narrow selection must not loop for long.
+# The cost in bytes of a step without matching events: a member with a narrow selection must not loop for long.
 EMPTY_STEP_BYTES = 16 << 10
 _NO_PIPES: frozenset[Pipe] = frozenset()
-Cause = RequestError | None  # what clients get when a group fails; None: an error of the server
+Cause = RequestError | None  # the error that clients get when a group fails; None: an internal error
 
 
 class GroupHub(Protocol):
@@ -54,16 +54,16 @@ class GroupHub(Protocol):
     nursery: trio.Nursery
 
     def newest(self) -> int:
-        """Return the offset of the newest commit."""
+        """The offset of the newest commit."""
 
     def deliverable(self) -> int:
-        """Return the offset of the newest commit that watchers may get."""
+        """The offset of the newest commit that watchers may receive."""
 
     def floor(self) -> int:
-        """Return the offset at which the watch history begins."""
+        """The offset at which the watch history begins."""
 
     def groups(self) -> int:
-        """Return how many groups there are."""
+        """The number of groups."""
 
 
 class Group:
@@ -110,12 +110,13 @@ class Group:
         self.idle = True
         self.head = hub.newest()  # the offset that the current round leads to
         self.swept = self.head  # the offset that every sweeping member has reached
-        # By connection: an event that all connections take is sent without looking at a single member.
+        # By connection: an event that all connections accept is sent without touching any member.
         self.sweeping: dict[Pipe, Member] = {}
         self.lagging: set[Member] = set()
         self._recent = RecentFrames(self.head, hub.groups)
         self._backlog = Backlog(watched.changes, self._framed, hub.groups)
-        # Connections that the current round has not reached: a list and a start index, converted to a set on first use.
+        # Connections that the current round has not reached: a list and a start index, converted to a set on first
+        # use.
         self._unserved: tuple[list[Pipe], int] | frozenset[Pipe] = _NO_PIPES
         self._removals = 0
         self._progress = trio.lowlevel.ParkingLot()
@@ -127,9 +128,9 @@ class Group:
     # Members.
 
     def join(self, member: Member) -> None:
-        """Add a member at its cursor: to the sweep if it has everything, else to catch up first.
+        """Add a member at its cursor: to the sweep if it has everything, otherwise it catches up first.
 
-        TooOld: its cursor has left the watch history. OSError: the client disconnected.
+        Raises TooOld if its cursor has left the watch history, OSError if the client disconnected.
         """
         self.update_head()
         if member.cursor < self.head and not member.pipe.has_unsent and not self._converts():
@@ -142,7 +143,7 @@ class Group:
 
     def leave(self, member: Member) -> None:
         member.ended = True
-        if self.sweeping.get(member.pipe) is member:  # the next watch of a connection has the same pipe
+        if self.sweeping.get(member.pipe) is member:  # the next watch of the connection has the same pipe
             del self.sweeping[member.pipe]
             self._removals += 1
         if member in self.lagging:
@@ -150,7 +151,9 @@ class Group:
             self.wake_waiting()
 
     def set_limit(self, member: Member, version: int | None) -> None:
-        """Send a member no event after a version; None: all again. What it may get is sent at once."""
+        """Send a member no event after a version; None removes the limit. Events that it may receive now are sent at
+        once.
+        """
         if version is None:
             self.update_head()  # the member may be ahead of an idle group
             member.limit = None
@@ -166,19 +169,20 @@ class Group:
             try:
                 self._send_some(member)
             except (TooOld, OSError, trio.ClosedResourceError):
-                pass  # the task of the member finds it too
+                pass  # the member's own task will find it too
         self._progress.unpark_all()
 
     def _take_out(self, member: Member) -> None:
-        """From the sweep to those that catch up."""
+        """Move a member from the sweep to those that catch up."""
         member.cursor = self.reached(member)
         del self.sweeping[member.pipe]
         self._removals += 1
         self._start_catching_up(member)
 
     def _bound(self, member: Member) -> int:
-        """The offset up to which a member may be sent events: the head, or as its limit says, before the sweep gets
-        there and after. TooOld.
+        """The offset up to which a member may be sent events: the head, or what its limit allows, if lower or higher.
+
+        Raises TooOld if the events up to its limit are no longer in the watch history.
         """
         limit = member.limit
         if limit is None:
@@ -197,7 +201,7 @@ class Group:
         return min(limit.clear, head)
 
     def has_all(self, member: Member) -> bool:
-        """Whether a member has been sent all that it may get."""
+        """Whether a member has been sent everything that it may receive."""
         limit, head = member.limit, self.head
         bound = min(head, limit.clear) if limit is not None and limit.held else head
         return member.cursor >= bound and member.rest is None
@@ -220,12 +224,12 @@ class Group:
         self._progress.unpark_all()
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Wait for something that becomes true when members are sent to."""
+        """Wait for a condition that changes when members are sent to."""
         while not condition():
             await self._progress.park()
 
     def reached(self, member: Member) -> int:
-        """Return the offset that a member has reached, also in the middle of a sweep."""
+        """The offset that a member has reached, even in the middle of a sweep."""
         if member.pipe not in self.sweeping:
             return member.cursor
         if isinstance(self._unserved, tuple):
@@ -239,12 +243,12 @@ class Group:
     # The sweep.
 
     def update_head(self) -> None:
-        """Move an idle group to the newest commit: no commit up to that affects it."""
+        """Move an idle group to the newest commit: no commit up to there affects it."""
         if self.idle:
             self._pass_over(self._hub.newest())
 
     def _pass_over(self, offset: int) -> None:
-        """Move an idle group, and the held members that wait at its head, over commits that do not affect it."""
+        """Move an idle group, and the held members waiting at its head, past commits that do not affect it."""
         if self.lagging:
             for member in self.lagging:
                 if member.limit is not None and self.head <= member.cursor < offset:
@@ -253,7 +257,7 @@ class Group:
         self.head = self.swept = offset
 
     def mark_dirty(self, before: int) -> None:
-        """A commit after `before` may affect this group; if it was idle, none up to `before` did."""
+        """Note that a commit after `before` may affect this group; if it was idle, none up to `before` did."""
         self._counters.woken += 1
         if self.idle:
             self.idle = False
@@ -272,7 +276,7 @@ class Group:
             for part, data in joined_rounds(frames):
                 await self._sweep(part, data)
         else:
-            # A single lagging member encodes what it can take in its own task, when it can.
+            # A single lagging member encodes its events in its own task, when its socket accepts them.
             self._recent.clear(reached)
         self._move_to(reached)
         self.swept = reached
@@ -282,7 +286,7 @@ class Group:
         return self._conversion is not None and self._conversion.needed
 
     async def _framed_converted(self, events: list[Event], *, first: bool = False) -> list[Frame]:
-        """Frame events whose objects a webhook has to convert: all of them in one call. ConversionFailed."""
+        """Frame events whose objects a webhook must convert, all in one call. Raises ConversionFailed."""
         assert self._conversion is not None
         selected = self._selection.select_all(events, self._changes)
         shown = await self._conversion([body for _, _, body in selected]) if selected else []
@@ -300,14 +304,14 @@ class Group:
     def _framed_in_turn(
         self, turn: Turn | None, events: list[Event], reached: int, *, first: bool = False
     ) -> tuple[list[Frame], int]:
-        """Frame events that lead to `reached`, or those that there is time for, and return what they lead to."""
+        """Frame events that lead to `reached`, or as many as fit the turn, and return the offset that they lead to."""
         frame_first = self._frame_first if first else None
         frames, last = self._selection.framed(events, self._changes, self._frame, frame_first, turn)
         self._counters.frames += len(frames)
         return frames, reached if last is None else last
 
     async def _sweep(self, frames: list[Frame], data: bytes) -> None:
-        """Send one round. A member that joins from here on has these frames already, or catches up."""
+        """Send one round. A member that joins after this has these frames already, or catches up."""
         self._recent.add(frames, len(data))
         self._move_to(frames[-1][0])
         await self.offer(frames, data)
@@ -318,8 +322,8 @@ class Group:
         self._progress.unpark_all()
 
     async def offer(self, frames: list[Frame], data: bytes) -> None:
-        """Send the bytes of some frames to every member that has all up to `swept`, in one call each."""
-        pipes = list(self.sweeping) if data else []  # `testing.faults` drops events
+        """Send the bytes of some frames to every member that has everything up to `swept`, in one call each."""
+        pipes = list(self.sweeping) if data else []  # empty if `testing.faults` drops events
         departures = self._removals
         longest = max(SMALLEST_TURN, min(TURN, TURN_BYTES // (len(data) or 1)))
         first, length = 0, longest
@@ -339,14 +343,15 @@ class Group:
             for pipe, taken in missed:
                 self._handle_missed(self.sweeping[pipe], frames, taken)
             if time is not None:
-                # Sends that take long, with encryption or on a busy machine, make the next turn shorter.
+                # Slow sends, with encryption or on a busy machine, make the next turn shorter.
                 length = max(SMALLEST_TURN, length // 2) if time.over() else min(longest, length * 2)
         self._unserved = _NO_PIPES
 
     def _needs_round(self, pipe: Pipe) -> bool:
-        """Whether the member of a pipe needs the current round; one that joined since it began has its events already.
+        """Whether the member of a pipe needs the current round; one that joined since it began already has its
+        events.
 
-        The pipe alone does not say: the next watch of a connection has the same one.
+        The pipe alone does not tell: the next watch of a connection has the same one.
         """
         member = self.sweeping.get(pipe)
         return member is not None and member.cursor <= self.swept
@@ -407,7 +412,7 @@ class Group:
                 if member.limit is not None and not member.limit.held and bound < self._hub.newest():
                     await trio.lowlevel.checkpoint()  # there is more to look through
                 else:
-                    # Its start is ahead of the current sweep, its first event is encoded for it alone, or it is held.
+                    # It starts ahead of the current sweep, its first event is encoded for it alone, or it is held.
                     await self._progress.park()
             elif self._converts():
                 await self._send_converted(member, bound)
@@ -415,7 +420,7 @@ class Group:
                 self._send_some(member)
 
     async def _send_converted(self, member: Member, bound: int) -> None:
-        """Send up to a round of events whose objects a webhook has to convert. ConversionFailed."""
+        """Send up to a round of events whose objects a webhook must convert. Raises ConversionFailed."""
         cursor, first = member.cursor, member.first_pending
         if cursor >= self._recent.floor and not first and member.limit is None:
             frames, reached = self._recent.after(cursor, self.head)
@@ -440,7 +445,7 @@ class Group:
         return sent > 0
 
     def _send_some(self, member: Member) -> None:
-        """Send up to a round, or as much as the connection takes."""
+        """Send up to a round, or as much as the connection accepts."""
         left, turn, bound = ROUND_BYTES, Turn(), self._bound(member)
         while left > 0 and member.cursor < bound:
             alone = member.first_pending or member.limit is not None
@@ -451,7 +456,7 @@ class Group:
             left -= max(size, EMPTY_STEP_BYTES)
 
     def _transmit(self, member: Member, frames: list[Frame], reached: int) -> int | None:
-        """Send frames that bring a member to an offset; returns their size, None if not all is sent."""
+        """Send frames that bring a member to an offset; return their size, or None if not everything is sent."""
         data = joined(frames) if frames else b""
         sent = member.pipe.transmit(data) if data else 0
         self._note_sent(member, frames, abs(sent))
@@ -460,7 +465,7 @@ class Group:
         return len(data) if sent == len(data) else None
 
     def _note_sent(self, member: Member, frames: list[Frame], sent: int) -> None:
-        """Count the frames of which so many bytes were sent; the rest of one sent in part follows."""
+        """Count the frames in so many sent bytes; the rest of a partly sent one follows later."""
         whole = note_sent(member, frames, sent)
         self._counters.deliveries += whole
         begun = frames if whole == len(frames) else frames[: whole + (member.rest is not None)]
@@ -468,7 +473,9 @@ class Group:
             self._sent.add(begun, sum([len(data) for _, data in begun]))
 
     def _frames_after(self, cursor: int, bound: int, first: bool, *, alone: bool) -> tuple[list[Frame], int]:
-        """Return frames after a cursor, and the offset that they bring a watcher to; `alone`: they are for it only."""
+        """The frames after a cursor, and the offset that a watcher reaches with them; `alone`: only it
+        receives them.
+        """
         if cursor >= self._recent.floor and not alone:
             return self._recent.after(cursor, bound)
         if cursor < self._hub.floor():
@@ -479,7 +486,7 @@ class Group:
         return self._framed_in_turn(Turn(), events, reached, first=first)
 
     def bookmark_held(self, bookmark: Callable[[int], bytes]) -> None:
-        """Send each member that is held a bookmark of its own: with what it was sent, not with what it was not."""
+        """Send each held member a bookmark of its own, with the version that it has been sent, not the newest one."""
         for member in list(self.lagging):
             if member.limit is None or member.first_pending or member.rest or member.pipe.has_unsent:
                 continue
@@ -490,7 +497,7 @@ class Group:
         self.wake_waiting()
 
 
-# Seconds between bookmarks. Well within the shortest sensible watch history, so that a client that resumes from a
+# Seconds between bookmarks: well within the shortest sensible watch history, so that a client that resumes from a
 # bookmark finds the events after it.
 BOOKMARK_INTERVAL = 60.0
 
@@ -500,10 +507,10 @@ WAKE_AT_ONCE, MOST_AT_ONCE = 16, 256
 
 
 class Sweeper:
-    """The task that sweeps a group: commits wake it, and the clock where clients asked for bookmarks.
+    """The task that sweeps a group: commits wake it, and a timer if clients asked for bookmarks.
 
-    The hub starts one for the first watcher of a group and cancels it when the last one leaves. An exception in a sweep
-    ends the watches of that group only, each with an ERROR event.
+    The hub starts one for the first watcher of a group and cancels it when the last one leaves. An exception in a
+    sweep ends only the watches of that group, each with an ERROR event.
     """
 
     __slots__ = ("_dirty", "_due", "_framing", "_scope", "group", "interest", "mark_dirty", "queued")
@@ -515,11 +522,11 @@ class Sweeper:
         self._dirty = trio.Event()
         self._due = trio.current_time() + BOOKMARK_INTERVAL
         self._scope = trio.CancelScope()
-        self.queued = False  # in `Wakeups`
+        self.queued = False  # it is queued in `Wakeups`
         self.mark_dirty = group.mark_dirty
 
     def wake(self) -> None:
-        """Sweep what was committed since the group was idle."""
+        """Sweep what was committed since the group became idle."""
         self.queued = False
         self._dirty.set()
 
@@ -570,10 +577,10 @@ class Sweeper:
 
 
 class Wakeups:
-    """Wakes sweepers, few at a time if there are many.
+    """Wakes sweepers, a few at a time if there are many.
 
-    trio runs all tasks that are ready before it looks at sockets again: five thousand sweeps would delay all others
-    until the last of them has ended. How many are woken at once follows from how long the last ones took.
+    trio runs all ready tasks before it polls sockets again: five thousand sweeps would delay everything else until
+    the last of them has ended. How many are woken at once depends on how long the last ones took.
     """
 
     def __init__(self, nursery: trio.Nursery) -> None:

@@ -1,8 +1,9 @@
-"""All watch groups of a server: watchers that need the same bytes share a group, a commit wakes those it may affect.
+"""All watch groups of a server: watchers that need the same bytes share a group, and a commit wakes those it may
+affect.
 
 The hub follows the feed with a callback that only records changes, finds the groups whose selection a change matches
-before or after, and wakes them; each group sweeps in its own task, so a group of ten thousand does not delay one of
-ten. A group ends with its last member.
+before or after, and wakes them; each group sweeps in its own task, so that a group of ten thousand does not delay one
+of ten. A group ends with its last member.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Hub:
         serves: Callable[[Any], bool] = lambda _: True,
         memory: MemoryBudget | None = None,
     ) -> None:
-        """`serves(definition)`: whether the server still serves that kind."""
+        """`serves(definition)` returns whether the server still serves that kind."""
         self._journal = journal
         self._head = feed.head
         self.floor = floor
@@ -63,7 +64,7 @@ class Hub:
         self._starts = SharedTurns()
         self._starts.begin()
         self._deliverable = feed.head
-        self._affected: dict[Sweeper, None] = {}  # by commits that are not delivered yet
+        self._affected: dict[Sweeper, None] = {}  # sweepers affected by commits that are not delivered yet
         feed.follow(self._committed)
         feed.on_delivery(self._deliver)
 
@@ -72,7 +73,9 @@ class Hub:
         return self._head
 
     def deliverable(self) -> int:
-        """The offset up to which watchers may get events: those who wrote them have been sent their replies."""
+        """The offset up to which watchers may receive events: the clients that wrote them have been sent their
+        responses.
+        """
         return self._deliverable
 
     def watchers(self) -> int:
@@ -82,41 +85,43 @@ class Hub:
         return len(self._sweepers)
 
     def interest(self, key: tuple[Any, ...], make: Callable[[], Interest]) -> Interest:
-        """Return the interest with this key, shared by all its watchers for as long as there are any."""
+        """The interest with this key, shared by all its watchers for as long as there are any."""
         interest = self._interests.get(key)
         if interest is None:
             interest = self._interests[key] = make()
         return interest
 
     def check_room(self, interest: Interest) -> None:
-        """TooManyRequests if there is no memory for a group; one that exists takes any number of watchers."""
+        """Raise TooManyRequests if there is no memory for another group; an existing one accepts any number of
+        watchers.
+        """
         if not interest.account.watchers:
             self._memory.check_room(interest.account, interest.account.size)
 
     # Watchers.
 
     async def turn_to_start(self) -> None:
-        """Before a watch sends anything: thousands may begin at the same moment. Users wait for each other in turn."""
+        """Wait, before a watch sends anything, for its turn: thousands may start at the same time. Users take turns."""
         if self._starts.over():
             await next_turn()
 
     def started(self) -> None:
-        """A watch has sent its first events, or what its client takes of them."""
+        """Called when a watch has sent its first events, or as many of them as its client accepts."""
         self._starts.worked()
 
     def enter(self, member: Member, interest: Interest) -> None:
-        """Register a member: it ends when the server stops, or when its kind is no longer served."""
+        """Register a member: its watch ends when the server stops, or when its kind is no longer served."""
         self._members[member] = interest
         account = interest.account
         account.watchers += 1
         if account.watchers == 1:
-            # Fails only if others took the room since `check_room`, which is too late to refuse the watch.
+            # Fails only if others took the memory since `check_room`, when it is too late to refuse the watch.
             self._memory.try_take(account, account.size)
         if not self._serves(interest.definition):
             member.end()
 
     def join(self, interest: Interest, framing: Framing, member: Member) -> Group:
-        """Add a member to the group of its interest, framing and class of connection, which the first one creates."""
+        """Add a member to the group of its interest, framing and class of connection; the first member creates it."""
         key = (interest.key, framing, member.pipe.broadcast)
         sweeper = self._sweepers.get(key)
         if sweeper is None:
@@ -142,7 +147,7 @@ class Hub:
         self._awaited[member] = version
 
     async def close(self) -> None:
-        """End every watch in good order: each watcher's own task sends the end of its stream."""
+        """End every watch gracefully: each watcher's own task sends the end of its stream."""
         self.closing = True
         members = list(self._members)
         for first in range(0, len(members), TURN):
@@ -151,7 +156,7 @@ class Hub:
             await trio.lowlevel.checkpoint()
 
     def expire(self) -> None:
-        """End every watch with 410, also those that begin later: a replay went back, and clients have to list again."""
+        """End every watch, including later ones, with 410: a replay went back, and clients must list again."""
         self.expired = True
         for sweeper in list(self._sweepers.values()):
             sweeper.group.remove_all(EndReason.TOO_OLD)
@@ -164,18 +169,18 @@ class Hub:
         return all(_is_delivered(sweeper.group) for sweeper in self._sweepers.values())
 
     async def wait_delivered(self) -> None:
-        """Wait until every watcher that reads has been sent all that was committed."""
+        """Wait until every watcher that reads has been sent everything that was committed."""
         for sweeper in list(self._sweepers.values()):
             await sweeper.group.wait_until(partial(_is_delivered, sweeper.group))
 
     def end(self, definition: object, type_name: str) -> None:
-        """End every watch of a kind that is no longer served, in a separate task, as there may be thousands."""
+        """End every watch of a kind that is no longer served; in a separate task, because there may be thousands."""
         self.nursery.start_soon(self._end, definition, type_name)
 
     async def _end(self, definition: object, type_name: str) -> None:
-        """Let each watcher get what was committed before, then the end of its stream.
+        """Let each watcher receive what was committed before, then the end of its stream.
 
-        Watches of a custom kind may have begun with an earlier definition of it.
+        Watches of a custom kind may have started with an earlier definition of it.
         """
 
         def ends(interest: Interest) -> bool:
@@ -232,7 +237,8 @@ class Hub:
     def _committed(self, events: Sequence[Event]) -> None:
         """Record a batch and find its groups; after an error, the feed repeats the whole batch.
 
-        Groups that the turn was too short to try are found too, and try the changes in their own tasks.
+        Groups that there was no time to check in this turn count as affected, and check the changes in their own
+        tasks.
         """
         before = self._head
         affected: dict[Sweeper, None] = {}
@@ -252,7 +258,7 @@ class Hub:
         self._head = events[-1].offset
 
     def _deliver(self) -> None:
-        """Wake the groups of what was recorded, and the watches that wait for it; after an error, again."""
+        """Wake the groups affected by recorded commits, and the watches waiting for these; repeated after an error."""
         self._deliverable = self._head
         self._wakeups.wake(self._affected)
         self._affected = {}
@@ -262,13 +268,13 @@ class Hub:
     def _collect(self, events: Sequence[Event], affected: dict[Sweeper, None]) -> None:
         """Record a batch, and add the groups that it affects, each once."""
         turn = Turn()
-        tried = False  # one event is always tried
+        tried = False  # at least one event is always checked
         for watched, some in self._watched(events):
             watched.changes.add(some)
             found: dict[Sweeper, None] = {}
             for event in some:
                 if len(found) == watched.followers:
-                    break  # a batch of many events has to find each of them once
+                    break  # so that a batch of many events records each of them only once
                 if tried and turn.over():
                     found.update(dict.fromkeys(watched))
                     break
@@ -298,7 +304,7 @@ class Hub:
             member.pipe.interrupt()
 
     def sent_events(self, definition: Definition) -> SentEvents:
-        """Counts the events of a kind that watchers get."""
+        """The counter of the events of a kind that watchers receive."""
         kind = definition.group, definition.version, definition.kind
         return self._sent.get(kind) or self._sent.setdefault(kind, SentEvents())
 
@@ -307,7 +313,7 @@ class Hub:
         return {kind: one.distribution() for kind, one in self._sent.items()}
 
     def running(self) -> dict[tuple[str, ...], int]:
-        """Watches by the labels that long-running requests have in Kubernetes; reported ones stay, with 0."""
+        """Watches by the labels that Kubernetes uses for long-running requests; once reported, labels stay, with 0."""
         found = dict.fromkeys(self._running, 0)
         for interest in self._interests.values():
             definition = interest.definition
@@ -331,13 +337,13 @@ class Hub:
 
 
 def _is_swept(group: Group) -> bool:
-    """Whether every sweeping member has been sent all that was committed."""
+    """Whether every sweeping member has been sent everything that was committed."""
     return group.idle or group.empty
 
 
 def _is_delivered(group: Group) -> bool:
-    """Whether every member has been sent all that was committed, those that catch up too; those that are held, what
-    they may get.
+    """Whether every member has been sent everything that was committed, or, if it is held, everything that it may
+    receive.
     """
     if group.empty:
         return True

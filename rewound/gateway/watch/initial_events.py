@@ -1,11 +1,11 @@
 """The start of a watch without a version: a synthetic ADDED event for every existing object, in list order.
 
-All pages are read at one version, so concurrent writes do not appear in them; the watch continues with the events
-after that version. For a client that does not read, the server keeps the rest of one frame and a continue token,
-never a page: it reads the page again from there when the client can take more.
+All pages are read at one version, so that concurrent writes do not appear in them; the watch continues with the
+events after that version. For a client that does not read, the server keeps the rest of one frame and a continue
+token, never a page: it reads the page again from there when the client can accept more.
 
-Reading and encoding is long work, of which one task has a turn in a pass of the event loop. What objects become counts,
-not only what is stored: the defaults of a custom kind may make a large object of any small one.
+Reading and encoding is long work, so only one task does it per pass of the event loop. Its cost depends on the
+encoded objects, not only on what is stored: the defaults of a custom kind may make any small object large.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from rewound.gateway.watch.member import Member, send_all
 from rewound.gateway.watch.watched_type import SentEvents
 from rewound.gateway.wire.worker_threads import encode_in_thread
 
-# Objects in the first page and the largest; bytes of events that the pages after the first should have, and the bytes
-# with which any page ends.
+# Objects in the first page and in the largest; bytes of events that later pages should have; and the size at which
+# any page ends.
 FIRST_PAGE, LARGEST_PAGE = 50, 1000
 PAGE_BYTES, MOST_BYTES = 256 << 10, 1 << 20
 IN_THREAD = 64 << 10  # bytes of an object, or of the event before it
@@ -31,7 +31,8 @@ IN_THREAD = 64 << 10  # bytes of an object, or of the event before it
 
 # (an object, whether it is the first of its stream) -> frame
 Frame = Callable[[bytes, bool], bytes]
-Convert = Callable[[list[bytes]], Awaitable[list[bytes]]]  # by a webhook, where one has to; ConversionFailed
+# Converts objects by a webhook, if needed; raises ConversionFailed.
+Convert = Callable[[list[bytes]], Awaitable[list[bytes]]]
 
 
 class WatchEnded(Exception):
@@ -47,18 +48,18 @@ class InitialEvents:
         options: ListOptions,
         not_older_than: int = 0,
     ) -> None:
-        """`not_older_than`: a version that was committed already; a fault may have the watch begin at an older one
-        than the newest.
+        """`not_older_than`: a version that was already committed; an injected fault may start the watch at an older
+        one than the newest.
         """
         self._reads = reads
         self._definition = definition
         self._namespace = namespace
         self._options = options
-        self._limit = FIRST_PAGE  # of the next page
-        self._last: tuple[str, str] | None = None  # namespace and name of the last object that was sent
+        self._limit = FIRST_PAGE  # continue token of the next page
+        self._last: tuple[str, str] | None = None  # namespace and name of the last object sent
         self._version = 0
         self._complete = False  # the last page has been read
-        self._rest = b""  # of the frame sent in part
+        self._rest = b""  # rest of the partly sent frame
         self.sent = SentEvents()  # counts what is sent
         self.not_older_than = not_older_than
         self.end: Callable[[int], bytes] | None = None  # version -> the frame that follows the last object
@@ -68,12 +69,15 @@ class InitialEvents:
         self._options = replace(self._options, at=max(version, self.not_older_than))
 
     async def send_first(self, member: Member, frame: Frame, convert: Convert | None = None) -> int | None:
-        """Send the first page; return its version, or None if there is more to send. Waits for no client."""
+        """Send the first page; return its version, or None if there is more to send. Does not wait for the client."""
         self._rest = await self._offer_page(member, frame, convert)
         return self._version if self._complete and not self._rest else None
 
     async def send(self, member: Member, frame: Frame, convert: Convert | None = None) -> int:
-        """Send the other objects and return their version. WatchEnded, Expired; OSError: the client disconnected."""
+        """Send the other objects and return their version.
+
+        Raises WatchEnded, Expired, or OSError if the client disconnects.
+        """
         while True:
             await send_all(member, self._rest)
             if member.should_end():
@@ -84,10 +88,10 @@ class InitialEvents:
             self._rest = await self._offer_page(member, frame, convert)
 
     async def _offer_page(self, member: Member, frame: Frame, convert: Convert | None) -> bytes:
-        """Read the next page and send what fits; return the rest of the frame sent in part."""
+        """Read the next page and send what fits; return the rest of a partly sent frame."""
         token = ""
         if self._last is not None:
-            # A client's continue token expires with time; this one is new, and lives as long as its version.
+            # A client's continue token expires with time; this one is new, and valid as long as its version.
             token = self._reads.token_after(self._version, *self._last)
         listing = await self._page(token, self._limit)
         self._version = listing.version
@@ -113,7 +117,7 @@ class InitialEvents:
 
 
 async def _frames(member: Member, shown: list[bytes], frame: Frame) -> list[bytes]:
-    """The events of objects, in turns, up to the one with which they have `MOST_BYTES`."""
+    """The events of objects, encoded in turns, up to the one that brings them to `MOST_BYTES`."""
     frames: list[bytes] = []
     size = 0
     turn = Turn()
@@ -135,11 +139,11 @@ async def _frames(member: Member, shown: list[bytes], frame: Frame) -> list[byte
 def _offer(
     member: Member, listing: Listing, frames: list[bytes], counter: SentEvents
 ) -> tuple[bytes, bytes | None]:
-    """Send what fits; return the rest of the frame sent in part, and its object."""
+    """Send what fits; return the rest of a partly sent frame, and its object."""
     sent = abs(member.pipe.transmit(b"".join(frames))) if frames else 0
     for number, (data, body) in enumerate(zip(frames, listing.bodies, strict=False)):
         if sent < len(data):
-            # The rest of this one follows; those after it are read again.
+            # The rest of this one follows later; those after it are read again.
             _count(counter, frames[: number + 1])
             return data[sent:], body
         sent -= len(data)

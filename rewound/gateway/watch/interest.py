@@ -13,16 +13,16 @@ from rewound.gateway.watch.watched_type import SentEvents
 Wrap = Callable[[str, bytes], bytes]  # event type and object as JSON, as clients see it -> watch event
 
 
-# Estimates of the memory of a group with its task and its first watcher, and per byte of a selector's text.
+# Estimated memory of a group with its task and its first watcher, and per byte of a selector's text.
 GROUP_BYTES = 8 << 10
 SELECTOR_FACTOR = 40
 
 
 @dataclass(slots=True)
 class Account:
-    """What the watchers of an interest hold of the server's memory budget."""
+    """The memory that the watchers of an interest hold of the server's budget."""
 
-    user: str = ""  # who asked for it first
+    user: str = ""  # the user who requested it first
     size: int = 0
     reserved: int = 0
     watchers: int = 0
@@ -33,14 +33,14 @@ def account(user: str, *selectors: str) -> Account:
 
 
 class Conversion(Protocol):
-    """Converts the objects of events by a webhook, before they are encoded."""
+    """Converts the objects of events by a webhook before they are encoded."""
 
     @property
     def needed(self) -> bool:
-        """Whether that may be necessary at present."""
+        """Whether conversion may be necessary now."""
 
     async def __call__(self, bodies: Sequence[bytes]) -> list[bytes]:
-        """The objects in the version of the watch, in the same order. ConversionFailed."""
+        """The objects in the version of the watch, in the same order. Raises ConversionFailed."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -50,13 +50,13 @@ class Interest:
     type_name: str
     selection: Selection
     encode: Encode
-    encode_first: Encode | None  # for the first event of a stream, where it differs (a Table with columns)
+    encode_first: Encode | None  # for the first event of a stream, if it differs (a Table with columns)
     wrap: Wrap
-    bookmark: Callable[[int], bytes] | None  # offset -> BOOKMARK event; None: not requested
-    # The one that follows the existing objects; None: bookmarks were not requested, or the server does not send it.
+    bookmark: Callable[[int], bytes] | None  # offset -> BOOKMARK event; None if not requested
+    # The bookmark after the existing objects; None if bookmarks were not requested, or the server does not send it.
     initial_events_end: Callable[[int], bytes] | None = None
     binary: bool = False  # events are protobuf, not text
-    definition: object = None  # of the watched kind: the watch ends when that is no longer served
+    definition: object = None  # the watched kind: the watch ends when it is no longer served
     account: Account = field(default_factory=Account)
     conversion: Conversion | None = None  # of a custom kind
     sent: SentEvents = field(default_factory=SentEvents)

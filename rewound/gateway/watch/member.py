@@ -1,4 +1,4 @@
-"""One watcher in a group: its connection, the offset it has reached, and the rest of a frame sent in part; no queue."""
+"""One watcher in a group: its connection, the offset it has reached, and the rest of a partly sent frame; no queue."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ CLOSE_TIMEOUT = 3.0
 
 
 class Pipe(Protocol):
-    """What a watch needs of a connection; `gateway.connections.transport.Transport` implements it."""
+    """A connection as a watch uses it; `gateway.connections.transport.Transport` implements it."""
 
-    deadline: float  # when the connection interrupts itself, repeatedly from then on
+    deadline: float  # when the connection interrupts itself, and repeatedly after that
 
     @property
     def has_unsent(self) -> bool:
-        """Whether bytes that `transmit` took are still waiting to be sent."""
+        """Whether bytes that `transmit` accepted are still waiting to be sent."""
 
     def transmit(self, data: bytes | memoryview) -> int:
-        """Send what fits, without waiting; return the count of bytes taken, negated if some are still unsent."""
+        """Send what fits, without waiting; return the number of bytes accepted, negated if some are still unsent."""
 
     @staticmethod
     def broadcast(pipes: Sequence[Any], data: bytes) -> Missed:
-        """Send the same bytes to many pipes of this class; return those that did not send all, each with its result."""
+        """Send the same bytes to many pipes of this class; return those that did not send everything, each with its
+        result.
+        """
 
     async def flush(self) -> None:
-        """Wait until all that was taken is sent and more fits, or for an interruption. One task at a time."""
+        """Wait until everything accepted is sent and more fits, or for an interruption. One task at a time."""
 
     async def receive(self) -> bytes:
-        """Return the client's next bytes, b"" at the end; raise ClosedResourceError when interrupted."""
+        """The client's next bytes, b"" at the end. Raises ClosedResourceError when interrupted."""
 
     def interrupt(self) -> None:
         """Wake the tasks that wait on the connection."""
@@ -49,16 +51,16 @@ class MemberHub(Protocol):
 
 
 class Limit:
-    """How far a held watch may go: up to the change before the first event after `version` that it would be sent.
+    """How far a held watch may go: up to the change before its first event after `version`.
 
-    Changes that are no events of the watch do not hold it: its cursor is never older than it must be.
+    Changes that are not events of the watch do not hold it, so that its cursor is never older than necessary.
     """
 
     __slots__ = ("clear", "held", "version")
 
     def __init__(self, version: int) -> None:
         self.version = version  # no event after it is sent
-        self.clear = version  # no event of the watch is after `version` and up to this offset
+        self.clear = version  # the watch has no events after `version` and up to this offset
         self.held = False  # the change after `clear` is an event of the watch
 
     def move(self, version: int) -> None:
@@ -67,7 +69,7 @@ class Limit:
         self.version = version
 
     def pass_over(self, offset: int) -> None:
-        """The watch has been sent everything up to there."""
+        """Note that the watch has been sent everything up to an offset."""
         if offset > self.clear:
             self.clear, self.held = offset, False
 
@@ -92,19 +94,19 @@ class Member:
         self.ends_at = ends_at
         self._hub = hub
         self.cursor = 0  # everything up to this offset has been sent, except `rest`
-        self.rest: memoryview | None = None  # of the frame at the cursor; shared bytes, not a copy
+        self.rest: memoryview | None = None  # rest of the frame at the cursor: shared bytes, not a copy
         self.first_pending = first_pending  # its first event is encoded differently and has not been sent
         self.limit: Limit | None = None  # how far it may go; None: to the newest commit
         self.ended = False  # it has left its group
         self.end_reason: EndReason | None = None  # why its group removed it
         self.error: RequestError | None = (
-            None  # which the client gets with FAILED; None: the server's default
+            None  # the error sent to the client with FAILED; None: the default one
         )
         self.catch_up_done: trio.Event | None = None  # set when its catch-up task has ended
         pipe.deadline = ends_at
 
     def should_end(self) -> bool:
-        """Whether the watch should end at the end of the current frame."""
+        """Whether the watch should end after the current frame."""
         return self.ended or self._hub.closing or trio.current_time() >= self.ends_at
 
     def end(self) -> None:
@@ -113,7 +115,7 @@ class Member:
         self.pipe.interrupt()
 
     def check_close_timeout(self) -> None:
-        """Raise if the connection still cannot take more CLOSE_TIMEOUT after the end of the watch."""
+        """Raise OSError if the connection has accepted nothing more for CLOSE_TIMEOUT after the end of the watch."""
         now = trio.current_time()
         if self._hub.closing and self.ends_at > now:
             self.ends_at = self.pipe.deadline = now

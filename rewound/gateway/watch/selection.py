@@ -1,6 +1,6 @@
 """The filter of a group: which changes become events of a watch, and of which type.
 
-An object that begins to match is ADDED; one that stops matching is DELETED, with its last matching content and the
+An object that starts to match is ADDED; one that stops matching is DELETED, with its last matching content and the
 new version; a change of an object that matches neither before nor after is skipped.
 """
 
@@ -16,7 +16,7 @@ from rewound.gateway.watch.frames import Frame
 from rewound.gateway.watch.framing import Encode
 from rewound.journal.records import Event
 
-# Encoded between two looks at the clock: bytes of objects, and what each event counts as beside them.
+# Encoded between two looks at the clock: bytes of objects, and the extra cost of each event in bytes.
 CLOCK_BYTES, EVENT_BYTES = 8 << 10, 1 << 10
 
 Match = Callable[[bytes], bool]
@@ -25,13 +25,13 @@ Selected = tuple[str, bytes]  # event type, stored object
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    namespace: str | None = None  # None: all
+    namespace: str | None = None  # None: any
     name: str | None = None
-    match: Match | None = None  # of an event's packed labels and fields; None: all
-    criteria: Criteria = NO_CRITERIA  # by which an index finds `match`; none: it is always tried
+    match: Match | None = None  # matches an event's packed labels and fields; None: all
+    criteria: Criteria = NO_CRITERIA  # keys under which an index finds `match`; if empty, it is always tried
 
     def select(self, event: Event, changes: Changes) -> Selected | None:
-        """What an event becomes; `changes` has the events before it."""
+        """The type and object of the watch event for a change, or None; `changes` has the previous events."""
         if self.namespace is not None and event.namespace != self.namespace:
             return None
         if self.name is not None and event.name != self.name:
@@ -50,7 +50,7 @@ class Selection:
         first: Encode | None,
         turn: Turn | None,
     ) -> tuple[list[Frame], int | None]:
-        """The frames of the events that there is time for: and the offset of the last one, None if that is all.
+        """The frames of as many events as fit the turn, and the offset of the last one, or None if that is all.
 
         `first` encodes the first event of a watch, if that is among them and differs.
         """
@@ -68,7 +68,7 @@ class Selection:
         return frames, None
 
     def select_all(self, events: Iterable[Event], changes: Changes) -> list[tuple[int, str, bytes]]:
-        """Of each change that becomes an event of a watch: its offset, the type, and the stored object."""
+        """For each change that becomes an event of a watch: its offset, the type, and the stored object."""
         found = ((event.offset, self.select(event, changes)) for event in events)
         return [(offset, *selected) for offset, selected in found if selected is not None]
 
@@ -86,7 +86,7 @@ class Selection:
 def _all_framed(
     events: Sequence[Event], frame: Encode, first: Encode | None, turn: Turn | None
 ) -> tuple[list[Frame], int | None]:
-    """`Selection.framed` where every event is selected: it looks at the clock less often."""
+    """Like `Selection.framed` if every event is selected: looks at the clock less often."""
     frames: list[Frame] = []
     encode = first or frame
     left = CLOCK_BYTES

@@ -1,9 +1,9 @@
-"""One watch from its first event to its last: the existing objects if requested, the events since, then the sweep.
+"""One watch from start to end: the existing objects if requested, the events since, then the sweep.
 
-`WatchOpener` creates it. Over HTTP/1.1 the task of the connection runs it; over HTTP/2 a task starts it and another
+`WatchOpener` creates it. Over HTTP/1.1 the task of the connection runs it; over HTTP/2 one task starts it and another
 ends it, because a watch that only waits for events needs none. It ends when its timeout passes, the client
-disconnects, the server stops, or its cursor leaves the watch history (410 as an ERROR event); never in the
-middle of an event.
+disconnects, the server stops, or its cursor leaves the watch history (410 as an ERROR event); never in the middle of
+an event.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Durations(Protocol):
 
 
 class WatchFollower(Protocol):
-    """Follows one watch: `testing.faults` limits how far it gets."""
+    """Follows one watch; `testing.faults` uses it to limit how far the watch gets."""
 
     def started(self) -> None:
-        """The watch begins; it is asked for its limit next."""
+        """Called when the watch starts; its limit is read next."""
 
     def left(self) -> None:
-        """The watch ends; `reached` says how far it got."""
+        """Called when the watch ends; `reached` says how far it got."""
 
 
 class Watch:
@@ -75,17 +75,17 @@ class Watch:
     def __init__(self, hub: Hub, interest: Interest, start: int | InitialEvents, ends_at: float) -> None:
         self._hub = hub
         self._interest = interest
-        self._start: int | InitialEvents = start  # a version, or all existing objects first
+        self._start: int | InitialEvents = start  # a version; or None, to send all existing objects first
         self._ends_at = ends_at
         self._early = b""
-        self._group: Group | None = None  # once it has joined the sweep
+        self._group: Group | None = None  # set once it has joined the sweep
         self._series: Durations | None = None
         self._limit: int | None = None
         self._follower: WatchFollower | None = None
-        self._version = start if isinstance(start, int) else None  # until it has joined the sweep
+        self._version = start if isinstance(start, int) else None  # set until it has joined the sweep
 
     def measure(self, series: Durations, began: float) -> None:
-        """Have the series count the watch when it ends; `began` is by the clock of durations."""
+        """Let a series count the watch when it ends; `began` is in the clock of durations."""
         self._series, self._began = series, began
 
     @property
@@ -94,11 +94,13 @@ class Watch:
 
     @property
     def reached(self) -> int | None:
-        """The version up to which everything has been sent; None while the existing objects are sent."""
+        """The version up to which everything has been sent; None while the existing objects are being sent."""
         return self._version if self._group is None else self._group.reached(self._member)
 
     def limit_to(self, version: int | None) -> None:
-        """Send no event after a version from now on, and objects as they were there at first; None: everything."""
+        """Send no event after a version from now on, and the existing objects as of that version; None removes the
+        limit.
+        """
         self._limit = version
         if self._group is not None:
             self._group.set_limit(self._member, version)
@@ -126,7 +128,7 @@ class Watch:
         return await self.end()
 
     async def start(self, connection: Pipe, framing: Framing) -> Finished | None:
-        """Send what precedes the sweep and join it; None: from then on the group sends."""
+        """Send what precedes the sweep, and join it; return None if the group sends from then on."""
         member = self._member = Member(
             connection, self._ends_at, self._hub, first_pending=self._interest.encode_first is not None
         )
@@ -149,12 +151,12 @@ class Watch:
                 self.leave()
 
     def begin_at(self, version: int) -> None:
-        """Begin with the existing objects of an older version, and the events since; before `start`."""
+        """Start with the existing objects of an older version, and the events since. Call it before `start`."""
         if isinstance(self._start, InitialEvents):
             self._start.begin_at(version)
 
     async def expire(self, connection: Pipe, framing: Framing) -> Finished:
-        """Send only the event that says that the version is too old, in place of `start`."""
+        """Send only the ERROR event for a version that is too old; replaces `start`."""
         start = self._start
         member = self._member = Member(connection, self._ends_at, self._hub)
         member.cursor = start if isinstance(start, int) else 0
@@ -166,7 +168,7 @@ class Watch:
             self.leave()
 
     def end_early(self) -> None:
-        """Have a started watch end now, whatever timeout the client requested."""
+        """End a started watch now, whatever timeout the client requested."""
         self._member.end()
 
     def should_end(self) -> bool:
@@ -192,7 +194,7 @@ class Watch:
             series.add(perf_counter() - self._began, 0)
 
     async def _conclude(self, ending: Exception) -> Finished:
-        """End the stream with the event that says why it cannot go on."""
+        """End the stream with the ERROR event that says why it cannot continue."""
         member, framing = self._member, self._framing
         if isinstance(ending, WatchEnded) and member.end_reason is not EndReason.TOO_OLD:
             return self._finished(None)
@@ -236,7 +238,7 @@ class Watch:
             raise TooOld
 
     async def _send_initial_events(self, member: Member, framing: Framing, initial: InitialEvents) -> int:
-        """Send the existing objects, and notice meanwhile when the client disconnects."""
+        """Send the existing objects, and notice meanwhile if the client disconnects."""
         interest, disconnected = self._interest, False
         initial.sent = interest.sent
         end_of = interest.initial_events_end
@@ -276,7 +278,7 @@ class Watch:
         return sent
 
     async def _await_version(self, member: Member, version: int) -> None:
-        """Send nothing until a future version has been committed; WatchEnded if the timeout passes first."""
+        """Send nothing until a future version has been committed. Raises WatchEnded if the timeout passes first."""
         self._hub.wake_at(member, version)
         await self._listen_until(member, lambda: self._hub.newest() >= version)
         if self._hub.newest() < version:

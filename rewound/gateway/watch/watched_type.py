@@ -1,7 +1,7 @@
-"""One watched resource type: its changes, its counters, and its groups by what they select.
+"""One watched resource type: its changes, its counters, and its groups, indexed by what they select.
 
-A commit looks up the groups of its namespace and name, and among them those whose selector may match the object before
-or after the change: ten thousand watchers with other selectors cost nothing when an object changes.
+A commit looks up the groups of its namespace and name, and among them those whose selector may match the object
+before or after the change: ten thousand watchers with other selectors cost nothing when an object changes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _SMALL: Final = EVENT_SIZES[0]
 
 
 class SentEvents:
-    """Events of one kind that watchers got, by size; all interests in the kind share it."""
+    """Counts the events of one kind that watchers received, by size; all interests in the kind share it."""
 
     __slots__ = ("_larger", "bytes", "count")
 
     def __init__(self) -> None:
         self.count = self.bytes = 0
-        self._larger = [0] * len(EVENT_SIZES)  # those above the first bound
+        self._larger = [0] * len(EVENT_SIZES)  # sizes of events above the first bound
 
     def add(self, frames: Sequence[tuple[int, bytes]], size: int, watchers: int = 1) -> None:
-        """So many watchers got these frames, of this size altogether."""
+        """Count frames of this total size that so many watchers received."""
         self.count += len(frames) * watchers
         self.bytes += size * watchers
         if size > _SMALL:
@@ -47,11 +47,11 @@ class SentEvents:
 
 @dataclass(slots=True)
 class WatchCounters:
-    tried: int = 0  # groups whose selector an event was compared with
-    woken: int = 0  # groups that a commit affected
+    tried: int = 0  # comparisons of an event with the selector of a group
+    woken: int = 0  # groups affected by commits
     frames: int = 0  # events filtered, encoded and framed
-    deliveries: int = 0  # events that a watcher's connection took whole
-    lagged: int = 0  # times that a watcher fell behind
+    deliveries: int = 0  # events accepted completely by a watcher's connection
+    lagged: int = 0  # how often a watcher fell behind
     expired: int = 0  # watchers whose cursor left the watch history
 
 
@@ -78,7 +78,7 @@ TRIES = 64
 
 
 class _Followers(Generic[T]):
-    """Those of one namespace and name."""
+    """The followers of one namespace and name."""
 
     __slots__ = ("selecting", "unconditional")
 
@@ -133,7 +133,7 @@ class WatchedType(Generic[T]):
             del self._followers[scope]
 
     def collect(self, event: Event, affected: dict[T, None], turn: Turn) -> None:
-        """Add the followers that an event affects; those not tried in `turn` count as affected."""
+        """Add the followers that an event affects; those that `turn` leaves no time to try count as affected."""
         namespace, name = event.namespace, event.name
         for scope in ((None, None), (namespace, None), (namespace, name), (None, name)):
             followers = self._followers.get(scope)

@@ -136,5 +136,5 @@ def test_key_with_a_password_is_an_error_without_a_prompt(ours: Certificates, tm
         serialization.BestAvailableEncryption(b"x"),
     )
     write_atomically(tmp_path / "locked.key", locked, 0o600)
-    with pytest.raises(CertificateError, match="locked with a password"):
+    with pytest.raises(CertificateError, match="encrypted with a password"):
         server_context(ours.certificate("server"), tmp_path / "locked.key", [])

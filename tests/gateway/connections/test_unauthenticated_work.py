@@ -235,7 +235,7 @@ async def test_interruption_ends_a_delay_of_reading_only(autojump_clock: MockClo
         await first.one_turn(1.0)
         with trio.CancelScope() as again:
             nursery.start_soon(_interrupted, first.client, lambda: again.cancel())
-            await first.client.again()
+            await first.client.next_turn()
         assert again.cancelled_caught
         nursery.start_soon(_interrupted, second.client, lambda: None)
         with pytest.raises(trio.ClosedResourceError):

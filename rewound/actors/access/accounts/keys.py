@@ -285,7 +285,7 @@ def _private_key(block: bytes, path: Path) -> Any:
     try:
         return serialization.load_pem_private_key(block, None)
     except TypeError:
-        raise AccountKeyError(f"the key in {path} is locked with a password; give one without") from None
+        raise AccountKeyError(f"the key in {path} is encrypted with a password; give one without") from None
     except (ValueError, UnsupportedAlgorithm):
         raise AccountKeyError(f"the key in {path} cannot be read; give an RSA or ECDSA key (PEM)") from None
 

@@ -1,4 +1,4 @@
-"""The body of a request above ASGI: read when its handler wants it, within the limits of size, time and memory."""
+"""The body of a request over ASGI: read when its handler asks for it, within limits of size, time and memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rewound.gateway.connections.transport import RECEIVE
 from rewound.gateway.memory.budget import SMALL
 from rewound.gateway.message import BodyNotRead
 
-# A body of unknown length takes memory in steps of this size.
+# Memory for a body of unknown length is reserved in steps of this size.
 _STEP: Final = 256 * KIB
-# The rest of a body that no handler reads is discarded up to this size, so that its client gets the response.
+# If no handler reads a body, a rest of up to this size is discarded, so that the client gets the response.
 _DISCARDED: Final = 256 * KIB
 _TOO_SLOW: Final = "the request did not arrive in time"
 
@@ -33,7 +33,7 @@ class Body:
         self.disconnected = False
 
     async def receive_part(self) -> bytes:
-        """The next part, b"" at the end. BodyNotRead if the client disconnects."""
+        """The next part of the body, b"" at the end. Raises BodyNotRead if the client disconnects."""
         while not self.complete:
             message = await self._receive()
             if message["type"] != "http.request":
@@ -46,7 +46,7 @@ class Body:
         return b""
 
     async def read(self) -> bytes:
-        """The whole body, once there is room for it. BodyNotRead, TooManyRequests."""
+        """The whole body, once there is memory for it. Raises BodyNotRead or TooManyRequests."""
         server, request, length = self._server, self._head.request, self._head.length
         if length > SMALL:
             await server.responder.memory.wait_for(request, length)
@@ -55,7 +55,7 @@ class Body:
             if length < 0 and self._received + RECEIVE > SMALL + request.reserved:
                 waited = trio.current_time()
                 await server.responder.memory.wait_for(request, _STEP)
-                began += trio.current_time() - waited  # the client had to wait
+                began += trio.current_time() - waited  # do not count the time that the client had to wait
             now, limits = trio.current_time(), server.limits
             with trio.move_on_at(limits.transfer_deadline(began, self._received, now)) as scope:
                 part = await self.receive_part()
@@ -71,7 +71,7 @@ class Body:
         return request.body
 
     async def discard(self) -> None:
-        """Read a small rest: servers may end a connection, or worse, if a request goes on after its response."""
+        """Read a small rest of the body: servers may close the connection if a request continues after its response."""
         most = self._received + _DISCARDED
         with trio.move_on_after(self._server.limits.linger_seconds):
             try:
@@ -81,7 +81,7 @@ class Body:
                 return
 
     async def wait_disconnected(self) -> None:
-        """Return when the client has disconnected, whatever of its body it still sends."""
+        """Return when the client has disconnected; body parts that still arrive are ignored."""
         while not self.disconnected:
             message = await self._receive()
             self.disconnected = message["type"] != "http.request"

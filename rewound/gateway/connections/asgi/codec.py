@@ -1,7 +1,7 @@
-"""The third `Codec` of the responder, above ASGI: what a response is made of becomes messages to the ASGI server.
+"""The `Codec` for ASGI: turns a response into messages to the ASGI server.
 
-There is one for each scope. `receive` is called by one task at a time: while the body is read, by its reader; while a
-response without a known end is sent, by a task that notices when the client disconnects.
+There is one for each scope. Only one task at a time calls `receive`: the reader of the body while it is read, and,
+while a response without a known end is sent, a task that notices when the client disconnects.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rewound.gateway.pipeline.response_fields import Fields, all_fields
 from rewound.gateway.watch.framing import as_binary_frame, as_it_is, as_text_frame
 
 _SLICE: Final = 256 * 1024
-_DATE: Final = b"date"  # is the server's
+_DATE: Final = b"date"  # the server frames the body itself
 _CODES: Final = {
     EndReason.TIME_UP: 1000,
     EndReason.STOPPING: 1001,
@@ -44,11 +44,11 @@ _CODES: Final = {
 
 
 class ResponseCutOff(Exception):
-    """The rest of a response cannot be sent: the server has to end the connection, or reset the stream."""
+    """The response breaks off: the server must close the connection or reset the stream."""
 
 
 class HttpCodec:
-    """Of a scope of type http."""
+    """The codec of a scope of type http."""
 
     __slots__ = (
         "_accepted",
@@ -81,13 +81,13 @@ class HttpCodec:
         self._server = server
         self._send = send
         self._accepted = accepted
-        self._ends = http1 and head.fault is not None  # what follows a refused head may be a part of it
+        self._ends = http1 and head.fault is not None  # bytes after a refused head may still belong to it
         self._http1 = http1
-        self._response = response  # what the names of messages begin with
+        self._response = response  # prefix of the message types
         self._queued: tuple[Response, int | None, bytes] | None = None
         self._patient = False  # the client may read slowly
-        self._pipe: AsgiPipe | None = None  # of a watch
-        self._sent = 0  # bytes of a body in parts
+        self._pipe: AsgiPipe | None = None  # the pipe of a watch
+        self._sent = 0  # bytes sent of a body in parts
         self.request: Request | None = head.request
         self.exchange: Exchange | None = None
         self.body = body
@@ -100,7 +100,7 @@ class HttpCodec:
         return False
 
     def stream_body(self) -> None:
-        """`Body` has no limit for its parts."""
+        """Nothing to do: the parts of a `Body` have no limits."""
 
     async def receive_body(self) -> bytes:
         return await self.body.receive_part()
@@ -129,7 +129,7 @@ class HttpCodec:
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[None]:
-        """Take what still arrives: a server may wait until its message is taken before it ends the response."""
+        """Keep receiving messages: a server may wait for that before it ends the response."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.body.wait_disconnected)
             yield
@@ -155,7 +155,7 @@ class HttpCodec:
         self._sent += len(part)
 
     async def end(self, trailers: Trailers) -> None:
-        """Without trailers: ASGI has to know of them at the beginning of a response."""
+        """Trailers are dropped: ASGI requires announcing them at the start of a response."""
         await self._send_body(b"", more=False)
         self._complete()
 
@@ -165,7 +165,7 @@ class HttpCodec:
             self._accepted.transport.abort()
 
     def check(self) -> None:
-        """ResponseCutOff if the server has to end what this codec cannot."""
+        """Raise ResponseCutOff if the server must end a response that this codec cannot end."""
         ends = self._accepted is not None and self._accepted.transport is not None
         if self.aborted and not ends and not self.body.disconnected:
             raise ResponseCutOff
@@ -176,7 +176,7 @@ class HttpCodec:
         fields = [one for one in all_fields(response, self.exchange) if one[0] != _DATE]
         if length is not None:
             fields.append((b"content-length", b"%d" % length))
-        # Hypercorn ends a connection without a word when it stops.
+        # Hypercorn closes a connection without announcing it when it stops.
         if self._ends or (self._http1 and self._accepted is not None and self._server.draining):
             fields.append((b"connection", b"close"))
         with self._deadline(0) as scope:
@@ -187,7 +187,7 @@ class HttpCodec:
             raise ConnectionResetError("the client does not read")
 
     async def _send_body(self, part: bytes, *, more: bool) -> None:
-        """In slices, because a server copies what it is given."""
+        """Send a body in slices, because a server copies every message."""
         name, size = f"{self._response}.body", len(part)
         with self._deadline(size) as scope:
             for at in range(0, size, _SLICE):
@@ -200,7 +200,9 @@ class HttpCodec:
             raise ConnectionResetError("the client does not read")
 
     def _deadline(self, size: int) -> trio.CancelScope:
-        """A transfer of this size may take as long: the server does not say how much of it its client has."""
+        """Limit the time of a transfer by its size alone: the server does not report how much the client has
+        received.
+        """
         began = trio.current_time()
         return trio.CancelScope(
             deadline=inf if self._patient else self._server.limits.transfer_deadline(began, size)
@@ -210,11 +212,11 @@ class HttpCodec:
 
     async def run_watch(self, stream: Stream) -> Finished:
         self._pipe = AsgiPipe(self._send_events)
-        with self._lets_read_slowly():
+        with self._allow_slow_reads():
             return await run_watch(stream, as_it_is, self._pipe, self.wait_disconnected)
 
-    def _lets_read_slowly(self) -> _Patience:
-        return _Patience(self._accepted)
+    def _allow_slow_reads(self) -> _SlowReads:
+        return _SlowReads(self._accepted)
 
     async def _send_events(self, data: bytes) -> None:
         await self._send({"type": f"{self._response}.body", "body": data, "more_body": True})
@@ -222,7 +224,7 @@ class HttpCodec:
     async def end_watch(self, finished: Finished) -> None:
         await self.end(())
 
-    # What a scope of type http has not.
+    # Methods that a scope of type http cannot support.
 
     async def begin_websocket(self, accepted: Accepted, fields: Fields) -> None:
         raise AssertionError("the responder asks `may_upgrade` first")
@@ -231,11 +233,11 @@ class HttpCodec:
         raise AssertionError("the responder asks `may_upgrade` first")
 
     async def upgrade(self, head: bytes) -> NoReturn:
-        raise AssertionError("a forwarded upgrade is refused before")
+        raise AssertionError("a forwarded upgrade is refused earlier")
 
 
-class _Patience:
-    """Lets the client of HTTP/1.1 take as long as it likes to read; a connection of HTTP/2 has other responses, too."""
+class _SlowReads:
+    """Lets an HTTP/1.1 client read as slowly as it likes. Not for HTTP/2, whose connection also has other responses."""
 
     def __init__(self, accepted: AcceptedConnection | None) -> None:
         transport = None if accepted is None else accepted.transport
@@ -251,9 +253,10 @@ class _Patience:
 
 
 class WebSocketCodec(HttpCodec):
-    """Of a scope of type websocket: the server does the handshake and the frames, one message is one event.
+    """The codec of a scope of type websocket. The server does the handshake and the framing; one message is one
+    event.
 
-    A request that does not lead to a watch gets an ordinary response in place of the handshake, by ASGI's extension
+    A request that does not lead to a watch gets an ordinary response instead of the handshake, by ASGI's extension
     for that; a server without the extension refuses it with a response of its own.
     """
 
@@ -279,7 +282,7 @@ class WebSocketCodec(HttpCodec):
 
     async def wait_disconnected(self) -> None:
         while (await self._receive())["type"] != "websocket.disconnect":
-            pass  # a watch needs nothing that its client sends
+            pass  # a watch needs nothing from its client
         self.body.disconnected = True
 
     async def send_queued(self) -> None:
@@ -300,7 +303,7 @@ class WebSocketCodec(HttpCodec):
         self._pipe = AsgiPipe(self._send_messages, measure)
         framing = as_binary_frame if stream.binary else as_text_frame
         try:
-            with self._lets_read_slowly():
+            with self._allow_slow_reads():
                 finished = await run_watch(stream, framing, self._pipe, self.wait_disconnected)
             reason = finished.reason
         except (OSError, trio.ClosedResourceError):
@@ -317,7 +320,7 @@ class WebSocketCodec(HttpCodec):
         self._complete()
 
     async def _send_messages(self, data: bytes) -> None:
-        """Send whole frames, each as a message: the server makes frames of its own."""
+        """Send each whole frame as a message, because the server does its own framing."""
         at = 0
         while at < len(data):
             head = frame_head(data[at : at + 10])

@@ -1,14 +1,14 @@
-"""HTTP/3 for `--transport asgi`: Hypercorn's `H3Protocol` above aioquic, with an endpoint of our own.
+"""HTTP/3 for `--transport asgi`: Hypercorn's `H3Protocol` over aioquic, with an endpoint of our own.
 
-One task reads the UDP socket and gives each connection its datagrams; a connection has a task of its own, so that one
-that waits, or fails, concerns no other. Datagrams for a connection that waits are dropped beyond a few: QUIC sends them
-again. Requests have no client certificate: aioquic does not ask for one.
+One task reads the UDP socket and passes each datagram to its connection. A connection has a task of its own, so that
+one that waits or fails does not affect others. If a connection is waiting, only a few datagrams are queued for it and
+more are dropped; QUIC sends them again. Requests have no client certificate, because aioquic does not ask for one.
 
-aioquic buffers without a limit what a stream is to send. So the connection counts what it was given, its log of packets
-says what was sent, and a body waits until little is left between the two.
+aioquic buffers the data of a stream without a limit. So the connection counts what it passed to aioquic, reads from
+the log of packets what was sent, and lets a body wait until little is left in between.
 
-Rejected: Hypercorn's own endpoint (`QuicProtocol`): it has no such limit, does not notify an application that its
-client is gone, and ends the server at a frame for a stream that has ended.
+Rejected: Hypercorn's own endpoint (`QuicProtocol`). It has no such limit, does not notify an application when its
+client disconnects, and terminates the server on a frame for a stream that has ended.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ from rewound.gateway.connections.server_state import ServerState
 from rewound.gateway.message import Peer
 
 _DATAGRAM: Final = 2**16
-_QUEUED: Final = 64  # datagrams that a connection has not taken
-_UNSENT: Final = 64 * 1024  # bytes of a stream, beyond which its body waits
+_QUEUED: Final = 64  # datagrams queued for a connection
+_UNSENT: Final = 64 * 1024  # unsent bytes of a stream above which its body waits
 _CID: Final = 8  # bytes
-_SMALLEST_INITIAL: Final = 1200  # bytes of the first datagram of a client
+_SMALLEST_INITIAL: Final = 1200  # smallest first datagram of a client, in bytes
 
-Datagram = tuple[bytes, Any]  # and where it came from
+Datagram = tuple[bytes, Any]  # a datagram and its source address
 
 
 class _Streams(QuicLoggerTrace):
-    """aioquic's log of one connection, which holds only the end of what was sent of each stream."""
+    """aioquic's log of one connection, which records only how far each stream has been sent."""
 
     def __init__(self, *, is_client: bool, odcid: bytes) -> None:
         super().__init__(is_client=is_client, odcid=odcid)
-        self.given: dict[int, int] = {}  # bytes, by stream
+        self.given: dict[int, int] = {}  # bytes sent, by stream
         self.sent: dict[int, int] = {}
 
     def log_event(self, *, category: str, event: str, data: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ class _Streams(QuicLoggerTrace):
                     self.sent[number] = max(self.sent.get(number, 0), end)
 
     def unsent(self, number: int) -> int:
-        """How many bytes of a stream wait to be sent."""
+        """How many bytes of a stream are waiting to be sent."""
         return self.given.get(number, 0) - self.sent.get(number, 0)
 
     def forget(self, number: int) -> None:
@@ -83,7 +83,7 @@ class _Streams(QuicLoggerTrace):
 
 
 class _Log(QuicLogger):
-    """Makes the log of one connection."""
+    """Creates the log of one connection."""
 
     streams: _Streams
 
@@ -96,7 +96,7 @@ class _Log(QuicLogger):
 
 
 class _Quic(QuicConnection):
-    """A connection that knows how much of a stream waits to be sent."""
+    """A QUIC connection that counts how many bytes of each stream are waiting to be sent."""
 
     def __init__(self, configuration: QuicConfiguration, first: bytes) -> None:
         quic_log = _Log()
@@ -113,7 +113,7 @@ class _Quic(QuicConnection):
 
 
 class _Http3(H3Protocol):
-    """Hypercorn's protocol; streams end when their clients end them, and take no more than can be sent soon."""
+    """Hypercorn's protocol. Streams end when their clients end them, and take no more than can be sent soon."""
 
     def __init__(self, owner: _Connection, state: ConnectionState) -> None:
         endpoint = owner.endpoint
@@ -129,18 +129,18 @@ class _Http3(H3Protocol):
             owner.transmit,
         )
         self._owner = owner
-        self._ended: set[int] = set()  # streams whose response is whole
+        self._ended: set[int] = set()  # streams whose response is complete
 
     async def handle(self, quic_event: QuicEvent) -> None:
         try:
             await super().handle(quic_event)
         except KeyError:
-            pass  # the stream has its response, and is forgotten
+            pass  # the response is complete and the stream was dropped
         if isinstance(quic_event, StreamReset | StopSendingReceived):
             self.drop(quic_event.stream_id)
 
     def drop(self, stream_id: int) -> None:
-        """The client has ended a stream."""
+        """Forget a stream that the client has ended."""
         stream = self.streams.pop(stream_id, None)
         if stream is not None:
             self.task_group.spawn(stream.handle, StreamClosed(stream_id=stream_id))
@@ -178,14 +178,14 @@ class _Http3(H3Protocol):
         return number in self.streams and not self._owner.ended
 
     async def _wait_below(self, number: int, size: int) -> None:
-        """Wait until fewer bytes of a stream are to be sent, or the stream has ended."""
+        """Wait until a stream has fewer unsent bytes, or has ended."""
         owner = self._owner
         while self._is_open(number) and owner.quic.streams.unsent(number) >= size:
             await owner.changed.wait()
 
 
 class _Connection:
-    """One client: its task takes its datagrams, and keeps aioquic's timer."""
+    """One client: its task handles its datagrams and aioquic's timer."""
 
     def __init__(self, endpoint: Http3Endpoint, first: bytes, address: Any) -> None:
         self.endpoint = endpoint
@@ -196,11 +196,11 @@ class _Connection:
         self.ended = False
         self._http3: _Http3 | None = None
         self._put, self._take = trio.open_memory_channel[Datagram](_QUEUED)
-        self.changed = trio.Event()  # packets were sent, or a stream or the connection has ended
+        self.changed = trio.Event()  # set when packets were sent, or a stream or the connection has ended
         self._waiting = trio.CancelScope()
 
     def feed(self, datagram: Datagram) -> None:
-        """Take a datagram, or drop it: then it is as if the network had lost it."""
+        """Queue a datagram, or drop it, as if the network had lost it."""
         try:
             self._put.send_nowait(datagram)
         except trio.WouldBlock:
@@ -223,7 +223,7 @@ class _Connection:
             self.endpoint.forget(self)
 
     async def _step(self) -> None:
-        """Handle the next datagram, or what the timer is for."""
+        """Handle the next datagram, or the timer."""
         quic = self.quic
         data, address = b"", None
         self._waiting = trio.CancelScope()
@@ -254,7 +254,7 @@ class _Connection:
             await self._http3.handle(event)
 
     async def transmit(self) -> None:
-        """Send what may be sent now; the rest follows when the client has acknowledged some."""
+        """Send what may be sent now; the rest follows when the client has acknowledged some of it."""
         for data, address in self.quic.datagrams_to_send(now=trio.current_time()):
             await self.endpoint.send(data, address)
         self._set_timer()
@@ -270,7 +270,7 @@ class _Connection:
 
     @property
     def busy(self) -> bool:
-        """Whether it has requests."""
+        """Whether it has requests in progress."""
         return self._http3 is not None and bool(self._http3.streams)
 
     def close(self) -> None:
@@ -297,19 +297,21 @@ class Http3Endpoint:
         self.configuration = QuicConfiguration(
             alpn_protocols=H3_ALPN, is_client=False, idle_timeout=server.limits.idle_seconds
         )
-        assert config.certfile is not None and config.keyfile is not None, "settings ask for a secure port"
+        assert config.certfile is not None and config.keyfile is not None, (
+            "the settings require a secure port"
+        )
         self.configuration.load_cert_chain(Path(config.certfile), Path(config.keyfile))
-        logging.getLogger("quic").setLevel(logging.WARNING)  # it reports every connection
+        logging.getLogger("quic").setLevel(logging.WARNING)  # otherwise it logs every connection
         self._versions = self.configuration.supported_versions
 
     async def send(self, data: bytes, address: Any) -> None:
         try:
             await self._socket.sendto(data, address)
         except OSError:
-            pass  # as if the network had lost it
+            pass  # as if the network had lost the datagram
 
     async def serve(self, stop: trio.Event) -> None:
-        """Serve until `stop`, then until all requests have their responses, or the grace period is over."""
+        """Serve until `stop`, then until all requests are complete or the grace period is over."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, nursery)
             await stop.wait()
@@ -368,7 +370,7 @@ class Http3Endpoint:
 
 
 def open_socket(bind: str) -> socket.socket:
-    """CannotListen."""
+    """Open the UDP socket. Raises CannotListen."""
     host, _, port = bind.rpartition(":")
     host = host.strip("[]")
     sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)

@@ -1,8 +1,8 @@
-"""The `Pipe` of a watch above ASGI: a bounded buffer that a task of its own sends message by message.
+"""The `Pipe` of a watch over ASGI: a bounded buffer that its own task sends message by message.
 
-ASGI's `send` may wait, and a sweep must not. So `transmit` takes what fits into the buffer, all of it or nothing: an
-event is never divided, which keeps the messages of a WebSocket whole. While the server waits for its client, the buffer
-stays full, and the watch leaves the sweep as it leaves it for a full socket.
+ASGI's `send` may wait, and a sweep must not. So `transmit` puts events into the buffer, either all of the data or
+nothing: an event is never split, which keeps the messages of a WebSocket whole. While the server waits for its client
+the buffer stays full, and the watch leaves the sweep, as it does for a full socket.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rewound.gateway.watch.broadcast import one_by_one
 from rewound.gateway.watch.framing import Framing
 from rewound.gateway.watch.member import CLOSE_TIMEOUT
 
-# Bytes that wait for the client before the watch leaves the sweep; the last frame may exceed it.
+# Bytes waiting for the client above which the watch leaves the sweep; the last frame may exceed it.
 _BUFFER: Final = 64 * 1024
 
 SendEvents = Callable[[bytes], Awaitable[None]]  # whole frames of one or more events
@@ -29,7 +29,7 @@ Measure = Callable[[bytes], int]
 async def run_watch(
     stream: Stream, framing: Framing, pipe: AsgiPipe, wait_disconnected: Callable[[], Awaitable[None]]
 ) -> Finished:
-    """Run a watch until everything has been sent. OSError: the client disconnected, or does not read."""
+    """Run a watch until everything has been sent. Raises OSError if the client disconnects or does not read."""
     finished: Finished | Exception = ConnectionResetError("the client disconnected")
 
     async def listen() -> None:
@@ -64,21 +64,21 @@ class AsgiPipe:
     )
 
     def __init__(self, send: SendEvents, measure: Measure = len) -> None:
-        """`measure` returns the size of the payload in whole frames."""
+        """`measure` returns the payload size of whole frames."""
         self._send = send
         self._measure = measure
         self._buffer: deque[bytes] = deque()
         self._size = 0
         self._filled = trio.Event()
-        self._changed = trio.Event()  # there is room, or an interruption
+        self._changed = trio.Event()  # set when there is room, or on an interruption
         self._disconnected = False
         self._timer = trio.CancelScope()
-        self.payload = 0  # bytes taken, for an observer
+        self.payload = 0  # bytes taken, reported to an observer
 
     # Its tasks.
 
     async def run(self) -> None:
-        """Send what the buffer holds, and keep the deadline, until cancelled."""
+        """Send what is in the buffer, and enforce the deadline, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_deadline)
             while True:
@@ -107,7 +107,7 @@ class AsgiPipe:
         self._wake()
 
     async def finish(self) -> None:
-        """Wait until everything has been sent. OSError if the client does not read it in time."""
+        """Wait until everything has been sent. Raises OSError if the client does not read it in time."""
         with trio.move_on_after(CLOSE_TIMEOUT):
             while self._size and not self._disconnected:
                 await self._changed.wait()
@@ -126,7 +126,7 @@ class AsgiPipe:
 
     @property
     def has_unsent(self) -> bool:
-        """Never: what the buffer took is sent, also after the end of the watch."""
+        """Always False: what is in the buffer is sent even after the end of the watch."""
         return False
 
     def transmit(self, data: bytes | memoryview) -> int:
@@ -134,7 +134,7 @@ class AsgiPipe:
             raise ConnectionResetError("the client disconnected")
         if self._size >= _BUFFER:
             return 0
-        self._buffer.append(bytes(data))  # no copy of bytes, which all watches of a group share
+        self._buffer.append(bytes(data))  # no copy: all watches of a group share the bytes
         self._size += len(data)
         self.payload += self._measure(self._buffer[-1])
         self._filled.set()
@@ -152,7 +152,9 @@ class AsgiPipe:
             raise ConnectionResetError("the client disconnected")
 
     async def receive(self) -> bytes:
-        """Return b"" when the client has disconnected; it sends nothing. ClosedResourceError if interrupted."""
+        """Return b"" when the client has disconnected; it sends nothing else. Raises ClosedResourceError if
+        interrupted.
+        """
         if not self._disconnected:
             await self._changed.wait()
         if self._disconnected:

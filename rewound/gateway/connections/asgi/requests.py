@@ -1,4 +1,4 @@
-"""The part of an ASGI application that handles requests: each scope is one, and has a task of its own."""
+"""The ASGI application: handles each scope as one request, in a task of its own."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ NO_UPGRADE: Final = (
 class AsgiRequests:
     def __init__(self, server: ServerState) -> None:
         self._server = server
-        self.pools: TrustPools | None = None  # with it, the roles of client certificates differ
+        self.pools: TrustPools | None = None  # if set, the roles of a client certificate depend on its CA
         self.running = 0
         self._idle = trio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request. ResponseCutOff if its response breaks off, and the server has to end it."""
+        """Handle one request. Raises ResponseCutOff if its response breaks off and the server must end it."""
         accepted = accepted_connection(scope)
         self.running += 1
         if accepted is not None:
@@ -58,12 +58,12 @@ class AsgiRequests:
         http1 = scope.get("http_version", "1.1").startswith("1")
         codec = HttpCodec(server, head, body, send, accepted_connection(scope), http1=http1)
         if scope["type"] == "websocket":
-            await receive()  # websocket.connect
+            await receive()  # consumes websocket.connect
             codec = WebSocketCodec(server, head, body, scope, receive, send)
         try:
             await _respond(server.responder, codec, head)
         except (OSError, trio.ClosedResourceError):
-            codec.abort(failed=False)  # the client disconnected, or does not read
+            codec.abort(failed=False)  # the client disconnected or does not read
         finally:
             server.responder.release(codec)
             if codec.exchange is not None:
@@ -71,7 +71,7 @@ class AsgiRequests:
         codec.check()
 
     async def wait_idle(self) -> None:
-        """Return when no request is being handled."""
+        """Return when no request is in progress."""
         while self.running:
             self._idle = trio.Event()
             await self._idle.wait()
@@ -94,7 +94,7 @@ async def _respond(responder: Responder, codec: HttpCodec, head: Head) -> None:
 
 
 async def _handled(responder: Responder, codec: HttpCodec, head: Head) -> Response | None:
-    """The pipeline's response; None if the client has disconnected."""
+    """The pipeline's response; None if the client disconnects first."""
     request = head.request
     if head.fault is not None:
         codec.exchange = None if responder.observe is None else responder.observe(request)
@@ -109,7 +109,7 @@ async def _handled(responder: Responder, codec: HttpCodec, head: Head) -> Respon
 
 
 async def _until_disconnected(codec: HttpCodec, rest: Coroutine[Any, Any, None]) -> None:
-    """Send the rest of a response, unless the client disconnects. OSError."""
+    """Send the rest of a response unless the client disconnects. Raises OSError if it cannot be sent."""
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
 

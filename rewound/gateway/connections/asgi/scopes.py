@@ -1,10 +1,10 @@
-"""The scope of an ASGI connection as a `Request`: its target, headers and peer, checked as every connection does.
+"""Turns the scope of an ASGI connection into a `Request`: checks its target and headers, and reads its peer.
 
-Servers differ in what they check and in what they pass on. So nothing is taken for granted here that the rest of the
-gateway relies on: limits of a head, escapes of a path, one Host.
+Servers differ in what they check and pass on, so everything that the rest of the gateway relies on is checked here:
+limits of a head, escapes of a path, a single Host.
 
-Who the peer is comes from the server, never from a header: our own worker passes an accepted connection in the state
-of the scope, others may have ASGI's extension for TLS with the certificate that they have verified.
+The identity of the peer comes from the server, never from a header: our own worker passes the accepted connection in
+the state of the scope; others may use ASGI's TLS extension, with the certificate that they verified.
 """
 
 from __future__ import annotations
@@ -31,32 +31,33 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-CONNECTION: Final = "rewound.connection"  # in the state of a scope: an `AcceptedConnection`
+CONNECTION: Final = "rewound.connection"  # key in the state of a scope: its `AcceptedConnection`
 _AUTHORITY: Final = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 _METHODS: Final = frozenset(("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"))
 _LENGTH: Final = re.compile(rb"[0-9]{1,19}")
 _PATH_SAFE: Final = "/:@!$&'()*+,;=-._~"
-_ANY_KEY: Final = b"A" * 22 + b"=="  # the server has checked the real one, or needs none
+_ANY_KEY: Final = b"A" * 22 + b"=="  # a placeholder: the server has checked the real one, or needs none
 _VERSIONS: Final = frozenset(("1.0", "1.1", "2", "2.0", "3"))
-# RFC 9113, section 8.2.2, and RFC 9114, section 4.2. Servers set Connection and Upgrade of a WebSocket themselves.
+# Forbidden by RFC 9113, section 8.2.2, and RFC 9114, section 4.2. Servers set Connection and Upgrade of a WebSocket
+# themselves.
 _CONNECTION_SPECIFIC: Final = frozenset((b"proxy-connection", b"keep-alive", b"transfer-encoding"))
 _NOT_ALLOWED: Final = "the server does not allow this method on the requested resource"
 
 
 @dataclass(slots=True)
 class AcceptedConnection:
-    """What our own worker knows of the connection of a request; without a transport it is one of HTTP/3."""
+    """What our own worker knows about the connection of a request; one without a transport is HTTP/3."""
 
     peer: Peer
     transport: Transport | None = None
-    running: int = 0  # requests
+    running: int = 0  # requests in progress
     _idle: trio.Event = field(default_factory=trio.Event)
 
     def begin(self) -> None:
         self.running += 1
         if self.transport is not None:
             self.transport.idle = False
-            self.transport.deadline = inf  # its head has arrived
+            self.transport.deadline = inf  # the head of a request has arrived
 
     def end(self) -> None:
         self.running -= 1
@@ -74,10 +75,10 @@ class AcceptedConnection:
 
 @dataclass(slots=True)
 class Head:
-    """A request without its body, and why it is refused, if it is."""
+    """A request without its body, and the fault if it is refused."""
 
     request: Request
-    length: int = 0  # of its body; -1: unknown
+    length: int = 0  # length of its body; -1 if unknown
     fault: Fault | None = None
 
 
@@ -87,7 +88,7 @@ def read_head(scope: Scope, limits: Limits, peer: Peer) -> Head:
     fields = [(bytes(name).lower(), bytes(value).strip()) for name, value in scope["headers"]]
     version = str(scope.get("http_version", "1.1"))
     headers, repeated = _join(fields, cookies=version[:1] in ("2", "3"))
-    if is_websocket:  # HTTP/2 and HTTP/3 ask with CONNECT instead
+    if is_websocket:  # HTTP/2 and HTTP/3 use CONNECT instead
         headers.setdefault(b"connection", b"Upgrade")
         headers.setdefault(b"upgrade", b"websocket")
         headers.setdefault(b"sec-websocket-key", _ANY_KEY)
@@ -110,30 +111,30 @@ def read_head(scope: Scope, limits: Limits, peer: Peer) -> Head:
 def _join(
     fields: list[tuple[bytes, bytes]], *, cookies: bool
 ) -> tuple[dict[bytes, bytes], dict[bytes, list[bytes]]]:
-    """The values of each header, joined; and those of headers sent more than once, one by one."""
+    """The joined values of each header; and the separate values of headers that were sent more than once."""
     found: dict[bytes, list[bytes]] = {}
     for name, value in fields:
         found.setdefault(name, []).append(value)
-    # An equal line adds nothing: clients and proxies send Authorization twice.
+    # A repeated equal line is ignored: clients and proxies send Authorization twice.
     headers = {name: b", ".join(dict.fromkeys(values)) for name, values in found.items()}
     repeated = {name: values for name, values in found.items() if len(values) > 1}
-    if cookies and b"cookie" in repeated:  # clients split one header for better compression
+    if cookies and b"cookie" in repeated:  # clients split this header for better compression
         headers[b"cookie"] = b"; ".join(repeated.pop(b"cookie"))
     return headers, repeated
 
 
 def _target(scope: Scope) -> tuple[bytes, bytes]:
-    """Path and query as they were sent; a server need not pass on the path in that form."""
+    """The path and query as they were sent; a server need not pass on the path in that form."""
     raw = scope.get("raw_path")
     path = bytes(raw) if raw is not None else quote(scope["path"], safe=_PATH_SAFE).encode()
-    if path[:1] != b"/":  # the absolute form, as proxies get it
+    if path[:1] != b"/":  # the absolute form, which proxies receive
         path = _AUTHORITY.sub(b"", path, count=1)
         path = path if path[:1] in (b"/", b"*") else b"/" + path
     return path, bytes(scope.get("query_string", b""))
 
 
 def _length(scope: Scope, headers: dict[bytes, bytes]) -> int:
-    """The length of the body, -1 if only its end says; HTTP/2 and HTTP/3 need no header for a body."""
+    """The length of the body; -1 if only its end tells, because HTTP/2 and HTTP/3 need no header for a body."""
     length = headers.get(b"content-length")
     if length is not None and _LENGTH.fullmatch(length):
         return int(length)
@@ -160,7 +161,7 @@ def _target_fault(request: Request, target: bytes) -> Fault | None:
 
 
 def _framing_fault(version: str, headers: dict[bytes, bytes]) -> Fault | None:
-    """What another server may frame in another way: not every ASGI server refuses it."""
+    """Refuse what another server may frame differently: not every ASGI server does."""
     if version not in _VERSIONS:
         return Fault(505, "HTTP Version not supported: speak HTTP/1.1, HTTP/2 or HTTP/3")
     if version[0] != "1":
@@ -182,7 +183,7 @@ def _field_fault(head: Head, repeated: dict[bytes, list[bytes]], limits: Limits)
     return None
 
 
-# Who sent it.
+# The peer.
 
 
 def accepted_connection(scope: Scope) -> AcceptedConnection | None:
@@ -191,7 +192,7 @@ def accepted_connection(scope: Scope) -> AcceptedConnection | None:
 
 
 def read_peer(scope: Scope, pools: TrustPools | None) -> Peer:
-    """The peer as the server names it. With trust pools, a certificate counts in the roles of the CA that issued it."""
+    """The peer as the server reports it. With trust pools, a certificate counts only in the roles of its issuing CA."""
     accepted = accepted_connection(scope)
     if accepted is not None:
         return accepted.peer
@@ -216,7 +217,7 @@ def _set_certificate(peer: Peer, chain: tuple[str, ...], pools: TrustPools | Non
 
 @lru_cache(maxsize=256)
 def _parsed(chain: tuple[str, ...]) -> tuple[dict[str, Any], int, list[bytes]]:
-    """A chain in PEM: the first as `ssl.getpeercert()` shows subjects, when it expires (us), and all in DER."""
+    """Parse a chain in PEM: the subject of the first as `ssl.getpeercert()` has it, its expiry (us), and all in DER."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.x509.oid import NameOID

@@ -1,7 +1,7 @@
-"""A server without sockets: an ASGI server accepts connections, and calls `handle` for each request.
+"""A server without sockets: an ASGI server accepts connections and calls `handle` for each request.
 
-It stands where `gateway.connections.server.Server` stands for a server that listens itself: the same limits, memory
-budget, observer and statistics, the same order of stopping.
+It replaces `gateway.connections.server.Server`, with the same limits, memory budget, observer, statistics and order
+of stopping.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SocketlessServer:
         pools: TrustPools | None = None,
         task_status: trio.TaskStatus[list[Listener]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Handle requests until `stop`; returns when all have their responses, or the grace period is over."""
+        """Handle requests until `stop`; return when all are complete, or the grace period is over."""
         self.requests.pools = pools
         task_status.started([])
         await stop.wait()

@@ -1,15 +1,17 @@
-"""Refuses bytes of HTTP/1.1 that Hypercorn's parser accepts and a proxy in front may frame in another way.
+"""Refuses HTTP/1.1 bytes that Hypercorn's parser accepts but that a proxy in front may frame differently.
 
-h11 takes a bare line feed for a line break, unfolds folded headers, serves HTTP/0.9 to 9.9, and goes on after
-Content-Length beside Transfer-Encoding: where two parsers disagree, one client's bytes become another's request. So our
-own parser, whose llhttp is strict, reads every connection first. What it refuses never reaches Hypercorn, and the
-connection ends. Hypercorn and the application limit sizes: they can respond in the middle of a body. The number of
-fields is limited here too, because each takes many times its bytes, and each repeated one a look at those before.
+h11 accepts a bare line feed as a line break, unfolds folded headers, serves HTTP/0.9 to 9.9, and accepts
+Content-Length beside Transfer-Encoding: where two parsers disagree, bytes of one client become the request of
+another. So our own parser, whose llhttp is strict, reads every connection first. What it refuses never reaches
+Hypercorn, and the connection ends. Sizes are limited by Hypercorn and the application, which can respond in the
+middle of a body. The number of fields is limited here too, because each takes many times its bytes, and each repeated
+one a comparison with those before it.
 
-Hypercorn also changes to HTTP/2 where a request asks for h2c. Over TLS no client does (RFC 9113, section 3.1), unless a
-proxy that forwards the fields is to pass on what it cannot read any more: such requests are refused.
+Hypercorn also switches to HTTP/2 if a request asks for h2c. Over TLS no client does (RFC 9113, section 3.1), except
+to smuggle bytes through a proxy that forwards the fields and then cannot read what follows: such requests are
+refused.
 
-Rejected: a check of the scope. It shows neither line breaks nor folds, and no application can end its connection.
+Rejected: checking the scope. It shows neither line breaks nor folds, and an application cannot close its connection.
 """
 
 from __future__ import annotations
@@ -33,16 +35,16 @@ _TOO_EARLY: Final = Fault(400, "the request asks for an upgrade: nothing may fol
 
 
 class StrictSyntax:
-    """Of one connection."""
+    """The strict parser of one connection."""
 
     def __init__(self, peer: Peer, limits: Limits) -> None:
         self._parser = Parser(peer, _without_sizes(limits))
         self._secure = peer.secure
         self._asks_upgrade = False  # the last request, which has no response yet
-        self.in_body = False  # the last bytes are of the body of a request whose head was passed on
+        self.in_body = False  # the last bytes belong to the body of a request whose head was passed on
 
     def fault(self, data: bytes) -> Fault | None:
-        """Why these bytes, and the connection with them, are refused."""
+        """Why these bytes are refused and the connection ends; None if they are accepted."""
         parser = self._parser
         if parser.upgrading:
             return _TOO_EARLY
@@ -62,7 +64,7 @@ class StrictSyntax:
         return _TOO_EARLY if parser.after_upgrade else parser.fault
 
     def switches(self, sent: bytes) -> bool:
-        """Whether these bytes, which are sent, begin another protocol."""
+        """Whether these response bytes switch to another protocol."""
         asked, self._asks_upgrade = self._asks_upgrade, False
         self._parser.decline_upgrade()
         return asked and sent.startswith(_SWITCHING)
@@ -75,7 +77,7 @@ def _asks_h2c(request: Request) -> bool:
     return b"h2c" in request.headers.get(b"upgrade", b"").lower()
 
 
-@lru_cache(maxsize=4)  # a server has one
+@lru_cache(maxsize=4)  # a server has one set of limits
 def _without_sizes(limits: Limits) -> Limits:
     most = sys.maxsize
     return replace(limits, body=most, head=most, target=most)

@@ -1,12 +1,12 @@
-"""`rewound serve --transport asgi`: Hypercorn's HTTP/1.1 and HTTP/2 on our connections, and the same application above.
+"""`rewound serve --transport asgi`: Hypercorn's HTTP/1.1 and HTTP/2 on our connections, with the same application.
 
-It stands where `gateway.connections.server.Server` stands, and uses it for all but the protocol: listeners, TLS,
-client certificates, the limits of connections and handshakes, the order of stopping. Each accepted connection gets
-Hypercorn's `TCPServer`, to which our transport looks like a stream of trio. So requests have the peer's certificate in
-the state of their scope, which Hypercorn's own worker does not pass on.
+It replaces `gateway.connections.server.Server`, and uses it for everything but the protocol: listeners, TLS, client
+certificates, the limits of connections and handshakes, the order of stopping. Each accepted connection gets
+Hypercorn's `TCPServer`, which sees our transport as a trio stream. So requests have the peer's certificate in the
+state of their scope, which Hypercorn's own worker does not pass on.
 
-Rejected: `hypercorn.trio.serve`. It shields a send from every time limit, and one error in a connection ends all
-(a DATA frame for a stream that has ended is one): its protocols are for this server, its worker is not.
+Rejected: `hypercorn.trio.serve`. It shields a send from every time limit, and one error in a connection (for example
+a DATA frame for a stream that has ended) ends all of them: we use its protocols, not its worker.
 """
 
 from __future__ import annotations
@@ -55,12 +55,14 @@ class HypercornServer:
         observer: RequestObserver | None = None,
         memory: MemoryBudget | None = None,
     ) -> None:
-        self.quic_address: Address | None = None  # that it listens on
-        self._server = Server(handle, refuse, limits, observer, memory, speak=self._speak)
+        self.quic_address: Address | None = None  # where it listens for HTTP/3
+        self._server = Server(
+            handle, refuse, limits, observer, memory, serve_connection=self._serve_connection
+        )
         self._requests = AsgiRequests(self._server.state)
         self._application = ASGIWrapper(cast(ASGIFramework, self._requests))
         self._context = WorkerContext(None)
-        self._config = Config()  # of `serve`
+        self._config = Config()  # set by `serve`
 
     def statistics(self) -> ServerStatistics:
         return self._server.statistics()
@@ -78,7 +80,7 @@ class HypercornServer:
         task_status: trio.TaskStatus[list[Listener]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         self._config = config
-        _complete(config)
+        _set_protocol_options(config)
         async with trio.open_nursery() as nursery:
             for bind in config.quic_bind:
                 self._listen_quic(bind, nursery, stop)
@@ -86,7 +88,7 @@ class HypercornServer:
             await self._server.serve(config, tls=tls, stop=stop, pools=pools, task_status=task_status)
 
     def _listen_quic(self, bind: str, nursery: trio.Nursery, stop: trio.Event) -> None:
-        """Serve HTTP/3, and have responses of the other protocols say so. CannotListen."""
+        """Serve HTTP/3, and announce it in the responses of the other protocols. Raises CannotListen."""
         from rewound.gateway.connections.asgi.http3 import Http3Endpoint, open_socket
 
         sock, config = open_socket(bind), self._config
@@ -96,11 +98,11 @@ class HypercornServer:
         nursery.start_soon(endpoint.serve, stop)
 
     async def _end_at(self, stop: trio.Event) -> None:
-        """Have connections end after the requests that they have."""
+        """Make connections end after the requests that they have."""
         await stop.wait()
         await self._context.terminated.set()
 
-    async def _speak(self, transport: Transport, peer: Peer) -> None:
+    async def _serve_connection(self, transport: Transport, peer: Peer) -> None:
         """Serve one connection."""
         accepted = AcceptedConnection(peer, transport)
         state = ConnectionState({CONNECTION: accepted})
@@ -108,47 +110,47 @@ class HypercornServer:
         serve = partial(TCPServer, self._application, self._config, self._context)
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(_end_with, stream, accepted, nursery.cancel_scope)
+                nursery.start_soon(_end_with_client, stream, accepted, nursery.cancel_scope)
                 await serve(state, cast("trio.SSLStream[trio.SocketStream]", stream))
                 nursery.cancel_scope.cancel()
         except* _BROKEN:
             pass
         except* (KeyError, UnicodeDecodeError):
-            # A frame for a stream that has ended, for which Hypercorn looks; a path beyond ASCII over HTTP/2.
-            # Any client can cause it, so that it is no warning.
+            # For example a frame for a stream that has ended, or a non-ASCII path over HTTP/2. Any client can cause
+            # it, so it is not a warning.
             log.debug("Hypercorn failed on a connection, which is closed", exc_info=True)
             transport.abort()
         finally:
-            stream.forget_syntax()
+            stream.stop_checking()
             self._server.state.partial_heads.hold(transport, 0)
 
 
-async def _end_with(stream: _Stream, accepted: AcceptedConnection, scope: trio.CancelScope) -> None:
-    """End a connection when its client has: Hypercorn's waits until it would have been idle for too long."""
+async def _end_with_client(stream: _Stream, accepted: AcceptedConnection, scope: trio.CancelScope) -> None:
+    """End a connection when its client does; Hypercorn would wait for the idle timeout."""
     await stream.ended.wait()
     await accepted.wait_idle()
     scope.cancel()
 
 
-def _complete(config: Config) -> None:
-    """Set what Hypercorn's protocols need; the rest is that of the server."""
+def _set_protocol_options(config: Config) -> None:
+    """Set the options that Hypercorn's protocols need; the rest is that of the server."""
     config.errorlog = log
     config.include_server_header = False
-    config.keep_alive_max_requests = 1 << 62  # watches would end with a connection
+    config.keep_alive_max_requests = 1 << 62  # otherwise watches would end with a connection
     config.websocket_ping_interval = _PING_SECONDS
-    config.websocket_max_message_size = 64 * KIB  # a watch needs nothing that its client sends
+    config.websocket_max_message_size = 64 * KIB  # a watch needs nothing from its client
 
 
 class _Stream:
-    """A transport as Hypercorn sees a stream of trio."""
+    """A transport as a trio stream for Hypercorn."""
 
     def __init__(self, transport: Transport, server: ServerState, accepted: AcceptedConnection) -> None:
         self._transport = transport
         self._server = server
         self._accepted = accepted
-        self._head = 0  # bytes since the last request
+        self._head = 0  # bytes received since the last request
         self._http2 = transport.protocol == "h2"
-        self._first = not self._http2  # nothing has been received: it may be HTTP/2
+        self._first = not self._http2  # nothing has been received yet: it may be HTTP/2
         self._syntax = None if self._http2 else StrictSyntax(accepted.peer, server.limits)
         self.ended = trio.Event()  # nothing more is read
         self.socket = transport.socket
@@ -166,20 +168,20 @@ class _Stream:
             self.ended.set()
         elif self._syntax is not None and (fault := self._syntax.fault(data)) is not None:
             try:
-                if not self._syntax.in_body:  # of a request that is being handled
+                if not self._syntax.in_body:  # bytes of a request that is being handled
                     await self._refuse(fault)
             finally:
                 self.ended.set()
             return b""
-        if not self._http2:  # frames of an idle connection are no part of a head
-            self._bound_head(len(data))
+        if not self._http2:  # frames on an idle connection are not part of a head
+            self._limit_head(len(data))
         return data
 
     async def _receive_first(self) -> bytes:
-        """As many bytes as show whether the client speaks HTTP/2 without TLS; later ones cannot change that."""
+        """Enough bytes to tell whether the client uses HTTP/2 without TLS; later ones cannot change that."""
         data = await self._receive()
         while data and len(data) < len(HTTP2_PREFACE) and HTTP2_PREFACE.startswith(data):
-            self._bound_head(len(data))
+            self._limit_head(len(data))
             more = await self._receive()
             if not more:
                 return b""
@@ -187,7 +189,7 @@ class _Stream:
         self._first = False
         if data.startswith(HTTP2_PREFACE):
             self._http2 = True
-            self.forget_syntax()
+            self.stop_checking()
         return data
 
     async def _refuse(self, fault: Fault) -> None:
@@ -207,19 +209,22 @@ class _Stream:
             raise trio.BrokenResourceError from error
 
     async def _receive(self) -> bytes:
-        """An interruption ends an idle connection, and one whose peer is too slow; no request in progress."""
+        """Receive bytes. An interruption ends a connection that is idle or whose peer is too slow, but no request in
+        progress.
+        """
         transport = self._transport
         while True:
             if transport.closed:
-                raise trio.ClosedResourceError  # by Hypercorn, which reads on after an error of its peer
+                # Closed by Hypercorn, which continues to read after an error of its peer.
+                raise trio.ClosedResourceError
             try:
                 return await transport.receive()
             except trio.ClosedResourceError:
                 if transport.closed or not self._accepted.running:
                     raise
 
-    def _bound_head(self, size: int) -> None:
-        """Bound the time and the memory of a head that arrives in part; what Hypercorn has read is not known."""
+    def _limit_head(self, size: int) -> None:
+        """Limit the time and the memory of a partial head; how much Hypercorn has parsed is unknown."""
         transport, server = self._transport, self._server
         if self._accepted.running:
             self._head = 0
@@ -229,8 +234,8 @@ class _Stream:
                 transport.deadline = trio.current_time() + server.limits.head_seconds
         server.partial_heads.hold(transport, self._head)
 
-    def forget_syntax(self) -> None:
-        """What follows is not HTTP/1.1, or nothing follows."""
+    def stop_checking(self) -> None:
+        """Stop checking: what follows is not HTTP/1.1, or nothing follows."""
         syntax, self._syntax = self._syntax, None
         if syntax is not None:
             syntax.release()
@@ -238,7 +243,7 @@ class _Stream:
     async def send_all(self, data: bytes) -> None:
         self._head, self._transport.deadline = 0, inf
         if self._syntax is not None and self._syntax.switches(data):
-            self.forget_syntax()
+            self.stop_checking()
         try:
             for at in range(0, len(data), _SLICE):
                 await self._transport.send(data[at : at + _SLICE])
@@ -254,7 +259,7 @@ class _Stream:
 
 
 class _TlsStream(_Stream):
-    """The same with what Hypercorn takes as the sign of TLS; the handshake is over."""
+    """The same stream with the methods by which Hypercorn recognizes TLS; the handshake is already done."""
 
     async def do_handshake(self) -> None:
         await trio.lowlevel.checkpoint()

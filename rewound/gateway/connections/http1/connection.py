@@ -1,16 +1,15 @@
 """HTTP/1.1 on one transport: read, parse, handle and respond, all in the connection's own task.
 
-The server runs one `Http1Connection` per connection. It is the `Codec` of its requests, one after the other. It creates
-no task, channel or cancel scope per request, and sends the responses of pipelined requests together, in order.
-Invariant: a request that was read whole is handled and gets its response before the transport is closed, also while
-draining.
+The server runs one `Http1Connection` per connection. It is the `Codec` of its requests, one after the other. It
+creates no task, channel or cancel scope per request, and sends the responses of pipelined requests together, in
+order. Invariant: a request that was read completely is handled and gets its response before the transport is closed,
+also while draining.
 
 A request whose body does not arrive together with its head is handled at once: its handler reads the body
-(`Request.arriving`) when it wants it. If it responds without, a small rest is discarded, else the connection ends.
-
-While a forwarded body arrives, one task of the forwarding reads it and another one sends; after it, `wait_disconnected`
-reads, so that a client that disconnects ends the forwarding. What a client sends ahead of the end of a watch or of a
-forwarded response is buffered until it has ended, up to a limit.
+(`Request.arriving`) when it needs it. If the handler responds without reading it, a small rest is discarded; after a
+larger one the connection ends. While a forwarded body arrives, one task of the forwarding reads it and another one
+sends; after it, `wait_disconnected` reads, so that a client that disconnects ends the forwarding. Bytes that a client
+sends before a watch or a forwarded response has ended are buffered until it has, up to a limit.
 """
 
 from __future__ import annotations
@@ -42,16 +41,16 @@ if TYPE_CHECKING:
     from rewound.gateway.connections.websocket.connection import WebSocket
 
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
-# Responses to pipelined requests are joined up to this size; a larger body is sent without a copy.
+# Pipelined responses are joined up to this size; a larger body is sent without a copy.
 _GATHER = 32 * KIB
-# What a client may send ahead of the end of a forwarded response.
+# Limit of what a client may send before a forwarded response has ended.
 _MAX_EARLY = 64 * KIB
-# A chunked body takes memory in steps of this size.
+# Memory for a chunked body is reserved in steps of this size.
 _STEP = 256 * KIB
 # Enough of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" to recognize it.
 _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
-_FIELD_BYTES = 200  # of Python's objects for a header field, besides its text
+_FIELD_BYTES = 200  # overhead of Python's objects for a header field
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE = b"connection: close\r\n"
@@ -75,7 +74,7 @@ HTTP1 = HeadFormat(_status_line, _lines)
 
 
 def closing_bytes(heads: Heads, response: Response, exchange: Exchange | None = None) -> bytes:
-    """Return a response as the last bytes of a connection."""
+    """A response as the last bytes of a connection."""
     framing = b"%bcontent-length: %d\r\n\r\n" % (_CLOSE, len(response.body))
     return heads.head(response, exchange, framing) + response.body
 
@@ -112,28 +111,28 @@ class Http1Connection:
         self._heads = server.heads(HTTP1)
         self._transport = transport
         self._parser = Parser(peer, server.limits)
-        self._body_began = 0.0  # when the rest of a body was first awaited
-        self._partial_head = 0  # bytes of a head that has arrived in part
-        self._ends_at = inf  # while the server stops, if no request arrives
-        self._early = b""  # bytes received ahead of the end of a response
-        # The request that is being handled.
+        self._body_began = 0.0  # when waiting for the rest of a body started
+        self._partial_head = 0  # size of a partial head
+        self._ends_at = inf  # end of the connection while the server stops, if no request arrives
+        self._early = b""  # bytes received before a response has ended
+        # The request in progress.
         self.request: Request | None = None
         self.exchange: Exchange | None = None
-        self._last = True  # no other has been read after it
+        self._last = True  # no other request has been read after it
         self._streams_body = False  # its body is taken in parts
-        # Its response, and those before it.
+        # Its response, and queued ones before it.
         self._gathered = b""  # queued heads and bodies
-        self._large: bytes | None = None  # the body after them
-        self._unsent: list[Exchange] = []  # of the queued responses
+        self._large: bytes | None = None  # the body that follows them
+        self._unsent: list[Exchange] = []  # requests of the queued responses
         self._started = False  # the head of a response in parts has been sent
-        self._ending = False  # the connection ends after the response
+        self._ending = False  # the connection ends after this response
         self._chunked = False
-        self._delimiter = b""  # ends the chunk before
+        self._delimiter = b""  # line break that ends the previous chunk
         self._payload = 0
-        self._meter: Meter | WebSocket | None = None  # of an observed watch
+        self._meter: Meter | WebSocket | None = None  # counts the bytes of an observed watch
 
     async def run(self) -> bytes:
-        """Serve until the connection ends. Returns bytes only if they are the start of HTTP/2 instead."""
+        """Serve until the connection ends. If the first bytes are the start of HTTP/2 instead, return them."""
         transport, server = self._transport, self._server
         transport.deadline = server.now + server.limits.head_seconds
         try:
@@ -142,7 +141,7 @@ class Http1Connection:
                 return data
             await self._serve_requests(data)
         except (OSError, trio.ClosedResourceError):
-            # The client disconnected, or read its response too slowly: there is no client to send a response to.
+            # The client disconnected or read its response too slowly: nobody receives a response.
             transport.abort()
         except Exception as error:
             if self.exchange is not None:
@@ -155,7 +154,7 @@ class Http1Connection:
         return b""
 
     def _cut_off(self) -> None:
-        """The connection has ended: report every incomplete request as cut off."""
+        """Report every incomplete request as cut off, because the connection has ended."""
         observe, unsent = self._responder.observe, self._unsent
         if observe is not None and (unread := self._parser.take_unread()) is not None:
             unsent.append(observe(unread))
@@ -169,9 +168,9 @@ class Http1Connection:
     # Reading.
 
     async def _receive_first(self) -> bytes:
-        """Return the first bytes: as many as show whether this is HTTP/2, if they begin like its preface."""
+        """Receive the first bytes: enough to tell whether this is HTTP/2, if they begin like its preface."""
         transport = self._transport
-        if self._server.draining and not self._await_another():
+        if self._server.draining and not self._waits_for_next_request():
             data = transport.receive_nowait()
         else:
             data = await self._receive_more()
@@ -197,7 +196,7 @@ class Http1Connection:
         while data:
             discarding = parser.discarding
             parser.feed(data)
-            size, data = len(data), b""  # not held while a request waits
+            size, data = len(data), b""  # do not hold the bytes while a request waits
             if self._partial_head and (parser.ready or parser.incomplete is not None):
                 self._hold_head(0)
             if discarding and not parser.discarding:
@@ -221,18 +220,18 @@ class Http1Connection:
                 self._await_rest(size)
             else:
                 transport.deadline = server.now + idle_seconds
-                if server.draining and not self._await_another():
+                if server.draining and not self._waits_for_next_request():
                     data = transport.receive_nowait()
                     continue
-            try:  # as `_receive_more`, without another coroutine
+            try:  # like `_receive_more`, but without another coroutine
                 data = await transport.receive()
             except trio.ClosedResourceError:
                 data = await self._interrupted()
 
-    def _await_another(self) -> bool:
+    def _waits_for_next_request(self) -> bool:
         """Whether a stopping server waits a moment for a request that its client may be sending.
 
-        Blank lines, which may precede a request, do not make that moment longer.
+        Blank lines, which may precede a request, do not extend that moment.
         """
         seconds = self._server.limits.drain_idle_seconds
         self._ends_at = min(self._ends_at, self._server.now + seconds)
@@ -240,9 +239,9 @@ class Http1Connection:
         return seconds > 0
 
     async def _serve_incomplete(self) -> bool:
-        """Handle the request whose body has not arrived whole, and those after it that arrive with its rest.
+        """Handle the request whose body is incomplete, and those after it that arrive with its rest.
 
-        True when the connection ends.
+        Return True if the connection ends.
         """
         parser, transport = self._parser, self._transport
         while (request := parser.incomplete) is not None and not parser.discarding and parser.fault is None:
@@ -263,7 +262,9 @@ class Http1Connection:
         return False
 
     async def _read_body(self) -> bytes:
-        """Read the rest of the incomplete request, once there is room for it. BodyNotRead, TooManyRequests."""
+        """Read the rest of the incomplete request, once there is memory for it. Raises BodyNotRead or
+        TooManyRequests.
+        """
         parser, transport = self._parser, self._transport
         request = parser.incomplete
         assert request is not None
@@ -292,7 +293,7 @@ class Http1Connection:
         if parser.length < 0 and parser.received + RECEIVE > SMALL + request.reserved:
             transport.deadline, began = inf, server.now
             await self._responder.memory.wait_for(request, _STEP)
-            self._body_began += server.now - began  # the client had to wait
+            self._body_began += server.now - began  # do not count the time that the client had to wait
         transport.deadline = server.limits.transfer_deadline(self._body_began, parser.received, server.now)
         if self._early:
             data, self._early = self._early, b""
@@ -305,7 +306,7 @@ class Http1Connection:
             raise BodyNotRead(parser.fault.status, parser.fault.message)
 
     def _await_rest(self, size: int) -> None:
-        """Part of a request has been read: set the deadline of the rest of its head, or of what is discarded."""
+        """Set the deadline for the rest of a partial head, or of a body that is discarded."""
         transport, parser, server = self._transport, self._parser, self._server
         if parser.discarding:
             transport.deadline = server.limits.transfer_deadline(
@@ -323,7 +324,9 @@ class Http1Connection:
         self._server.partial_heads.hold(self._transport, held)
 
     async def _interrupted(self) -> bytes:
-        """The deadline passed, or the server stops; bytes that arrived in the same instant still count."""
+        """Handle an interruption: the deadline passed, or the server stops. Bytes that arrived at the same moment
+        still count.
+        """
         if self._transport.idle:
             return self._transport.receive_nowait()
         if not self._parser.discarding:
@@ -331,7 +334,7 @@ class Http1Connection:
         return b""
 
     async def _refuse(self, fault: Fault) -> None:
-        if self._parser.discarding:  # it has its response
+        if self._parser.discarding:  # it has its response already
             await self._transport.linger()
             return
         self._transport.deadline = inf
@@ -349,7 +352,7 @@ class Http1Connection:
     # Responding.
 
     async def _respond(self, requests: list[Request]) -> bool:
-        """Respond to the requests read so far; True when the last response closes the connection."""
+        """Respond to the requests read so far; return True if the last response closes the connection."""
         parser, responder = self._parser, self._responder
         try:
             while requests:
@@ -367,7 +370,7 @@ class Http1Connection:
                         client.begin()
                 except Exception as error:
                     response = responder.failed(self, error)
-                del request  # a watch does not hold it
+                del request  # do not hold the request during a watch
                 if response is not None:
                     rest = responder.respond(self, response)
                     if rest is not None:
@@ -387,7 +390,7 @@ class Http1Connection:
                 if self._ending:
                     return True
                 if client is not None and requests:
-                    await client.again()
+                    await client.next_turn()
         finally:
             if self.request is not None and self.request.reserved:
                 responder.release(self)
@@ -397,7 +400,7 @@ class Http1Connection:
         return False
 
     def _end_stream(self) -> None:
-        """A response that was not sent whole has ended."""
+        """End a response that was not sent completely."""
         transport, parser = self._transport, self._parser
         transport.streaming = transport.patient = False
         transport.deadline = inf
@@ -408,17 +411,17 @@ class Http1Connection:
                 self._ending = True
 
     def _decide_ending(self, *, streaming: bool) -> bool:
-        """Whether the connection ends after the response whose head is about to be sent."""
+        """Decide whether the connection ends after the response whose head is about to be sent."""
         if not self._last:
             return False
         parser, draining = self._parser, self._server.draining
         if parser.incomplete is not None and parser.incomplete is self.request:
             return self._streams_body or not parser.discard() or draining or streaming
-        # Requests may have arrived with the rest of this one.
+        # More requests may have arrived with the rest of this one.
         return (draining or parser.closing) and not (parser.mid_message or parser.ready)
 
     def _complete(self) -> None:
-        """Everything up to now has been sent, the response to the current request too."""
+        """Report everything queued so far as sent, including the response to the current request."""
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
             exchange.complete()
@@ -471,7 +474,7 @@ class Http1Connection:
             except trio.ClosedResourceError:
                 if transport.closed:
                     return
-                continue  # interrupted: the forwarding itself has the time limits
+                continue  # interrupted: the forwarding enforces the time limits itself
             except OSError:
                 return
             if not data:
@@ -569,7 +572,7 @@ class Http1Connection:
         self._transport.streaming = True
 
     async def run_websocket(self, stream: Stream) -> None:
-        # Few clients use one, so that its library is imported with the first, outside the event loop.
+        # Few clients use WebSockets, so the library is imported with the first one, outside the event loop.
         await imported("rewound.gateway.connections.websocket.connection")
         from rewound.gateway.connections.websocket.connection import WebSocket
 
@@ -580,7 +583,7 @@ class Http1Connection:
 
     async def upgrade(self, head: bytes) -> tuple[_Upgraded, bytes]:
         transport = self._transport
-        transport.streaming = True  # the forwarding ends it when the server stops
+        transport.streaming = True  # the forwarding ends the connection when the server stops
         transport.patient = True
         self._ending, self._chunked = True, False
         await self._begin(head)
@@ -596,4 +599,4 @@ class _Upgraded:
 
     def __init__(self, transport: Transport, codec: Http1Connection) -> None:
         self.receive = transport.receive
-        self.send = codec.send_part  # which counts them
+        self.send = codec.send_part  # it also counts the bytes

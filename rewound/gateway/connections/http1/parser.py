@@ -2,16 +2,17 @@
 
 Requests that repeat a header block are found by `repeated_heads`, without parsing.
 
-`http1` feeds it and takes the requests that are `ready`, complete and in order. One whose head is complete and whose
-body is not is `incomplete`; once `http1` has taken it (`begin`), its body is completed in place, or discarded. A
-message that breaks the syntax or a size limit ends the connection with a `Fault`, after the requests before it. llhttp
-stays in its strict mode: it refuses Content-Length together with Transfer-Encoding, bare line feeds and folded headers.
-What it accepts and we do not serve (other codings, other versions, CONNECT) is refused here. After a request for a
-WebSocket, or any upgrade that is forwarded, it stops parsing: what follows is HTTP only if the upgrade is declined.
+`http1` feeds it and takes the requests that are `ready`, complete and in order. A request whose head is complete but
+whose body is not is `incomplete`; once `http1` has taken it (`begin`), its body is completed in place, or discarded.
+A message that breaks the syntax or a size limit ends the connection with a `Fault`, after the requests before it.
+llhttp stays in its strict mode: it refuses Content-Length together with Transfer-Encoding, bare line feeds and folded
+headers. What it accepts but we do not serve (other codings, other versions, CONNECT) is refused here. After a request
+for a WebSocket, or any upgrade that is forwarded, it stops parsing: what follows is HTTP only if the upgrade is
+declined.
 
-Go's server accepts a Content-Length that is repeated with the same number (RFC 9110, section 8.6), and llhttp does not.
-Such a head, if it arrives whole at the beginning of a read, is parsed again without the repetition; a pipelined one and
-one that arrives in parts are refused. Other requests pay nothing for it.
+Go's server accepts a Content-Length that is repeated with the same number (RFC 9110, section 8.6); llhttp does not.
+If such a head arrives whole at the start of a read, it is parsed again without the repetition; a pipelined one and
+one that arrives in parts are refused. Other requests pay nothing for this.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _NAMES = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
 _METHODS = {name.encode(): name for name in _NAMES}
 _METHOD_LIKE = re.compile(rb"[A-Za-z-]{1,32} ")
 _SLASH = ord("/")
-_HASH = ord("#")  # a search for a number is five times as fast as one for bytes
-# The rest of a body that no handler reads is discarded up to this size, so that the connection can go on.
+_HASH = ord("#")  # searching for an int is five times as fast as for bytes
+# If no handler reads a body, a rest of up to this size is discarded, so that the connection can continue.
 _DISCARDED = 256 * KIB
 _LENGTH_LINE = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)[ \t]*(?=\r\n)", re.IGNORECASE)
 _HEAD_END = b"\r\n\r\n"
@@ -77,12 +78,12 @@ class Parser:
         self.fault: Fault | None = None
         self.mid_message = False  # part of a message has been read
         self.expects_continue = False  # the client waits for 100 Continue before it sends the body
-        self.closing = False  # the last ready request asked to close the connection
+        self.closing = False  # the last ready request closes the connection
         self.http10 = False  # the last ready request was HTTP/1.0
-        self.incomplete: Request | None = None  # its head is complete, its body is not
-        self.length = 0  # of its body; -1 if it is chunked
-        self.received = 0  # bytes of the current body
-        self.discarding = False  # the rest of the current body, after its response
+        self.incomplete: Request | None = None  # the request whose head is complete but whose body is not
+        self.length = 0  # length of its body; -1 if it is chunked
+        self.received = 0  # bytes received of the current body
+        self.discarding = False  # discarding the rest of the current body, after its response
         self.upgrading = False  # the last ready request asks for an upgrade that may be served
         self.after_upgrade = b""  # bytes received after that request
         self._peer = peer
@@ -90,18 +91,18 @@ class Parser:
         self._headers: dict[bytes, bytes] = {}
         self._repeated: dict[bytes, list[bytes]] | None = None
         self._url = b""
-        self._head = 0  # bytes of the current head after its first read
+        self._head = 0  # bytes of the current head after the first read
         self._body: Parts = []
-        self._upgrade_body_left = 0  # body bytes of a request for an upgrade, which llhttp leaves unparsed
-        self._begun = False  # the incomplete request has been taken: it does not become ready
-        self._most = limits.body  # bytes of the current body
-        self._since_body = 0  # bytes since the last part of a body: chunk extensions, trailers
+        self._upgrade_body_left = 0  # body bytes of an upgrade request, which llhttp leaves unparsed
+        self._begun = False  # the incomplete request is being handled, and does not become ready
+        self._most = limits.body  # limit of the current body
+        self._since_body = 0  # bytes since the last body part: chunk extensions, trailers
         self.heads = RepeatedHeads(peer, limits)
         self._http: Any = httptools.HttpRequestParser(self)
 
     @property
     def fields(self) -> int:
-        """How many fields of a head, or trailers, have arrived; repeated ones count once."""
+        """How many header fields, or trailers, have arrived; repeated ones count once."""
         return len(self._headers)
 
     def feed(self, data: bytes) -> None:
@@ -113,33 +114,33 @@ class Parser:
             self.parse(data)
 
     def parse(self, data: bytes) -> None:
-        """Parse bytes that are not a whole request with one of the cached `heads`."""
+        """Parse bytes that are not one whole request with a cached head (`heads`)."""
         if self.mid_message:
             self._continue(data)
             return
         before = len(self.ready)
         self._parse_bytes(data)
         if self.fault is not None and len(self.ready) == before and (folded := with_one_length(data)):
-            self._start_again()
+            self._reset_parser()
             data = folded
             self._parse_bytes(data)
         self._keep_head(data)
 
-    def _start_again(self) -> None:
-        """Forget the first message of a read, which failed in its head."""
+    def _reset_parser(self) -> None:
+        """Forget the first message of a read, after its head failed to parse."""
         self.fault, self.mid_message, self.incomplete = None, False, None
         self._headers, self._repeated, self._url = {}, None, b""
         self._http = httptools.HttpRequestParser(self)
 
     def _keep_head(self, data: bytes) -> None:
-        """Keep the header block of these bytes if they were one whole request; the next may repeat it."""
+        """Cache the header block of these bytes if they were one whole request, because the next may repeat it."""
         if self.mid_message:
             self._check_fields()
         elif len(self.ready) == 1 and not (self.closing or self.http10) and self.fault is None:
             self.heads.keep(data, self.ready[0])
 
     def _continue(self, data: bytes) -> None:
-        """Parse more of a message; a head, or what follows a body, may not grow without end."""
+        """Parse more of a message, within the size limits of a head and of what follows a body."""
         if self.incomplete is None:
             self._head += len(data)
             if self._head > self._limits.head:
@@ -170,7 +171,7 @@ class Parser:
                 if self._may_upgrade():
                     self.upgrading, self.after_upgrade = True, data
                     return
-                # No other upgrade is served: the request is an ordinary one and so are those after it.
+                # No other upgrade is served: the request and those after it are ordinary ones.
             except httptools.HttpParserError as error:
                 self._fail(error, data)
                 return
@@ -185,22 +186,22 @@ class Parser:
         return not request.body and (is_websocket or self._limits.forwards(request.path))
 
     def decline_upgrade(self) -> bytes:
-        """Continue with HTTP; returns the bytes after the request, to be fed again."""
+        """Continue with HTTP; return the bytes after the request, to be fed again."""
         self.upgrading = False
         data, self.after_upgrade = self.after_upgrade, b""
         return data
 
     def begin(self) -> None:
-        """The incomplete request is being handled."""
+        """Mark the incomplete request as being handled."""
         self._begun = True
 
     def take_body(self) -> bytes:
-        """Take what has arrived of the body of a begun request, which has no limit from now on."""
+        """Take what has arrived of the body of a begun request; the body has no size limit from now on."""
         parts, self._body, self._most = self._body, [], sys.maxsize
         return join_parts(parts)
 
     def discard(self) -> bool:
-        """The request has its response: discard the rest of its body. False if the connection has to end instead."""
+        """Discard the rest of the body after the response. Return False if the connection must end instead."""
         self.discarding = True
         self._body.clear()
         self._most = self.received + _DISCARDED
@@ -209,14 +210,14 @@ class Parser:
         return self.length - self.received <= _DISCARDED
 
     def take_unread(self) -> Request | None:
-        """Return the request whose body is incomplete, if there is one that is not handled yet, and stop reading it."""
+        """Return the request with an incomplete body that is not being handled yet, if any, and stop reading it."""
         request, self.incomplete = self.incomplete, None
         return None if self._begun else request
 
     def release(self) -> None:
         """Break the reference cycle of parser and callbacks, so that a closed connection is freed at once."""
         self._http = None
-        self.incomplete = None  # it refers to the connection
+        self.incomplete = None  # refers to the connection
         self._headers, self._url = {}, b""
         self._body.clear()
 
@@ -260,7 +261,8 @@ class Parser:
         if self._repeated is None:
             self._repeated = {}
         values = self._repeated.setdefault(name, [self._headers[name]])
-        if value not in values:  # an equal line adds nothing: clients and proxies send Authorization twice
+        # A repeated equal line is ignored: clients and proxies send Authorization twice.
+        if value not in values:
             self._headers[name] += b", " + value
         values.append(value)
         if len(values) > self._limits.headers:
@@ -269,7 +271,7 @@ class Parser:
 
     def on_headers_complete(self) -> None:
         headers, url, repeated, http = self._headers, self._url, self._repeated, self._http
-        # Trailers are reported like headers: from here on they go into a dict that is not read.
+        # Trailers are reported like headers: from here on they go into a dict that nobody reads.
         self._headers, self._url = {}, b""
         if repeated is not None or self._head or len(headers) > self._limits.headers:
             self._check_head(url, headers)
@@ -279,11 +281,11 @@ class Parser:
         if b"host" not in headers and not self.http10:
             self._stop(400, "the request has no Host header")
         if url[0] != _SLASH or _HASH in url:
-            url = self._odd_target(url)
+            url = self._unusual_target(url)
         path, _, query = url.decode("latin-1").partition("?")
         if "%" in path and (fault := escape_fault(path)):
             self._stop(fault.status, fault.message)
-        method = _METHODS.get(http.get_method()) or self._odd_method(http)
+        method = _METHODS.get(http.get_method()) or self._unusual_method(http)
         self.incomplete = Request(method, path, query, headers, b"", self._peer, repeated)
         if b"content-length" in headers or b"transfer-encoding" in headers:
             self._check_body(path, headers)
@@ -309,14 +311,14 @@ class Parser:
         self.http10 = version == "1.0"
         self.closing = not http.should_keep_alive()
 
-    def _odd_target(self, url: bytes) -> bytes:
+    def _unusual_target(self, url: bytes) -> bytes:
         if _HASH in url:
             self._stop(400, "the request target has a fragment")
-        # The absolute form, as proxies get it; or the asterisk of OPTIONS.
+        # The absolute form, which proxies receive; or the asterisk of OPTIONS.
         path = _AUTHORITY.sub(b"", url, count=1)
         return path if path[:1] in (b"/", b"*") else b"/" + path
 
-    def _odd_method(self, http: Any) -> str:
+    def _unusual_method(self, http: Any) -> str:
         method: str = http.get_method().decode()
         if method == "CONNECT":
             self._stop(405, "the server does not allow this method on the requested resource")
@@ -370,7 +372,7 @@ class Parser:
             self.ready.append(request)
 
     def _read_upgrade_body(self, data: bytes) -> bytes:
-        """Read the body of a request for an upgrade, which llhttp does not parse."""
+        """Read the body of an upgrade request, which llhttp does not parse."""
         part, rest = data[: self._upgrade_body_left], data[self._upgrade_body_left :]
         self._upgrade_body_left -= len(part)
         self.on_body(part)
@@ -380,7 +382,7 @@ class Parser:
 
 
 def with_one_length(data: bytes) -> bytes | None:
-    """The bytes with one line Content-Length where their head repeats it with the same number; None for others."""
+    """The same bytes with a single Content-Length, if their head repeats it with the same number; None otherwise."""
     head, end, rest = data.partition(_HEAD_END)
     lines = _LENGTH_LINE.findall(head + b"\r\n")
     if not end or len(lines) < 2 or len(set(lines)) > 1:

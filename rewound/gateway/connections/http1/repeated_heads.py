@@ -1,9 +1,9 @@
 """The last header blocks of a connection: a request that repeats one needs no parsing.
 
-Clients send the same header block with every request, to the byte, except the number in Content-Length. `Parser` asks
-`find` first, and passes to `keep` what llhttp has accepted. Cached are the block of the last request without a body and
-that of the last one whose body has a Content-Length; never one with another header that defines how the message is
-framed or what follows it. A request found here is exactly what llhttp would make of the same bytes
+Clients send a byte-identical header block with every request, except for the number in Content-Length. `Parser` calls
+`find` first, and passes what llhttp accepted to `keep`. Two blocks are cached: that of the last request without a
+body, and that of the last one with a Content-Length; never one with another header that affects framing or what
+follows the message. A request found here is exactly what llhttp would make of the same bytes
 (docs/decisions/0004-http1.md); bytes that are not one whole request are never found.
 """
 
@@ -15,11 +15,11 @@ from typing import Final
 from rewound.gateway.connections.limits import KIB, Limits
 from rewound.gateway.message import Peer, Request
 
-# Both blocks together, and each request line: unauthenticated clients may have many idle connections.
+# Limits of both blocks together and of each request line: unauthenticated clients may have many idle connections.
 _MAX_CACHED: Final = 8 * KIB
 _MAX_LINE: Final = KIB
 _LENGTH: Final = b"content-length"
-# Headers that define how a message is framed or what follows it, besides Content-Length.
+# Headers other than Content-Length that affect how a message is framed or what follows it.
 _FRAMING: Final = frozenset((b"transfer-encoding", b"upgrade", b"expect"))
 # A request line that needs no further checks; llhttp accepts the same characters in a target.
 _REQUEST_LINE: Final = re.compile(
@@ -32,7 +32,7 @@ _MAX_DIGITS: Final = 9
 
 
 class _Head:
-    """A header block and what was parsed of it, with the request line and the length of the last request."""
+    """A header block and its parsed form, with the request line and the length of the last request."""
 
     __slots__ = (
         "_digits",
@@ -50,7 +50,8 @@ class _Head:
 
     def __init__(self, line: bytes, block: bytes, digits: slice, request: Request) -> None:
         self.block, self.length = block, len(request.body)
-        self._digits, self._rest = digits.start, digits.stop  # where those of Content-Length begin and end
+        # Where the digits of Content-Length begin and end.
+        self._digits, self._rest = digits.start, digits.stop
         self.headers = request.headers.copy()
         self.repeated = request.repeated
         self.facts = request.facts
@@ -58,7 +59,7 @@ class _Head:
         self.method, self.path, self.query = request.method, request.path, request.query
 
     def read_length(self, block: bytes, limit: int) -> bool:
-        """Read another length of the body that follows; False if this is not the header block and all of its body."""
+        """Read a different Content-Length; return False if these bytes are not this header block and its whole body."""
         first = self._digits
         after = block.find(_CARRIAGE_RETURN, first, first + _MAX_DIGITS)
         digits, end = block[first:after], self.block[self._rest :]
@@ -72,7 +73,7 @@ class _Head:
         return True
 
     def read_line(self, line: bytes) -> bool:
-        """Read another request line; False if it needs further checks."""
+        """Read a different request line; return False if it needs further checks."""
         match = _REQUEST_LINE.fullmatch(line)
         if match is None:
             return False
@@ -120,9 +121,9 @@ class RepeatedHeads:
         )
 
     def keep(self, data: bytes, request: Request) -> None:
-        """Keep the header block of a request that llhttp made of these bytes, if they are nothing but this request.
+        """Cache the header block of a request that llhttp parsed from exactly these bytes.
 
-        It is HTTP/1.1, complete, and keeps the connection open.
+        The request is HTTP/1.1 and complete, and keeps the connection open.
         """
         line, _, block = data.partition(b"\r\n")
         size = block.find(_HEAD_END) + len(_HEAD_END)

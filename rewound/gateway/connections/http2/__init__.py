@@ -1,5 +1,5 @@
-"""HTTP/2 (docs/http2.md): `connection` reads and handles, `receiver` makes requests of frames, `output` sends.
+"""HTTP/2 (docs/http2.md): `connection` reads and handles, `receiver` turns frames into requests, `output` sends.
 
-`stream` is the codec of one request; `frame_reader`, `hpack`, `request_heads` and `response_heads` read and write the
-bytes.
+`stream` is the codec of one request; `frame_reader`, `hpack`, `request_heads` and `response_heads` decode and encode
+the bytes.
 """

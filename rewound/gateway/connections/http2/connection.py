@@ -1,10 +1,10 @@
-"""HTTP/2 on one transport: read frames, handle requests, send responses and watches.
+"""HTTP/2 on one transport: reads frames, handles requests, sends responses and watches.
 
-The server runs one `Http2Connection` after ALPN chose h2, or when a client sends the preface of HTTP/2 first. One task
-reads. It handles GET requests itself, one after the other, and sends their responses together; if one has to wait, that
-task stays with it and a new task goes on reading. Requests that change something, and watches, get a task each, so
-that those that arrive together are committed together; so do requests whose body is incomplete. A reset of the stream
-cancels the work behind it.
+The server runs one `Http2Connection` after ALPN selected h2, or if a client starts with the preface of HTTP/2. One
+task reads. It handles GET requests itself, one after the other, and sends their responses together; if one has to
+wait, that task stays with it and a new task continues reading. Writes and watches get a task each, so that writes
+which arrive together are committed together; so do requests whose body is incomplete. A reset of a stream cancels its
+request.
 
 A stopping server sends GOAWAY, completes the requests up to its last stream, and closes.
 """
@@ -24,7 +24,7 @@ from rewound.gateway.connections.arriving import Fault
 from rewound.gateway.connections.http2.output import Flusher, Output
 from rewound.gateway.connections.http2.protocol import (
     CANCEL,
-    LEAVING_PING,
+    GOAWAY_PING,
     NO_ERROR,
     PING,
     STREAM_MASK,
@@ -42,9 +42,9 @@ from rewound.gateway.message import Stream as Watch
 
 T = TypeVar("T")
 
-# A coroutine that one task runs up to its first wait, and that goes on from there. One that does not wait needs no
-# task. One that does has registered the task that ran it with whatever it waits for, so that this task must yield its
-# trap to trio and take the remaining steps.
+# A coroutine that one task runs up to its first wait and continues from there. If it does not wait, it needs no task.
+# If it does, it has registered the task that ran it with whatever it waits for, so that this task must yield the
+# coroutine's trap to trio and run the remaining steps.
 Steps = Coroutine[Any, Any, T]
 
 # Requests that the reading task handles between two checkpoints; 4 KiB of a response count as one more request.
@@ -56,7 +56,7 @@ _LATE_READS = 4
 
 
 class Http2:
-    """What all HTTP/2 connections of a server share: the task that flushes."""
+    """Shared by all HTTP/2 connections of a server: the task that flushes."""
 
     __slots__ = ("_server", "flusher")
 
@@ -65,18 +65,18 @@ class Http2:
         self.flusher = Flusher()
 
     async def serve(self, transport: Transport, peer: Peer, ahead: bytes) -> None:
-        """Serve one connection; `ahead` was received already."""
+        """Serve one connection; `ahead` are the bytes already received."""
         await Http2Connection(self._server, self.flusher, transport, peer).run(ahead)
 
 
 class Http2Connection:
     __slots__ = (
         "_deadline",
+        "_deadlines_shortened",
         "_flusher",
-        "_hurried",
+        "_goaway_sent",
         "_last_stream",
         "_late_reads",
-        "_leaving",
         "_nursery",
         "_overdue",
         "_partial_since",
@@ -98,15 +98,15 @@ class Http2Connection:
         self._flusher = flusher
         self._transport = transport
         self._peer = peer
-        self._running = 0  # tasks that handle requests, also of streams that were reset
-        self._warned_at: float | None = None  # when the peer was warned that the connection will end
-        self._leaving = False  # GOAWAY has been sent
-        self._hurried = False  # since the server began to stop, after GOAWAY
-        self._last_stream = STREAM_MASK  # the highest number that it named
-        self._late_reads = 0  # since the server began to stop
-        self._deadline = inf  # the first of all streams
-        self._overdue = False  # a deadline has passed, and the peer's bytes have been handled first
-        self._partial_since: float | None = None  # when the peer began a frame that is incomplete
+        self._running = 0  # tasks that handle requests, including those of streams that were reset
+        self._warned_at: float | None = None  # when the first GOAWAY was sent, which only warns the peer
+        self._goaway_sent = False  # the final GOAWAY has been sent
+        self._deadlines_shortened = False  # deadlines were shortened because the server stops
+        self._last_stream = STREAM_MASK  # the last stream that it named
+        self._late_reads = 0  # reads since the server began to stop
+        self._deadline = inf  # earliest deadline of all streams
+        self._overdue = False  # a deadline has passed; the peer's bytes are handled first
+        self._partial_since: float | None = None  # when the first bytes of an incomplete frame arrived
 
     async def run(self, ahead: bytes) -> None:
         transport = self._transport
@@ -121,7 +121,8 @@ class Http2Connection:
                 await self._read(ahead)
             failed = output.failed
         finally:
-            self.receiver.drop_all()  # if it was cancelled or failed: watches have no task that would notice
+            # In case it was cancelled or failed: watches have no task that would notice.
+            self.receiver.drop_all()
             self.output.fail()  # the flusher may still have it, and the observer waits for what was not sent
         if failed:
             transport.abort()
@@ -131,7 +132,7 @@ class Http2Connection:
     # Reading.
 
     async def _read(self, data: bytes = b"") -> None:
-        """Read until the connection ends, or until a request has to wait: then another task goes on reading."""
+        """Read until the connection ends, or until a request has to wait: then another task continues reading."""
         fault: ConnectionFault | None = None
         waiting: tuple[Stream, Steps[None]] | None = None
         with RequestScope() as scope:
@@ -164,12 +165,12 @@ class Http2Connection:
         while (stream := receiver.next_request()) is not None:
             handled += 1
             if chance and random.random() < chance:
-                self._warn()
+                self._send_warning()
             client = self._transport.unauthenticated
             if client is not None:
                 if handled > 1:
                     output.flush()
-                    await client.again()
+                    await client.next_turn()
             elif handled > _TURN:
                 handled = 0
                 output.flush()
@@ -182,7 +183,7 @@ class Http2Connection:
             if request.method not in _READS or request.body:
                 self._start_task(stream, request)
                 if client is not None:
-                    await self._let_begin()
+                    await self._let_task_start()
                 continue
             stream.exchange = responder.receive(request)
             steps = responder.handle(request)
@@ -212,19 +213,19 @@ class Http2Connection:
             except StopIteration:
                 continue
             except OSError:
-                continue  # the end of the connection is being handled
+                continue  # the connection is ending
             self._running += 1
             output.flush()
             self._pause()
             return stream, self._complete_rest(stream, resume(rest, trap))
         if receiver.begun:
-            for stream in receiver.take_begun():
+            for stream in receiver.take_incomplete():
                 request = stream.request
                 assert request is not None
                 stream.begin_request(request)
                 self._start_task(stream, request)
                 if self._transport.unauthenticated is not None:
-                    await self._let_begin()
+                    await self._let_task_start()
         output.flush()
         return None
 
@@ -232,13 +233,13 @@ class Http2Connection:
         if self._transport.unauthenticated is not None:
             self._transport.unauthenticated.pause()
 
-    async def _let_begin(self) -> None:
-        """Have the task of a request run, and its work counted, before the next one of this client."""
+    async def _let_task_start(self) -> None:
+        """Let the task of a request start, and its work be counted, before this client's next request."""
         self.output.flush()
         self._pause()
         await trio.lowlevel.checkpoint()
         if self._transport.unauthenticated is not None:
-            await self._transport.unauthenticated.again()
+            await self._transport.unauthenticated.next_turn()
 
     def _refuse(self, stream: Stream, fault: Fault) -> None:
         """Respond to a request that cannot be handled."""
@@ -249,17 +250,21 @@ class Http2Connection:
         responder.respond(stream, responder.refusal(fault.status, fault.message))
 
     async def _receive(self) -> bytes:
-        """Return the peer's next bytes; b"" when the connection ends."""
+        """The peer's next bytes; b"" when the connection ends."""
         transport, server, receiver = self._transport, self.server, self.receiver
-        while not (self.output.failed or (self._leaving and not receiver.streams and not self._running)):
-            if (server.draining or self._warned_at is not None) and not self._leaving and self._may_leave():
+        while not (self.output.failed or (self._goaway_sent and not receiver.streams and not self._running)):
+            if (
+                (server.draining or self._warned_at is not None)
+                and not self._goaway_sent
+                and self._may_send_goaway()
+            ):
                 self._late_reads += 1
                 if self._late_reads <= _LATE_READS and (data := transport.receive_nowait()):
                     return data
-                self._leave()
+                self._send_goaway()
                 continue
-            if self._in_hurry and not self._hurried:
-                self._hurry()
+            if self._has_short_deadlines and not self._deadlines_shortened:
+                self._shorten_deadlines()
             self._set_deadline()
             if self._overdue:
                 self._expire()
@@ -269,7 +274,7 @@ class Http2Connection:
             except trio.ClosedResourceError:
                 if transport.closed or self.output.failed:
                     return b""
-            # Interrupted; what has arrived in the same instant still counts.
+            # Interrupted; bytes that arrived at the same moment still count.
             self._overdue = True
             if data := transport.receive_nowait():
                 return data
@@ -296,7 +301,7 @@ class Http2Connection:
             await (steps if client is None else client.measured(steps))
 
     async def _complete(self, stream: Stream, steps: Steps[Response]) -> None:
-        """Take the remaining steps of a request in this task, and respond."""
+        """Run the remaining steps of a request in this task, and respond."""
         responder = self._responder
         response: Response | None
         try:
@@ -313,12 +318,12 @@ class Http2Connection:
             else:
                 self.output.flush_later()
         except OSError:
-            pass  # the reset of the stream, or the end of the connection, is being handled
+            pass  # the stream was reset or the connection is ending
         finally:
             self._end_task(stream)
 
     async def _complete_rest(self, stream: Stream, rest: Steps[None]) -> None:
-        """Take the remaining steps of a response in this task."""
+        """Run the remaining steps of a response in this task."""
         try:
             await rest
         except OSError:
@@ -330,17 +335,17 @@ class Http2Connection:
         self._running -= 1
         stream.scope = None
         if stream.request is not None:
-            stream.request.arriving = None  # it refers to the stream
+            stream.request.arriving = None  # refers to the stream
             if not stream.responding:
                 stream.cut_off()
             if stream.closed:
                 self._responder.release(stream)
         self.request_ended()
 
-    # What streams report.
+    # Callbacks of streams.
 
     def stream_reset(self, stream: Stream) -> None:
-        """A stream was reset before its response was complete, or before its request was."""
+        """Called when a stream is reset before its request or its response is complete."""
         request, observe = stream.request, self._responder.observe
         if request is not None:
             if request.exchange is None and observe is not None:
@@ -352,7 +357,7 @@ class Http2Connection:
         self.request_ended()
 
     def watch_interrupted(self, stream: Stream) -> None:
-        """Look whether a watch without a task has ended, or has to end."""
+        """Check whether a watch without a task has ended, or must end."""
         watch = stream.watch
         assert watch is not None
         if stream.closed or self.output.failed:
@@ -372,7 +377,7 @@ class Http2Connection:
 
     def refuses_streams(self) -> bool:
         limit = self.server.limits.streams
-        return self._leaving or len(self.receiver.streams) >= limit or self._running >= limit
+        return self._goaway_sent or len(self.receiver.streams) >= limit or self._running >= limit
 
     def expect_deadline(self, moment: float) -> None:
         if moment < self._deadline:
@@ -384,15 +389,19 @@ class Http2Connection:
 
     def transfer_deadline(self) -> float:
         limits = self.server.limits
-        return self.server.now + (limits.drain_seconds if self._in_hurry else limits.transfer_seconds)
+        return self.server.now + (
+            limits.drain_seconds if self._has_short_deadlines else limits.transfer_seconds
+        )
 
     @property
-    def _in_hurry(self) -> bool:
-        """The server stops: peers get little time. A connection that leaves alone lets its requests complete."""
-        return self._leaving and self.server.draining
+    def _has_short_deadlines(self) -> bool:
+        """Whether deadlines are short because the server stops. A connection that only leaves lets its requests
+        complete.
+        """
+        return self._goaway_sent and self.server.draining
 
     def progress_deadline(self, deadline: float, size: int) -> float:
-        """The responses of a connection share the rate that a peer has to reach."""
+        """Extend a deadline by the minimum rate, which the responses of a connection share."""
         responses = len(self.receiver.streams) - self.output.watches
         seconds = size * responses / self.server.limits.min_bytes_per_second
         return min(deadline + seconds, self.transfer_deadline())
@@ -401,10 +410,11 @@ class Http2Connection:
         transport, server = self._transport, self.server
         transport.idle = False
         self._partial_since = self.receiver.partial_since(server.now)
-        if self._warned_at is not None and not self._leaving:
-            transport.deadline = min(self._deadline, self._leaves_at())
+        if self._warned_at is not None and not self._goaway_sent:
+            transport.deadline = min(self._deadline, self._goaway_due_at())
             return
-        if self._partial_since is not None and not self._leaving:  # then each request has its own limits
+        # Requests in progress have their own limits.
+        if self._partial_since is not None and not self._goaway_sent:
             transport.deadline = min(self._deadline, self._partial_since + server.limits.head_seconds)
             return
         if self.receiver.streams or self._running:
@@ -413,10 +423,10 @@ class Http2Connection:
             self._become_idle()
 
     def _expire(self) -> None:
-        """The watchdog has interrupted the reading: end what is too slow, and an idle connection."""
+        """End what is too slow, and an idle connection, after the watchdog has interrupted the read."""
         self._overdue = False
         now = trio.current_time()
-        began = inf if self._partial_since is None or self._leaving else self._partial_since
+        began = inf if self._partial_since is None or self._goaway_sent else self._partial_since
         if now >= began + self.server.limits.head_seconds:
             raise ConnectionFault(NO_ERROR, "the rest of a frame did not arrive in time")
         if self._transport.idle and self._transport.deadline <= now:
@@ -430,12 +440,12 @@ class Http2Connection:
 
     def _expire_stream(self, stream: Stream, now: float) -> None:
         if stream.watch is not None:
-            stream.interrupt()  # at every tick from its deadline on
+            stream.interrupt()  # called at every tick after its deadline
         elif stream.parts is not None:
-            stream.expire_body(now, leaving=self._in_hurry)
+            stream.expire_body(now, leaving=self._has_short_deadlines)
         elif stream.body is None:
             stream.deadline = inf  # it is being handled
-        elif self._in_hurry and self.output.moved_at + self.server.limits.drain_seconds > now:
+        elif self._has_short_deadlines and self.output.moved_at + self.server.limits.drain_seconds > now:
             stream.deadline = self.output.moved_at + self.server.limits.drain_seconds
         elif self.output.blocked:
             self.output.fail()
@@ -446,43 +456,45 @@ class Http2Connection:
     # The end.
 
     def _end_idle(self) -> None:
-        """The connection has been idle for too long, or the server needs the place for a new client."""
-        self._leave()
+        """End a connection that was idle for too long, or whose place a new client needs."""
+        self._send_goaway()
         if self._transport.deadline == -inf:
-            self._transport.close()  # the new client waits
+            self._transport.close()  # a new client waits for the place
 
-    def _may_leave(self) -> bool:
-        """Whether the last GOAWAY may be sent, by which requests on their way are refused.
+    def _may_send_goaway(self) -> bool:
+        """Whether the final GOAWAY may be sent, which refuses requests that are still on their way.
 
-        Where other processes go on, the peer is warned first.
+        If other processes continue to serve, the peer is warned first.
         """
         if self._warned_at is None:
             if not self.server.limits.drain_idle_seconds:
                 return True
-            self._warn()
-        return self.receiver.acknowledged_leaving or trio.current_time() >= self._leaves_at()
+            self._send_warning()
+        return self.receiver.goaway_acknowledged or trio.current_time() >= self._goaway_due_at()
 
-    def _warn(self) -> None:
-        """Send a GOAWAY that refuses nothing, and a PING: who has acknowledged that sends no more requests here."""
-        if self._warned_at is None and not self._leaving:
+    def _send_warning(self) -> None:
+        """Send a GOAWAY that refuses nothing, and a PING; a peer that has acknowledged it sends no more requests
+        here.
+        """
+        if self._warned_at is None and not self._goaway_sent:
             self._warned_at = trio.current_time()
-            self.output.control(goaway(STREAM_MASK, NO_ERROR) + frame(PING, 0, 0, LEAVING_PING))
+            self.output.control(goaway(STREAM_MASK, NO_ERROR) + frame(PING, 0, 0, GOAWAY_PING))
             self.output.flush()
 
-    def _leaves_at(self) -> float:
-        """When the last GOAWAY is due, whether the peer has acknowledged the first or not."""
+    def _goaway_due_at(self) -> float:
+        """When the final GOAWAY is due, even if the peer has not acknowledged the first."""
         return inf if self._warned_at is None else self._warned_at + self.server.limits.drain_seconds
 
-    def _leave(self) -> None:
-        """Send GOAWAY: the requests up to now are completed, the peer may repeat later ones elsewhere."""
-        self._leaving = True
+    def _send_goaway(self) -> None:
+        """Send the final GOAWAY: requests up to now are completed, and the peer may retry later ones elsewhere."""
+        self._goaway_sent = True
         self._last_stream = self.receiver.highest
         self.output.control(goaway(self._last_stream, NO_ERROR))
         self.output.flush()
 
-    def _hurry(self) -> None:
-        """The server stops: from now on, the peer gets little time for the responses that it takes."""
-        self._hurried = True
+    def _shorten_deadlines(self) -> None:
+        """Shorten the deadlines of all streams, because the server stops."""
+        self._deadlines_shortened = True
         due = trio.current_time() + self.server.limits.drain_seconds
         for stream in self.receiver.streams.values():
             if stream.watch is None and stream.deadline > due and (stream.parts is not None or stream.body):
@@ -490,10 +502,12 @@ class Http2Connection:
                 self.expect_deadline(due)
 
     def request_ended(self) -> None:
-        """A request has ended while the reading task waits: after the last, the connection is idle, or has to end."""
+        """Called when a request ends while the reading task waits; after the last one the connection is idle, or
+        ends.
+        """
         if self.receiver.streams or self._running:
             return
-        if self._leaving:
+        if self._goaway_sent:
             self._transport.interrupt()
         elif self._partial_since is None:
             self._become_idle()
@@ -501,11 +515,13 @@ class Http2Connection:
     def _become_idle(self) -> None:
         self._deadline = inf
         self._transport.idle = True
-        self._transport.deadline = min(self.server.now + self.server.limits.idle_seconds, self._leaves_at())
+        self._transport.deadline = min(
+            self.server.now + self.server.limits.idle_seconds, self._goaway_due_at()
+        )
 
     def _finish(self, fault: ConnectionFault | None) -> None:
-        """The reading has ended: end the streams and send what is queued."""
-        self._leaving = True
+        """End the streams and send what is queued, after reading has ended."""
+        self._goaway_sent = True
         self._transport.deadlines = None
         self.receiver.drop_all()
         output = self.output
@@ -517,7 +533,7 @@ class Http2Connection:
 
 @coroutine
 def resume(steps: Steps[T], trap: Any) -> Generator[Any, Any, T]:
-    """Go on after the first `steps.send(None)`, which returned `trap`; the caller must not have awaited since."""
+    """Continue after the first `steps.send(None)`, which returned `trap`; the caller must not have awaited since."""
     while True:
         try:
             value = yield trap
@@ -532,10 +548,10 @@ def resume(steps: Steps[T], trap: Any) -> Generator[Any, Any, T]:
 
 
 class RequestScope:
-    """A cancel scope for the steps of one request, which a reset of its stream cancels.
+    """A cancel scope for the steps of one request, cancelled when its stream is reset.
 
-    A child task of the request may fail while it is cancelled. No client waits for the response then, and the other
-    requests of the connection go on.
+    A child task of the request may fail while it is cancelled. No client waits for the response then, so the error
+    does not end the other requests of the connection.
     """
 
     __slots__ = ("_scope",)

@@ -1,7 +1,7 @@
-"""Reads the frames that an HTTP/2 peer sends, and checks what can be checked without knowing the streams.
+"""Reads the frames of an HTTP/2 peer, and checks everything that does not depend on the state of a stream.
 
-`feed` adds bytes, `next` returns the next whole frame. Header blocks come back whole: HEADERS and its CONTINUATION
-frames are one. Padding and priorities are removed. A frame that is too large is refused from its head alone.
+`feed` adds bytes, `next` returns the next whole frame. HEADERS and its CONTINUATION frames are returned as one header
+block, without padding and priorities. A frame that is too large is refused when its head has arrived.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from rewound.gateway.connections.http2.protocol import (
 
 Frame = tuple[int, int, int, bytes]  # type, flags, stream, payload
 
-# Frames of one header block: the largest head that is accepted fits into a few.
+# Frames in one header block: the largest accepted head fits into a few.
 _MAX_BLOCK_FRAMES = 64
 _WHOLE_REQUEST = END_HEADERS | END_STREAM
 # Types whose payload has one size, and whether they belong to a stream (None: to either).
@@ -69,17 +69,17 @@ class FrameReader:
         self._buffer = b""
         self._position = 0
         self._opened = False  # the preface has been read
-        self._block: list[bytes] | None = None  # of a header block that CONTINUATION frames continue
+        self._block: list[bytes] | None = None  # the header block that CONTINUATION frames continue
         self._block_flags = self._block_stream = self._block_size = self._block_frames = 0
         self._begun = 0  # frames and blocks in progress after a read
-        self._since: float | None = None  # when the present one began
+        self._since: float | None = None  # when the current one started
         self._since_begun = 0
-        self.flow_size = 0  # of the last DATA frame, with its padding
+        self.flow_size = 0  # size of the last DATA frame, with its padding
 
     def partial_since(self, now: float) -> float | None:
-        """Return since when part of a frame, or of a header block, has been read; None if there is none.
+        """Since when a frame or a header block is incomplete; None if none is.
 
-        Call it after each read: the start of another frame is the moment of the call that notices it.
+        Call it after each read: the start of another frame is the time of the call that notices it.
         """
         if self._position == len(self._buffer) and self._block is None and self._opened:
             self._since = None
@@ -168,7 +168,7 @@ class FrameReader:
             payload = _without_padding(payload)
         if flags & HAS_PRIORITY:
             if len(payload) < 5:
-                # Padding that leaves too little is a fault of the padding (RFC 9113, section 6.2).
+                # Padding that leaves too little is a padding error (RFC 9113, section 6.2).
                 code = PROTOCOL_ERROR if flags & PADDED else FRAME_SIZE_ERROR
                 raise ConnectionFault(code, "a HEADERS frame is too short for its priority")
             payload = payload[5:]
@@ -180,12 +180,12 @@ class FrameReader:
         self._partial_heads.hold(self, len(payload))
         return None
 
-    def give_up_head(self) -> None:
-        """The header block is too large beside those of other connections: drop it, and refuse the rest of it."""
+    def drop_head(self) -> None:
+        """Drop the header block, because too much is held for those of all connections; the rest of it is refused."""
         self._block, self._block_frames = [], _MAX_BLOCK_FRAMES
 
     def release(self) -> None:
-        """The connection has ended."""
+        """Release what has been read, because the connection has ended."""
         self._partial_heads.hold(self, 0)
 
     def _continued(self, kind: int, flags: int, stream: int, payload: bytes) -> Frame | None:

@@ -1,17 +1,18 @@
 """Decodes the header blocks of one HTTP/2 connection (RFC 7541).
 
-`RequestHeads` calls it, with every block that the peer sends, in order: a block that is skipped leaves the table out of
-step. Of the `hpack` package only the tables are used; its Decoder takes several times as long, and stops at a list
-that is too large, where we must go on (docs/decisions has the figures).
+`RequestHeads` passes it every block that the peer sends, in order: after a skipped block the table would be out of
+step. Only the tables of the `hpack` package are used; its Decoder takes several times as long, and stops at a list
+that is too large, where we must continue (docs/decisions has the figures).
 
 The work is proportional to the bytes of the block, whatever they refer to, and a list that exceeds its limit is not
-stored. `generation` increases with every change of the dynamic table: between two equal numbers, equal blocks that
-change nothing decode to equal fields.
+stored. `generation` increases with every change of the dynamic table: while it is the same, equal blocks that change
+nothing decode to equal fields.
 
-Each field is checked once, when its bytes are read. One that a client refers to by its index was checked when it
-entered the table, so the head of a usual request costs no further checks of characters. The rules are RFC 9113,
-sections 8.2 and 8.3, but for spaces around a value: they are removed, as in HTTP/1.1. Servers in Go accept them too,
-and curl sends one for `Authorization: Bearer $UNSET`, whose user understands a 401 rather than a PROTOCOL_ERROR.
+Each field is checked once, when its bytes are read. A field that a client refers to by index was checked when it
+entered the table, so the head of an ordinary request needs no further checks of characters. The rules are those of
+RFC 9113, sections 8.2 and 8.3, except for spaces around a value: they are removed, as in HTTP/1.1. Go's servers
+accept them too, and curl sends one for `Authorization: Bearer $UNSET`, whose user understands a 401 better than a
+PROTOCOL_ERROR.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from typing import Union
 from hpack.huffman_table import HUFFMAN_COMPLETE, HUFFMAN_EMIT_SYMBOL, HUFFMAN_FAIL, HUFFMAN_TABLE
 from hpack.table import HeaderTable
 
-# Huffman strings are decoded byte by byte, where the hpack package goes by half bytes. The states are those of its
-# table; a list for each maps a byte to the next state and the bytes decoded. A step is computed when it first occurs,
-# and cached: usual text takes some hundred steps in 100 kB, and all that hostile peers can cause, 65,536 steps, take
-# 7 MB, once in a process. That makes a string five times cheaper, so that decoded strings need no cache, which would
-# hold clients' secrets.
+# Huffman strings are decoded byte by byte, where the hpack package decodes half bytes. The states are those of its
+# table; a list for each maps a byte to the next state and the decoded bytes. A step is computed when it first occurs,
+# and cached: ordinary text needs some hundred steps (100 kB), and all 65,536 that hostile peers can cause take 7 MB,
+# once per process. A string is decoded five times as fast, so that decoded strings need no cache, which would hold
+# clients' secrets.
 _State = list[Union["_Step", None]]
 _Step = tuple[_State, bytes]
 
@@ -37,7 +38,7 @@ class HuffmanError(ValueError):
 
 
 def decode_huffman(text: bytes) -> bytes:
-    """Return the decoded string. HuffmanError."""
+    """Decode a string. Raises HuffmanError if it is not valid."""
     state, parts = _START, []
     for byte in text:
         state, part = state[byte] or _add_step(state, byte)
@@ -76,7 +77,7 @@ def _half_step(number: int, bits: int) -> tuple[int, bytes]:
     return number, bytes((symbol,)) if flags & HUFFMAN_EMIT_SYMBOL else b""
 
 
-# Name, value, size as RFC 9113 counts it in a header list, and whether a request may contain the field.
+# Name, value, size in a header list as defined by RFC 9113, and whether a request may contain the field.
 Field = tuple[bytes, bytes, int, bool]
 
 OVERHEAD = 32  # RFC 7541, section 4.1, and RFC 9113, section 6.5.2
@@ -86,7 +87,7 @@ _SPACES = b" \t"
 _VISIBLE = bytes(range(0x21, 0x7F))
 _HOST = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~%!$&'()*+,;=:[]"
 _NAME = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-# HTTP/1.1's parser refuses the same control characters.
+# The parser of HTTP/1.1 refuses the same control characters.
 _VALUE = b"\t " + _VISIBLE + bytes(range(0x80, 0x100))
 
 
@@ -107,25 +108,26 @@ def _allowed(name: bytes, value: bytes) -> bool:
     return not value.translate(None, _VALUE)
 
 
-TABLE_SIZE = 4096  # SETTINGS_HEADER_TABLE_SIZE: its default
+TABLE_SIZE = 4096  # default of SETTINGS_HEADER_TABLE_SIZE
 
-# The index of RFC 7541, appendix A, starts at 1.
+# Indexes in RFC 7541, appendix A, start at 1.
 _STATIC: tuple[Field, ...] = tuple(checked(*pair) for pair in ((b"", b""), *HeaderTable.STATIC_TABLE))
 _LAST_STATIC = len(_STATIC) - 1
 
-# Bytes of an integer after its prefix: the largest value, 2**35, is beyond anything that a block can refer to.
+# Bytes of an integer after its prefix: the largest value, 2**35, is more than any block can refer to.
 _INTEGER_BYTES = 5
 
-# A list may exceed twice its block by this. No client needs more that refers to each entry once and sends the rest as
-# literals; one that repeats entries of 4 kB would occupy thousands of times the bytes it sends.
+# By how much a list may exceed twice the size of its block. Clients that refer to each entry once and send the rest
+# as literals need no more; one that repeats entries of 4 kB would occupy thousands of times the bytes that it sends.
 _EXPANDED = 16 * 1024
-# Fields of a list that is too large already, of which those that are one byte each count once: no client sends so many.
+# How many more fields of a list that is already too large are read (runs of one-byte fields count once): no client
+# sends so many.
 _BEYOND = 1000
 _ONE_BYTE = re.compile(rb"[\x81-\xfe]*")  # references to an entry with an index below 127
 
 
 class TooManyFields(Exception):
-    """The rest of the block is not worth the work: connection error ENHANCE_YOUR_CALM."""
+    """The block has too many fields: connection error ENHANCE_YOUR_CALM."""
 
 
 class CompressionError(Exception):
@@ -143,9 +145,9 @@ class Decoder:
         self._table: list[Field] = []  # the newest entry, which has the lowest index, is the last one
 
     def decode(self, block: bytes) -> list[Field] | None:
-        """Return the fields of a block, or None if the list is larger than the limit.
+        """The fields of a block; None if the list is larger than the limit.
 
-        CompressionError; TooManyFields, after which no other block can be decoded.
+        Raises CompressionError, or TooManyFields, after which no other block can be decoded.
         """
         fields: list[Field] = []
         at, end = 0, len(block)
@@ -183,7 +185,7 @@ class Decoder:
         return fields if room >= 0 else None
 
     def _update_size(self, block: bytes) -> int:
-        """Apply the table size updates at the start of a block, and return where its fields begin."""
+        """Apply the table size updates at the start of a block, and return where its fields start."""
         at = 0
         while at < len(block) and block[at] & 0xE0 == 0x20:
             size, at = block[at] & 0x1F, at + 1
@@ -215,7 +217,9 @@ class Decoder:
         return field, at
 
     def _skip_indexed(self, block: bytes, at: int) -> int:
-        """Return where the fields end that are one byte each: they change nothing, but have to be in the table."""
+        """Skip fields of one byte each, and return where they end: they change nothing, but must refer to existing
+        entries.
+        """
         found = _ONE_BYTE.match(block, at)
         assert found is not None
         highest = max(memoryview(block)[at : found.end()], default=0x80) & 0x7F
@@ -227,7 +231,7 @@ class Decoder:
         return self._table[_LAST_STATIC - index] if index > _LAST_STATIC else _STATIC[index]
 
     def _insert(self, field: Field) -> None:
-        """Insert as the newest entry; one that is larger than the table empties it."""
+        """Insert an entry as the newest; one that is larger than the table empties it."""
         size = field[2]
         self.generation += 1
         if self._size + size > self._capacity:
@@ -237,7 +241,7 @@ class Decoder:
             self._size += size
 
     def _evict(self, room: int) -> None:
-        """Remove the oldest entries until the others leave this much room."""
+        """Evict the oldest entries until there is this much room."""
         count, size, table = 0, self._size, self._table
         while count < len(table) and size + room > self._capacity:
             size -= table[count][2]
@@ -247,7 +251,7 @@ class Decoder:
 
 
 def _integer(block: bytes, at: int, prefix: int) -> tuple[int, int]:
-    """Return an integer that continues after its prefix, and where it ends (RFC 7541, section 5.1)."""
+    """An integer that continues after its prefix, and where it ends (RFC 7541, section 5.1)."""
     number = prefix
     for shift in range(0, 7 * _INTEGER_BYTES, 7):
         byte = block[at]

@@ -1,12 +1,12 @@
-"""What an HTTP/2 connection sends: a queue of frames, the connection's window, and the bodies of responses.
+"""The output of an HTTP/2 connection: a queue of frames, the connection's window, and the bodies of responses.
 
-Tasks queue frames; `flush` sends the queue in one call, from the reading task after a batch of requests, else from the
-server's `Flusher`. The queue never holds more than a burst: bodies wait in their streams and are cut into DATA frames
-when the socket and the windows take them, in turns of all streams; watches are not taken from while the socket is
-full (`blocked`). A task waits for the socket only while it is full.
+Tasks queue frames; `flush` sends the queue in one call, from the reading task after a batch of requests, otherwise
+from the server's `Flusher`. The queue never holds more than a burst: bodies wait in their streams and are cut into
+DATA frames when the socket and the windows have room, stream by stream in turns; while the socket is full
+(`blocked`), nothing is taken from watches. A task waits for the socket only while it is full.
 
-Bodies and watches that wait for the socket or the connection's window take turns, or a client that reads one large
-list after the other would get no event meanwhile.
+Bodies and watches that wait for the socket or the connection's window alternate. Otherwise a client that reads one
+large list after the other would get no events meanwhile.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ from rewound.gateway.connections.http2.protocol import (
 from rewound.gateway.connections.transport import Transport
 from rewound.gateway.exchange import Exchange
 
-# Bytes of bodies queued for one flush, and how many of them one stream may have.
+# Bytes of bodies queued for one flush, and how many of them one stream may use.
 BURST = 256 * 1024
 # A frame of this much data fills one TLS record.
 _FULL_FRAME = FRAME_SIZE - HEAD_SIZE
 _STREAM_TURN = 4 * _FULL_FRAME
 # Bytes of watches queued before they are sent: what a stalled connection holds for all of its watches.
 WATCH_BURST = 64 * 1024
-# The same for a peer that is far behind: thousands may not read.
+# The same for a peer that is far behind, because thousands of peers may not read.
 _SMALL_WATCH_BURST = 8 * 1024
 # Bytes of control frames that may wait for a peer that does not read.
 _MAX_CONTROL = 64 * 1024
 # What `flush_some` sends in one call: a slice that TLS encrypts at once.
 _SMALL = 8 * 1024
-# Connections that it flushes, and about how many bytes.
+# How many connections it flushes, and about how many bytes.
 _TURN = 256
 _TURN_BYTES = 2 << 20
-# One watch is woken for so many bytes of the connection's window: else all wake for what one of them takes.
+# One watch is woken per this many bytes of the connection's window; otherwise all would wake for what one of them
+# uses.
 _WAKE_BYTES = 1024
 
 _pack = HEAD.pack
@@ -54,19 +55,19 @@ Parcel = tuple[Transport, bytes | memoryview]
 
 
 class Sender(Protocol):
-    """A stream with a response."""
+    """A stream with a response in progress."""
 
     number: int
     window: int
     head: bytes  # frames that are not queued yet
-    body: memoryview | None  # what is left of the body, or of a part of it
-    in_parts: bool  # more parts follow, or the end of the stream
+    body: memoryview | None  # the rest of the body, or of a part of it
+    in_parts: bool  # more parts or the end of the stream follow
 
     def body_queued(self) -> None:
-        """The last byte of the body, or of a part of it, has been queued."""
+        """Called when the last byte of the body, or of a part of it, has been queued."""
 
     def progressed(self, size: int) -> None:
-        """Part of the body has been queued."""
+        """Called when a part of the body has been queued."""
 
 
 class Waiter(Protocol):
@@ -101,20 +102,20 @@ class Output:
         self.transport = transport
         self.flusher = flusher
         self._nursery = nursery
-        self.window = DEFAULT_WINDOW  # of the connection
+        self.window = DEFAULT_WINDOW  # window of the connection
         self.queue: list[bytes | memoryview] = []
         self.queued = 0  # bytes in the queue
-        self._control = 0  # of these, control frames queued while the socket was full
-        self.blocked = False  # the socket takes no more, or the connection is broken
-        self.failed = False  # the connection is broken: nothing is sent any more
-        self.watches = 0  # streams that are watches
+        self._control = 0  # of these, bytes of control frames queued while the socket was full
+        self.blocked = False  # the socket is full, or the connection is broken
+        self.failed = False  # the connection is broken: nothing more is sent
+        self.watches = 0  # number of streams that are watches
         self.waiting: dict[Waiter, None] = {}  # watches that wait for the socket or the connection's window
         self._ready: dict[int, Sender] = {}  # streams with something to send and an open window
         self._completing: list[Exchange] = []  # observed responses whose last bytes are in the queue
-        self.moved_at = 0.0  # when a full socket took something last
-        self._patience = inf  # seconds that the peer may take nothing, before the connection fails
-        self.registered = False  # with the flusher
-        self._waiting_for_socket = False  # a task waits until it is writable
+        self.moved_at = 0.0  # when the full socket last accepted bytes
+        self._patience = inf  # seconds that the socket may stay full before the connection fails
+        self.registered = False  # registered with the flusher
+        self._waiting_for_socket = False  # a task waits until the socket is writable
         self._waking = False  # a task wakes watches in turns
         self._watches_turn = False
         self._deferring = False  # bodies wait until watches have had their turn
@@ -122,19 +123,21 @@ class Output:
     # Queueing.
 
     def control(self, frame: bytes) -> None:
-        """Queue a frame that no window limits."""
+        """Queue a frame that is not subject to flow control."""
         if self.failed:
             return
         if self.blocked:
             self._control += len(frame)
             if self._control > _MAX_CONTROL:
-                self.fail()  # the peer causes replies and does not read them
+                self.fail()  # the peer causes replies but does not read them
                 return
         self.queue.append(frame)
         self.queued += len(frame)
 
     def respond(self, stream: Sender, head: bytes, body: bytes) -> bool:
-        """Queue a response; True if all of it is queued, else the rest follows when the windows allow."""
+        """Queue a response; return True if all of it is queued. Otherwise the rest follows when the windows
+        allow it.
+        """
         size = len(body)
         if size <= stream.window and size <= self.window and size <= FRAME_SIZE and not self.blocked:
             stream.window -= size
@@ -149,7 +152,7 @@ class Output:
         return False
 
     def resume(self, stream: Sender) -> None:
-        """The window of a stream with a body has opened."""
+        """Continue with the body of a stream whose window has opened."""
         self._ready[stream.number] = stream
         self.flush_later()
 
@@ -161,7 +164,7 @@ class Output:
         self._completing.append(exchange)
 
     def data(self, stream: Sender, data: bytes | memoryview) -> int:
-        """Queue part of a stream without a known end; return how many bytes the windows and the socket take."""
+        """Queue data of a stream without a known end; return how many bytes the windows and the socket allowed."""
         view, taken = memoryview(data), 0
         burst = WATCH_BURST
         if len(view) > _SMALL_WATCH_BURST and self.transport.behind():
@@ -171,7 +174,7 @@ class Output:
                 self.flush()
             if self.blocked:
                 break
-            # Again each time, as `flush` may have sent bodies.
+            # Computed each time, because `flush` may have sent bodies.
             size = min(len(view) - taken, stream.window, self.window, burst - self.queued)
             if size <= 0:
                 break
@@ -202,7 +205,9 @@ class Output:
             self.flusher.add([self])
 
     def flush(self, *, bodies: bool = True) -> int:
-        """Send the queue and a burst of bodies, as far as the socket takes them; return how many bytes were queued."""
+        """Send the queue and a burst of bodies, as far as the socket accepts them; return how many bytes were
+        queued.
+        """
         self.registered = False
         if self.blocked or self.failed:
             return 0
@@ -213,7 +218,7 @@ class Output:
         queue = self.queue
         if not queue:
             if self._completing:
-                self._complete()  # the socket has taken the last of them
+                self._complete()  # the socket has accepted the last of them
             return 0
         data = queue[0] if len(queue) == 1 else b"".join(queue)
         queue.clear()
@@ -234,7 +239,7 @@ class Output:
         return len(data)
 
     def block(self, data: bytes | memoryview, taken: int) -> None:
-        """The transport took only part of some data: keep the rest, and wait for the socket."""
+        """Keep the rest of data that the transport accepted only in part, and wait for the socket."""
         now = trio.current_time()
         before = self.moved_at if self._waiting_for_socket else now
         self.moved_at = self.transport.limits.moved_at(before, abs(taken), now)
@@ -248,11 +253,11 @@ class Output:
             self._waiting_for_socket = True
             try:
                 self._nursery.start_soon(self._wait_for_socket)
-            except RuntimeError:  # the connection's nursery is closed: it has ended
+            except RuntimeError:  # the connection's nursery is closed: the connection has ended
                 self.fail()
 
     def _queue_bodies(self) -> None:
-        """Queue bodies of the streams in turn, up to a burst."""
+        """Queue the bodies of the streams in turns, up to a burst."""
         ready = self._ready
         while ready and self.queued < BURST:
             number = next(iter(ready))
@@ -263,7 +268,7 @@ class Output:
                 stream.head = b""
             assert stream.body is not None
             if not stream.body:
-                self._end(stream)  # its head has ended the stream
+                self._end(stream)  # the head has already ended the stream
                 continue
             size = min(len(stream.body), stream.window, self.window, _STREAM_TURN)
             if size == len(stream.body):
@@ -298,7 +303,7 @@ class Output:
         stream.body_queued()
 
     async def _wait_for_socket(self) -> None:
-        """Wait until the socket takes more and send, as long as it is full."""
+        """Wait until the socket is writable and send, as long as it is full."""
         transport = self.transport
         try:
             while self.blocked and not self.failed:
@@ -319,9 +324,9 @@ class Output:
         self.wake_waiting()
 
     def wake_waiting(self) -> None:
-        """The socket or the connection's window takes more, or the connection is broken."""
+        """Wake watches, because the socket or the connection's window has room again, or the connection is broken."""
         if self.blocked and not self.failed:
-            return  # until the socket takes more
+            return  # wait until the socket is writable
         self._take_turns()
         if len(self.waiting) > 1 + self.window // _WAKE_BYTES and not self.failed:
             if not self._waking:
@@ -338,15 +343,15 @@ class Output:
             waiter.wake()
 
     async def _wake_in_turns(self) -> None:
-        """Wake those that have waited longest, as many as the window serves, until it is used up."""
+        """Wake those that have waited longest, as many as the window allows, until it is used up."""
         while self.window > 0 and self.waiting and not self.blocked and not self.failed:
             self._wake(1 + self.window // _WAKE_BYTES)
             await trio.lowlevel.checkpoint()
-            await trio.lowlevel.checkpoint()  # by now they have taken what they need
+            await trio.lowlevel.checkpoint()  # by now they have queued what they need
         self._waking = False
 
     def _flush_in_turn(self) -> None:
-        """The socket takes more. Unless watches wait, bodies fill up the queue again before it is sent whole."""
+        """Send after the socket became writable; if no watches wait, bodies refill the queue first."""
         if self.waiting:
             self.flush(bodies=False)
         if not self.blocked:
@@ -354,7 +359,7 @@ class Output:
             self.flush()
 
     def _take_turns(self) -> None:
-        """Decide who is first to use what the socket or the window takes: the bodies, or the watches that wait."""
+        """Decide whether the bodies or the waiting watches use the socket or the window first."""
         if self.waiting and self._ready and not self._deferring:
             self._watches_turn = not self._watches_turn
             if self._watches_turn:
@@ -362,13 +367,13 @@ class Output:
                 self._nursery.start_soon(self._end_deferring)
 
     async def _end_deferring(self) -> None:
-        for _ in range(3):  # until the watches that wait have been woken and have taken what they need
+        for _ in range(3):  # until the waiting watches have been woken and have queued what they need
             await trio.lowlevel.checkpoint()
         self._deferring = False
         self.flush()
 
     def fail(self) -> None:
-        """The connection is broken; the reading task notices it too and ends the streams."""
+        """Mark the connection as broken; the reading task notices too, and ends the streams."""
         self.failed = self.blocked = True
         self.queue.clear()
         self.queued = 0
@@ -379,7 +384,7 @@ class Output:
         self.transport.interrupt()
 
     def finish(self, patience: float) -> None:
-        """Send what is queued, unless the peer takes nothing of it for `patience` seconds."""
+        """Send what is queued, unless the peer accepts nothing for `patience` seconds."""
         self.flush()
         self._patience = patience
         self.transport.deadline = self.moved_at + patience if self.blocked else inf
@@ -391,17 +396,17 @@ class Output:
 
 
 class Flusher:
-    """Sends what tasks have queued on HTTP/2 connections, once per turn of the event loop for all of them.
+    """Sends what tasks have queued on HTTP/2 connections, once per pass of the event loop for all of them.
 
-    Requests that complete together and events of several watches on one connection leave in one write, and with TLS in
-    one record. The server runs one; connections that were written to register with `add`.
+    Requests that complete together, and events of several watches on one connection, are sent in one write, and with
+    TLS in one record. The server runs one; a connection registers with `add` when something is queued.
     """
 
     __slots__ = ("_pending", "_task")
 
     def __init__(self) -> None:
         self._pending: deque[Output] = deque()
-        self._task: trio.lowlevel.Task | None = None  # while it waits
+        self._task: trio.lowlevel.Task | None = None  # set while it waits
 
     def add(self, outputs: list[Output]) -> None:
         self._pending.extend(outputs)
@@ -439,7 +444,7 @@ def send_parcels(outputs: list[Output], parcels: list[Parcel]) -> None:
 
 
 def flush_some(pending: deque[Output]) -> None:
-    """`flush` some of many, those with little to send together."""
+    """Flush some of many outputs; those with little to send are sent together."""
     chosen: list[Output] = []
     parcels: list[Parcel] = []
     size = 0

@@ -1,7 +1,7 @@
-"""The constants of HTTP/2 (RFC 9113) and the frames that the server builds.
+"""The constants of HTTP/2 (RFC 9113), and the frames that the server builds.
 
-A frame is a head of nine bytes (length, type, flags, stream) and a payload. `HEAD` packs and unpacks the head as three
-integers: length and type together in the first.
+A frame is a head of nine bytes (length, type, flags, stream) and a payload. `HEAD` packs the head as three integers,
+with length and type together in the first.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD: Final = struct.Struct(">IBI")  # length << 8 | type, flags, stream
 HEAD_SIZE: Final = 9
-STREAM_MASK: Final = 0x7FFFFFFF  # without the reserved bit
+STREAM_MASK: Final = 0x7FFFFFFF  # masks the reserved bit
 
-# Types of frames.
+# Frame types.
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS = range(5)
 PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(5, 10)
 
@@ -47,11 +47,11 @@ MAX_HEADER_LIST_SIZE: Final = 0x6
 
 DEFAULT_WINDOW: Final = 65_535
 MAX_WINDOW: Final = 0x7FFFFFFF
-# The largest payload that every peer accepts; we announce no other, so a frame never occupies more of our memory.
+# The largest payload that every peer accepts. We announce no other, so that no frame takes more memory than this.
 FRAME_SIZE: Final = 16_384
 
 _SETTING: Final = struct.Struct(">HI")
-# The values that a setting may have, and the error code of others (RFC 9113, section 6.5.2).
+# The allowed values of a setting, and the error code for others (RFC 9113, section 6.5.2).
 _ANY: Final = (0, (1 << 32) - 1, PROTOCOL_ERROR)
 _ALLOWED: Final = {
     ENABLE_PUSH: (0, 1, PROTOCOL_ERROR),
@@ -62,7 +62,7 @@ _pack = HEAD.pack
 
 
 class ConnectionFault(Exception):
-    """The peer broke a rule so that the connection cannot go on: GOAWAY with this error code."""
+    """The peer broke a rule, and the connection must end: GOAWAY with this error code."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -75,7 +75,7 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 
 
 def header_frames(block: bytes, stream: int, *, end: bool) -> bytes:
-    """Return a header block as HEADERS and as many CONTINUATION as it needs."""
+    """A header block as HEADERS and as many CONTINUATION frames as it needs."""
     flags = END_STREAM if end else 0
     if len(block) <= FRAME_SIZE:
         return _pack(len(block) << 8 | HEADERS, flags | END_HEADERS, stream) + block
@@ -91,7 +91,7 @@ def settings(values: dict[int, int]) -> bytes:
 
 
 def parse_settings(payload: bytes) -> list[tuple[int, int]]:
-    """Return names and values of the peer's settings, in order. ConnectionFault for a value that is not allowed."""
+    """The peer's settings in order, as names and values. Raises ConnectionFault if a value is not allowed."""
     values = [(name, value) for name, value in _SETTING.iter_unpack(payload)]
     for name, value in values:
         least, most, code = _ALLOWED.get(name, _ANY)
@@ -108,7 +108,7 @@ def reset(stream: int, code: int) -> bytes:
     return frame(RST_STREAM, 0, stream, code.to_bytes(4, "big"))
 
 
-LEAVING_PING = b"leaving\n"  # 8 bytes, sent after a GOAWAY that refuses nothing
+GOAWAY_PING = b"leaving\n"  # 8 bytes, sent after a GOAWAY that refuses nothing
 
 
 def goaway(last_stream: int, code: int, message: str = "") -> bytes:
@@ -116,6 +116,6 @@ def goaway(last_stream: int, code: int, message: str = "") -> bytes:
 
 
 SETTINGS_ACK: Final = frame(SETTINGS, ACK, 0)
-HPACK_TABLE_SIZE: Final = 4096  # what the peer's table holds unless its settings say otherwise
-EMPTY_TABLE: Final = b"\x20"  # begins a header block: the table has no room for entries
+HPACK_TABLE_SIZE: Final = 4096  # size of the peer's table unless its settings say otherwise
+EMPTY_TABLE: Final = b"\x20"  # starts a header block: sets the table's size to 0
 CONTINUE: Final = b"\x08\x03100"  # the header block of a response with status 100

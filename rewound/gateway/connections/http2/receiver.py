@@ -1,8 +1,8 @@
-"""What the peer of an HTTP/2 connection sends: frames become requests, resets, windows and settings.
+"""The input of an HTTP/2 connection: turns frames into requests, resets, windows and settings.
 
-`next_request` processes frames up to the next request that is complete or has to be refused. It keeps the states of
-streams (RFC 9113, section 5.1) and the windows of both directions, and raises `ConnectionFault` when the peer breaks
-a rule so that the connection has to end.
+`next_request` processes frames up to the next request that is complete or must be refused. It keeps the states of
+streams (RFC 9113, section 5.1) and the windows of both directions, and raises `ConnectionFault` if the peer breaks a
+rule and the connection must end.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rewound.gateway.connections.http2.protocol import (
     END_STREAM,
     ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR,
+    GOAWAY_PING,
     HEADER_TABLE_SIZE,
     HEADERS,
     HPACK_TABLE_SIZE,
     INITIAL_WINDOW_SIZE,
-    LEAVING_PING,
     MAX_CONCURRENT_STREAMS,
     MAX_HEADER_LIST_SIZE,
     MAX_WINDOW,
@@ -47,22 +47,22 @@ from rewound.gateway.connections.http2.request_heads import Malformed, RequestHe
 from rewound.gateway.connections.http2.stream import Stream, StreamOwner
 from rewound.gateway.message import Peer, Request
 
-# Below this an increment of a window, or a part of a body, is counted as a frame that asks for nothing.
+# A smaller window increment, or a smaller part of a body, counts as a useless frame.
 _SMALL_INCREMENT = 1024
 _SMALL_DATA = 64
-# Streams that we reset and on which the peer may not have noticed it yet.
+# Streams that we reset, but of which the peer may not know it yet.
 _MAX_RESETS = 64
-# Of a `_Budget`.
+# Parameters of a `_Budget`.
 _BURST = 2000
 _PER_SECOND = 500
 _PER_REQUEST = 1
 
 _FRAME = 1
-# A request that is malformed or exceeds the streams' limit: it earns nothing.
+# A request that is malformed or exceeds the limit of streams: it earns nothing.
 _NO_REQUEST = _PER_REQUEST + _FRAME
-# A request that its client resets right away: the server has begun to work on it.
+# A request that its client resets right away, when the server has begun to work on it.
 _EARLY_RESET = 10
-# Streams, or tasks that wait, whose windows one frame changes for the cost of one more frame.
+# How many streams or waiting tasks whose windows one frame changes cost as much as one more frame.
 _STREAMS_PER_FRAME = 8
 
 
@@ -78,9 +78,9 @@ class Receiver:
         "_resets",
         "_server",
         "_skipped",
-        "acknowledged_leaving",
         "begun",
         "bodies",
+        "goaway_acknowledged",
         "highest",
         "size_update",
         "streams",
@@ -92,18 +92,18 @@ class Receiver:
         self._server = server
         self._peer = peer
         self._output = output
-        self.acknowledged_leaving = False  # the peer knows that the connection will end
+        self.goaway_acknowledged = False  # the peer knows that the connection will end
         self._frames = FrameReader(server.limits.http2_head, server.partial_heads)
         self._heads = RequestHeads(server.limits)
         self._budget = _Budget(server.now)
         self.streams: dict[int, Stream] = {}
-        self.begun: list[Stream] = []  # whose head has arrived without the whole body
+        self.begun: list[Stream] = []  # streams whose head has arrived without the whole body
         self.highest = 0  # the newest stream
-        self._skipped = False  # the peer has not used all numbers up to `highest`
+        self._skipped = False  # skipped numbers: the peer has not used all up to `highest`
         self._resets: dict[int, None] = {}
-        self._initial_window = DEFAULT_WINDOW  # of a new stream, for what we send
+        self._initial_window = DEFAULT_WINDOW  # send window of a new stream
         self.bodies = Bodies(server, output)
-        self.size_update = b""  # begins the header blocks of responses
+        self.size_update = b""  # starts the header blocks of responses
 
     def open(self) -> None:
         """Queue our settings."""
@@ -117,14 +117,14 @@ class Receiver:
         self._output.control(window_update(0, CONNECTION_WINDOW - DEFAULT_WINDOW))
 
     def partial_since(self, now: float) -> float | None:
-        """Return since when the peer is in the middle of a frame or a header block; None if it is not."""
+        """Since when the peer is in the middle of a frame or a header block; None if it is not."""
         return self._frames.partial_since(now)
 
     def feed(self, data: bytes) -> None:
         self._frames.feed(data)
 
     def next_request(self) -> Stream | None:
-        """Process frames up to the next request that is complete or has a `fault`; None if there is none yet."""
+        """Process frames up to the next request that is complete or has a `fault`; return None if there is none yet."""
         frames = self._frames
         while (found := frames.next()) is not None:
             kind, flags, number, payload = found
@@ -139,25 +139,25 @@ class Receiver:
                 return stream
         return None
 
-    def take_begun(self) -> list[Stream]:
-        """Return the streams whose head has arrived without the whole body, to be handled."""
+    def take_incomplete(self) -> list[Stream]:
+        """The streams whose head has arrived without the whole body, to be handled now."""
         begun, self.begun = self.begun, []
         return [stream for stream in begun if stream.parts is not None]
 
     def reset(self, number: int, code: int) -> None:
-        """Reset a stream; frames that are on their way are ignored."""
+        """Reset a stream; frames that are still on their way are ignored."""
         self._output.control(reset(number, code))
         self._resets[number] = None
         if len(self._resets) > _MAX_RESETS:
             del self._resets[next(iter(self._resets))]
 
     def forget(self, stream: Stream) -> None:
-        """The response of a stream has been queued whole, or the stream was reset."""
+        """Remove a stream whose response is completely queued, or that was reset."""
         if self.streams.pop(stream.number, None) is not None:
             self.bodies.release(stream)
 
     def end_stream(self, stream: Stream, code: int) -> None:
-        """Reset a stream and stop the work behind it."""
+        """Reset a stream and cancel its request."""
         self.reset(stream.number, code)
         self.drop(stream)
 
@@ -302,7 +302,7 @@ class Receiver:
             self.reset(number, STREAM_CLOSED)
 
     def _idle(self, number: int) -> bool:
-        """Whether the stream has not been opened yet; those with even numbers would be the server's."""
+        """Whether the stream has not been opened yet; even numbers would be the server's."""
         return number > self.highest or not number & 1
 
     def refuse(self, stream: Stream, fault: Fault, *, ended: bool) -> Stream | None:
@@ -316,7 +316,7 @@ class Receiver:
         return None
 
     def _complete(self, stream: Stream) -> Stream | None:
-        """The last part of a request with a body has arrived; return the stream if it is to be handled now."""
+        """Complete a request whose last body part has arrived; return the stream if it is to be handled now."""
         if stream.parts is None:
             stream.request_ended = True
             return None
@@ -348,12 +348,12 @@ class Receiver:
                 self._apply_settings(payload)
         elif kind == PING and not flags & ACK:
             self._output.control(frame(PING, ACK, 0, payload))
-        elif kind == PING and payload == LEAVING_PING:
-            self.acknowledged_leaving = True
+        elif kind == PING and payload == GOAWAY_PING:
+            self.goaway_acknowledged = True
         # GOAWAY changes nothing for us; PRIORITY and frames of unknown types are ignored.
 
     def _spend(self, cost: int) -> None:
-        # Numbers that the peer has skipped are no requests.
+        # Numbers that the peer has skipped are not requests.
         self._budget.spend(cost, self._server.now, 0 if self._skipped else self.highest // 2)
 
     def _open_window(self, number: int, increment: int) -> None:
@@ -392,7 +392,8 @@ class Receiver:
         smaller_table = False
         for name, value in parse_settings(payload):
             if name == INITIAL_WINDOW_SIZE:
-                window = value  # the last one: a frame may contain thousands, for hundreds of streams
+                # Use the last one: a frame may have thousands of settings, for hundreds of streams.
+                window = value
             elif name == HEADER_TABLE_SIZE:
                 smaller_table = smaller_table or value < HPACK_TABLE_SIZE
         if smaller_table and not self.size_update:
@@ -402,7 +403,7 @@ class Receiver:
         self._output.control(SETTINGS_ACK)
 
     def _shrink_table(self) -> None:
-        """Begin all further header blocks with an update of the table's size to 0: the next has to (RFC 7541, 4.2)."""
+        """Start all further header blocks with a table size update to 0; the next one must (RFC 7541, section 4.2)."""
         self._output.queue_heads()
         self.size_update = EMPTY_TABLE
 
@@ -417,7 +418,7 @@ class Receiver:
 
 
 class _Budget:
-    """How many frames a peer may send that cost work and ask for nothing: pings, settings, resets, empty data.
+    """Limits the useless frames of a peer, which cost work but request nothing: pings, settings, resets, empty data.
 
     Well-behaved clients send few of them, or one with each request. A flood would cost the server more than the peer,
     so the connection of a peer that exceeds the budget ends with ENHANCE_YOUR_CALM.
@@ -431,7 +432,7 @@ class _Budget:
         self._requests = 0
 
     def spend(self, cost: int, now: float, requests: int) -> None:
-        """Take from the budget at this moment, after so many requests in all. ConnectionFault."""
+        """Spend from the budget now, after so many requests in total. Raises ConnectionFault if it is used up."""
         self._left -= cost
         if self._left < 0:
             self._refill(now, requests)

@@ -1,11 +1,11 @@
-"""Header blocks of one HTTP/2 connection become request heads: method, target and headers, checked.
+"""Decodes and checks the request heads of one HTTP/2 connection: method, target and headers.
 
-The connection passes every block that the peer sends, in order. What breaks a rule of RFC 9113, section 8, is
+The connection passes every block that the peer sends, in order. A block that breaks a rule of RFC 9113, section 8, is
 `Malformed` and ends the stream; what HTTP/1.1 would refuse with a response (`parser`) has the same `fault` here.
 
-Clients repeat their blocks byte by byte once the dynamic table contains their headers, so heads are cached by block. A
-cached block is valid as long as the table does not change: a block that changes it is not cached, and empties the
-cache. Callers copy `headers` before they change or pass on what a handler may change.
+Clients repeat their blocks byte by byte once the dynamic table contains their headers, so heads are cached by block.
+A cached block is valid as long as the table does not change: a block that changes it is not cached, and clears the
+cache. Callers copy `headers` before they change them or pass on what a handler may change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rewound.gateway.connections.http2.hpack import Decoder, Field
 from rewound.gateway.connections.limits import Limits
 from rewound.gateway.message import HeaderFacts
 
-# An idle connection keeps what it cached: 16 different requests, in blocks of about 100 bytes, take some 20 kB.
+# Limits of what an idle connection has cached: 16 different requests, in blocks of about 100 bytes, take some 20 kB.
 _CACHED_BLOCKS = 16
 _CACHED_BLOCK_SIZE = 2048
 
@@ -43,18 +43,20 @@ class Malformed(Exception):
     """The request breaks a rule of RFC 9113, section 8: stream error PROTOCOL_ERROR."""
 
 
-@dataclass(slots=True)  # not frozen: that costs a microsecond for each head
+@dataclass(slots=True)  # not frozen, which would cost a microsecond per head
 class RequestHead:
-    """The head of one request. Callers must not change it: equal requests share it."""
+    """The head of one request. Equal requests share it, so callers must not change it."""
 
     method: str
     path: str  # as sent: percent-encoded, without the query
     query: str  # as sent, without the question mark
-    headers: dict[bytes, bytes]  # different values are joined; contains host, whichever way it was sent
-    repeated: dict[bytes, list[bytes]] | None  # headers sent more than once, value by value; cookies never
-    content_length: int = -1  # -1: not sent
-    expects_continue: bool = False  # the client may wait for 100 before it sends the body
-    fault: Fault | None = None  # refuse the request with this; the rest may then be incomplete
+    # Values of repeated headers are joined; contains host, whether sent as Host or :authority.
+    headers: dict[bytes, bytes]
+    # The separate values of headers sent more than once; never cookies.
+    repeated: dict[bytes, list[bytes]] | None
+    content_length: int = -1  # -1 if not sent
+    expects_continue: bool = False  # the client may wait for 100 Continue before it sends the body
+    fault: Fault | None = None  # refuse the request with this; the other fields may then be incomplete
     facts: HeaderFacts | None = None  # of the first request with this head
 
 
@@ -67,12 +69,12 @@ class RequestHeads:
         self._cache: dict[bytes, RequestHead] = {}
 
     def request(self, block: bytes) -> RequestHead:
-        """Return the head of a request. Malformed, CompressionError, TooManyFields."""
+        """The head of a request. Raises Malformed, CompressionError or TooManyFields."""
         head = self._cache.get(block)
         return self._decoded(block) if head is None else head
 
     def trailers(self, block: bytes) -> None:
-        """Decode a block whose fields are not needed. Malformed, CompressionError, TooManyFields."""
+        """Decode trailers, whose fields are not needed. Raises Malformed, CompressionError or TooManyFields."""
         for name, _, _, allowed in self._fields(block) or ():
             if not allowed or name[0] == _COLON or name in _CONNECTION_SPECIFIC:
                 raise Malformed(f"a trailer must not contain {name[:64]!r}")
@@ -148,7 +150,7 @@ def _request_head(
     method = _METHODS.get(pseudo.get(b":method", b""))
     target = pseudo.get(b":path")
     if method is None or b":protocol" in pseudo:
-        return _odd_method(pseudo)
+        return _unusual_method(pseudo)
     if not target or not pseudo.get(b":scheme"):
         raise Malformed("the request has no :path or no :scheme")
     if target[0] != _SLASH and not (target == b"*" and method == "OPTIONS"):
@@ -167,8 +169,8 @@ def _request_head(
     return RequestHead(method, path, query, headers, repeated, length, expects_continue, fault)
 
 
-def _odd_method(pseudo: dict[bytes, bytes]) -> RequestHead:
-    """Refuse what is no method of ours: CONNECT, which has pseudo-headers of its own (RFC 9113, 8.5), and others."""
+def _unusual_method(pseudo: dict[bytes, bytes]) -> RequestHead:
+    """Refuse CONNECT, which has its own pseudo-headers (RFC 9113, section 8.5), and unknown methods."""
     method = pseudo.get(b":method", b"")
     complete = bool(pseudo.get(b":path")) and bool(pseudo.get(b":scheme"))
     if b":protocol" in pseudo:
@@ -192,7 +194,7 @@ def _target_fault(target: bytes, limits: Limits) -> Fault:
 def _set_host(
     headers: dict[bytes, bytes], authority: bytes | None, repeated: dict[bytes, list[bytes]] | None
 ) -> Fault | None:
-    """Make :authority and Host one header; both may be sent if they agree (RFC 9113, section 8.3.1)."""
+    """Merge :authority and Host into one header; both may be sent if they agree (RFC 9113, section 8.3.1)."""
     host = headers.get(b"host")
     if repeated is not None and b"host" in repeated:
         return Fault(400, "the request has more than one Host header")

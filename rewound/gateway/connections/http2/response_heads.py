@@ -1,6 +1,6 @@
 """Header blocks of HTTP/2 responses: literals and entries of HPACK's static table, never the dynamic table.
 
-A block is therefore the same bytes on every connection. All that depends on status, content type, shared fields and
+So a block has the same bytes on every connection. Everything that depends on status, content type, shared fields and
 date is encoded once a second; a response adds its Audit-Id, its length, and the fields that its handler set.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rewound.gateway.connections.heads import HeadFormat
 
-# Entries of the static table: statuses that have one, and names.
+# Entries of the static table: the statuses that have one, and names.
 _STATUSES = {200: 8, 204: 9, 206: 10, 304: 11, 400: 12, 404: 13, 500: 14}
 _NAMES = {b"cache-control": 24, b"content-length": 28, b"content-type": 31, b"date": 33, b"location": 46}
 _STATUS_NAME = 8

@@ -2,16 +2,16 @@
 
 The connection creates it with the head of a request and forgets it when both sides have ended.
 
-A body that has not arrived with its head is read when a handler wants it. Until then the peer may send no more than the
-first window of the stream, and what it sent is not acknowledged on the connection either. `read_body` takes memory for
-it, opens the windows, and waits for the end of the stream. Data of a forwarded body that has not been taken stays
-unacknowledged too, so that a slow receiver holds back the client.
+A body that did not arrive with its head is read when a handler needs it. Until then the peer may send no more than
+the first window of the stream, and what it sent is not acknowledged on the connection either. `read_body` reserves
+memory for it, opens the windows, and waits for the end of the stream. Data of a forwarded body also stays
+unacknowledged until it is taken, so that a slow receiver holds back the client.
 
 A watch sends through `transmit` and `broadcast`, which queue DATA frames on the connection as far as the windows and
-the socket allow; a stream that takes no more leaves the sweep like a full socket, keeps its cursor, and waits in
-`flush` for its window. Once it has joined its group it has no task, which is most of the memory of an idle watch. An
-interruption (its timeout, a stopping server, a failed group) starts a task that ends it; a reset or a lost connection
-needs none.
+the socket allow. A stream that accepts no more leaves the sweep, as for a full socket, keeps its cursor, and waits in
+`flush` for its window. Once a watch has joined its group it has no task, because a task is most of the memory of an
+idle watch. An interruption (its timeout, a stopping server, a failed group) starts a task that ends it; a reset or a
+lost connection needs none.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from rewound.gateway.message import Stream as Watch
 from rewound.gateway.watch.broadcast import Missed, one_by_one
 from rewound.gateway.watch.framing import as_it_is
 
-# A body of unknown length takes memory in steps of this size.
+# Memory for a body of unknown length is reserved in steps of this size.
 _STEP = 256 * 1024
 _LEAST_ROOM = DEFAULT_WINDOW // 2
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
@@ -91,25 +91,25 @@ class StreamOwner(Protocol):
     def receiver(self) -> Streams: ...
 
     def refuses_streams(self) -> bool:
-        """Whether new streams are refused: the server stops, or too many requests are being handled."""
+        """Whether new streams are refused, because the server stops or too many requests are being handled."""
 
     def expect_deadline(self, moment: float) -> None:
-        """A stream has to be looked at, at this moment or before."""
+        """Ask for a check of a stream at this moment or before."""
 
     def request_ended(self) -> None:
-        """A stream is forgotten: the connection may be idle now."""
+        """Called when a stream is forgotten: the connection may be idle now."""
 
     def stream_reset(self, stream: Stream) -> None:
-        """A stream has ended before its response, and is forgotten."""
+        """Called when a stream has ended before its response, and is forgotten."""
 
     def watch_interrupted(self, stream: Stream) -> None:
-        """A watch that has no task has ended, or has to look whether it should end."""
+        """Called when a watch without a task has ended, or must check whether it should end."""
 
     def transfer_deadline(self) -> float:
-        """Return when a response that the peer does not take now is too slow."""
+        """The deadline of a response that the peer does not accept now."""
 
     def progress_deadline(self, deadline: float, size: int) -> float:
-        """Return the deadline of a response after the peer has taken so many bytes more of it."""
+        """The deadline of a response after the peer has accepted so many more bytes of it."""
 
 
 class Stream:
@@ -158,40 +158,42 @@ class Stream:
         self._connection = connection
         self.output = connection.output
         self.number = number
-        self.window = window  # bytes that the peer takes
-        self.receive_window = receive_window  # bytes that the peer may send
+        self.window = window  # send window
+        self.receive_window = receive_window  # receive window
         self.request: Request | None = request
         self.exchange: Exchange | None = None
         self.request_ended = False  # the peer has sent END_STREAM
         self.expected = -1  # the request's Content-Length
-        self.received = 0  # bytes of its body
-        self.held = 0  # the same, until the request ends
+        self.received = 0  # bytes received of its body
+        self.held = 0  # parts of its body, until the request ends
         self.parts: list[bytes | bytearray] | None = None
         self.expects_continue = False
         self.started = False  # its request is handled while its body arrives
-        self.streamed = False  # a handler takes the body in parts: `parts` has what it has not taken
-        self.patient = False  # the client may take as long as it likes to read the response
+        # A handler takes the body in parts; `parts` are those that it has not taken yet.
+        self.streamed = False
+        self.patient = False  # the client may read the response as slowly as it likes
         self.wanted = False  # a handler waits for the body, and there is memory for it
-        self.unacknowledged = 0  # bytes of the connection's window, until the body is wanted
-        self.reader: Task | None = None  # waits for the body
+        self.unacknowledged = 0  # unacknowledged bytes of the connection's window, until the body is wanted
+        self.reader: Task | None = None  # wakes the reader of the body
         self.began = 0.0
         self.fault: Fault | None = None  # why the request is refused
-        self.scope: trio.CancelScope | None = None  # of the task that handles the request
+        self.scope: trio.CancelScope | None = None  # scope of the task that handles the request
         self.responding = False  # the head of the response has been queued
         self.head = b""
         self.body: memoryview | None = None
-        self.in_parts = False  # the body is sent in parts, and this may be one of them
+        self.in_parts = False  # the body is sent in parts, of which this may be one
         self.bare = False  # the head has ended the response
         self.closed = False  # reset, or the connection has ended
         self.watch: Watch | None = None
         self.sweeping = False  # the watch has started and has no task: its group sends
-        self.payload = 0  # bytes of a watch, or of a body in parts, that the connection took
+        self.payload = 0  # bytes of a watch, or of a body in parts, that the connection accepted
         self._deadline = inf
-        self._receiver: Task | None = None  # waits for an interruption or the end of the stream
-        self._waiter: Task | None = None  # waits until the stream takes more
+        # Wakes the task that waits for an interruption or the end of the stream.
+        self._receiver: Task | None = None
+        self._waiter: Task | None = None  # wakes the task that waits until the stream accepts more
 
     def wake_reader(self) -> None:
-        """The body is complete or refused, or needs memory to go on."""
+        """Wake the reader of the body: it is complete or refused, or needs memory to continue."""
         if self.reader is not None:
             reschedule(self.reader)
             self.reader = None
@@ -199,12 +201,12 @@ class Stream:
     # The codec: the body of the request.
 
     def begin_request(self, request: Request) -> None:
-        """The request is about to be handled while its body arrives."""
+        """Prepare to handle the request while its body arrives."""
         self.started = True
         request.arriving = self.read_body
 
     async def read_body(self) -> bytes:
-        """Return the whole body of the request, once there is memory for it. BodyNotRead, TooManyRequests."""
+        """The whole body of the request, once there is memory for it. Raises BodyNotRead or TooManyRequests."""
         request, owner = self.request, self._connection
         bodies, memory = owner.receiver.bodies, owner.server.responder.memory
         assert request is not None
@@ -237,7 +239,7 @@ class Stream:
             raise BodyNotRead
 
     def _restart_clock(self) -> None:
-        """The peer could not send the rest before: it has its time from now on."""
+        """Restart the time limit of the body: the peer could not send the rest before."""
         if self.parts is not None:
             server = self._connection.server
             self.began = server.now
@@ -248,7 +250,7 @@ class Stream:
             self._queue_head(CONTINUE, end=False)
 
     def expire_body(self, now: float, *, leaving: bool) -> None:
-        """The deadline of the body has passed: extend it if enough has arrived, else the request gets 408."""
+        """Extend the deadline of the body if enough has arrived; otherwise respond with 408."""
         due = self._connection.server.limits.transfer_deadline(self.began, self.received)
         if due > now and not leaving:
             self.deadline = due
@@ -256,9 +258,9 @@ class Stream:
             self._connection.receiver.refuse(self, _TOO_SLOW, ended=False)
 
     def stream_body(self) -> None:
-        if self.started:  # else its body arrived before it was handled
+        if self.started:  # otherwise the body arrived before the request was handled
             self.streamed = True
-            self.deadline = inf  # the forwarding has the time limits
+            self.deadline = inf  # the forwarding enforces the time limits itself
             self._send_continue()
             self.output.flush_later()
 
@@ -273,7 +275,7 @@ class Stream:
                 await self._wait_for_data()
         self._check_body()
         assert self.request is not None
-        body, self.request.body = self.request.body, b""  # if it had arrived before
+        body, self.request.body = self.request.body, b""  # in case it had arrived before
         return body
 
     async def wait_disconnected(self) -> None:
@@ -282,12 +284,12 @@ class Stream:
     # The codec: the response.
 
     def send(self, response: Response, length: int | None, body: bytes) -> None:
-        """Queue a whole response; the rest of it follows as the client takes it."""
+        """Queue a whole response; the rest of it follows as the client accepts it."""
         if self.closed:
             return
         owner = self._connection
         if self.parts is not None:
-            owner.receiver.bodies.release(self)  # its handler has ended
+            owner.receiver.bodies.release(self)  # the handler has ended
         block = owner.heads.head(response, self.exchange, b"" if length is None else length_field(length))
         if owner.receiver.size_update:
             block = owner.receiver.size_update + block
@@ -340,7 +342,7 @@ class Stream:
         finished = await stream.start(self, as_it_is)
         if finished is None:
             self.sweeping = True
-            self._connection.watch_interrupted(self)  # it may have been interrupted before
+            self._connection.watch_interrupted(self)  # it may have been interrupted already
         return finished
 
     async def end_watch(self, finished: Finished) -> None:
@@ -353,7 +355,7 @@ class Stream:
         self.forget_watch()
 
     def forget_watch(self) -> None:
-        """The watch is over."""
+        """Detach from the watch, which is over."""
         output = self.output
         output.watches -= 1
         output.transport.streaming = output.watches > 0
@@ -371,7 +373,7 @@ class Stream:
         raise AssertionError("HTTP/2 has no upgrades")
 
     def _complete(self) -> None:
-        """All of the response has been queued."""
+        """Report the response as complete, because all of it has been queued."""
         owner = self._connection
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
@@ -387,7 +389,7 @@ class Stream:
         if exchange is not None:
             exchange.cut_off()
 
-    # The body of the response, as the windows take it.
+    # The body of the response, as the windows allow it.
 
     def body_queued(self) -> None:
         if self.in_parts:
@@ -397,7 +399,7 @@ class Stream:
             self._connection.request_ended()
 
     def begin_transfer(self) -> None:
-        """The client has to take what waits in time."""
+        """Set the deadline by which the client must accept what waits."""
         if not self.patient:
             self.deadline = self._connection.transfer_deadline()
 
@@ -407,7 +409,7 @@ class Stream:
             self.deadline = self._connection.progress_deadline(self._deadline, size)
 
     async def send_part(self, part: bytes) -> None:
-        """Send a part of a body, and wait until the windows have taken all of it."""
+        """Send a part of a body, and wait until the windows have allowed all of it."""
         before = self.payload
         self.body = memoryview(part)
         self.begin_transfer()
@@ -428,9 +430,9 @@ class Stream:
                 self.wake()
 
     def close(self) -> None:
-        """Nothing is sent or received any more: stop the work behind the stream."""
+        """End the stream in both directions, and stop the tasks that use it."""
         self.closed = True
-        self.window = -1  # `broadcast` sees it without looking at `closed`
+        self.window = -1  # so that `broadcast` need not check `closed`
         self.body = None
         self.parts = None
         self.output.forget(self.number)
@@ -453,7 +455,7 @@ class Stream:
 
     @property
     def has_unsent(self) -> bool:
-        """Never: what the stream took, the connection sends, also after the end of the watch."""
+        """Always False: the connection sends what the stream accepted, even after the end of the watch."""
         return False
 
     def transmit(self, data: bytes | memoryview) -> int:
@@ -474,7 +476,7 @@ class Stream:
         parcels: list[Parcel] = []
         written: list[Output] = []
         number, frame = 0, b""
-        word = size << 8  # the length and type 0, DATA
+        word = size << 8  # the length, and type 0 (DATA)
         for stream in streams:
             output = stream.output
             if size > stream.window or size > output.window or output.blocked or output.queued > WATCH_BURST:
@@ -518,7 +520,9 @@ class Stream:
             raise ConnectionResetError("the client disconnected")
 
     async def receive(self) -> bytes:
-        """Return b"" when the stream has ended, as the client sends nothing. ClosedResourceError if interrupted."""
+        """Return b"" when the stream has ended; the client sends nothing else. Raises ClosedResourceError if
+        interrupted.
+        """
         if not self.closed:
             self._receiver = current_task()
             await wait_task_rescheduled(self._stop_receiving)
@@ -535,7 +539,7 @@ class Stream:
         self.wake()
 
     def wake(self) -> None:
-        """Wake the task that waits until the stream takes more."""
+        """Wake the task that waits until the stream accepts more."""
         if self._waiter is not None:
             reschedule(self._waiter)
             self._waiter = None

@@ -1,14 +1,13 @@
-"""A watch as a WebSocket: the pipe of its group, and the control frames between its events.
+"""A watch over a WebSocket: the pipe of its group, and the control frames between its events.
 
-`http1` creates one after the handshake and gives it the transport. Events are text frames that all watchers of a
+`http1` creates one after the handshake and passes it the transport. Events are text frames that all watchers of a
 group share. The group's sweep and the member's own tasks send frames and parts of frames; a control frame is sent
-only between events (`_mid_event`), and nothing follows a control frame that was sent in part, or a close frame.
+only between events (`_mid_event`), and nothing follows a partially sent control frame or a close frame. wsproto
+parses the client's frames and creates the control frames; the frames of events are ours, because wsproto would create
+one per connection (docs/decisions/0006-websocket.md).
 
-wsproto reads the client's frames and makes the control frames; the frames of events are ours, because wsproto makes
-one for each connection (docs/decisions/0006-websocket.md).
-
-Idle peers are pinged, and disconnected when they send no pong. A peer with unread bytes before the ping is slow, not
-dead: it stays, and TCP keepalive monitors it.
+Idle peers are pinged, and disconnected if they send no pong. A peer that had unread bytes before the ping is slow,
+not dead: it stays connected, and TCP keepalive monitors it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from rewound.gateway.watch.member import CLOSE_TIMEOUT
 
 logger = logging.getLogger(__name__)
 
-# Seconds after the client's last bytes before a ping, and seconds that it has to send a pong.
+# Seconds without bytes from the client before a ping, and seconds within which it must send a pong.
 PING_AFTER = 30.0
 PONG_TIMEOUT = 30.0
 
@@ -67,7 +66,7 @@ class WebSocket:
         self._protocol = FrameProtocol(client=False, extensions=[])
         self._mid_event = False  # part of an event has been sent
         self._control = b""  # the unsent part of a control frame
-        self._next = b""  # the control frame after it; a newer one replaces it
+        self._next = b""  # the next control frame; a newer one replaces it
         self._closing = False  # the last control frame is a close: nothing follows it
         self._ends_at = inf
         self._pinged = False
@@ -75,11 +74,11 @@ class WebSocket:
 
     @property
     def payload(self) -> int:
-        """Payload bytes that the transport took, if the request is observed."""
+        """Payload bytes that the transport accepted, if the request is observed."""
         return 0 if self._meter is None else self._meter.payload
 
     async def run(self, stream: Stream) -> None:
-        """Run a stream to its end, with the closing handshake. OSError: the peer disconnected."""
+        """Run a stream to its end, with the closing handshake. Raises OSError if the peer disconnects."""
         try:
             finished = await stream.run(self, as_binary_frame if stream.binary else as_text_frame)
         except (OSError, trio.ClosedResourceError):
@@ -141,10 +140,10 @@ class WebSocket:
         self._transport.interrupt()
 
     async def receive(self) -> bytes:
-        """Process what the client sends, none of which a watch needs; return b"" when it closes.
+        """Process what the client sends, which a watch does not need; return b"" when it closes.
 
-        Otherwise raises ClosedResourceError, also after frames: an interruption at the moment when they arrive does
-        not reach the task, and the watch has to check whether it should end.
+        Otherwise raises ClosedResourceError, even after frames: an interruption does not reach the task at the moment
+        when they arrive, and the watch must check whether it should end.
         """
         self._transport.deadline = self._next_deadline()
         try:
@@ -194,13 +193,13 @@ class WebSocket:
             self._send_control()
 
     def _start_close(self, frame: bytes) -> None:
-        """Queue a close frame, to send after the current event, within CLOSE_TIMEOUT."""
+        """Queue a close frame, to be sent after the current event, within CLOSE_TIMEOUT."""
         self._queue(frame)
         self._closing = True
         self._ends_at = min(self._ends_at, trio.current_time() + CLOSE_TIMEOUT)
 
     def _send_control(self) -> bool:
-        """Send the queued control frames. True when all are sent and events may follow."""
+        """Send the queued control frames. Return True if all are sent and events may follow."""
         while self._control or self._next:
             if not self._control:
                 self._control, self._next = self._next, b""
@@ -245,7 +244,7 @@ class WebSocket:
     # Close.
 
     async def _close(self, code: CloseReason) -> None:
-        """Send the close frame, then wait a while for the peer's: a reset could destroy what was sent."""
+        """Send the close frame, then wait a while for the peer's, because a reset could destroy what was sent."""
         if self._mid_event or self._closing:
             raise ConnectionResetError("the client disconnected")
         transport = self._transport

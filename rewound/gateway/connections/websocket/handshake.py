@@ -1,6 +1,6 @@
 """The opening handshake of a WebSocket (RFC 6455, section 4).
 
-Of the subprotocols that a client offers it selects the first; one with a bearer token is none of these any more
+It selects the first subprotocol that a client offers; one with a bearer token was removed before
 (`gateway.pipeline.credentials`).
 """
 
@@ -23,10 +23,10 @@ _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The server's part of the handshake."""
+    """The server's side of the handshake."""
 
     accept: bytes
-    protocol: bytes  # empty: none was offered
+    protocol: bytes  # empty if none was offered
 
     def head(self, fields: list[tuple[bytes, bytes]]) -> bytes:
         lines = [
@@ -53,7 +53,7 @@ def accept_websocket(headers: Mapping[bytes, bytes]) -> Accepted | Fault:
 
 
 def _accept_token(key: bytes) -> bytes:
-    """Sec-WebSocket-Accept for this key (RFC 6455, section 4.2.2)."""
+    """The Sec-WebSocket-Accept for a key (RFC 6455, section 4.2.2)."""
     return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
 
 

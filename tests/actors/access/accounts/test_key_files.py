@@ -77,7 +77,7 @@ def test_refused_key_file_leaves_no_own_key(tmp_path: Path) -> None:
 
 def test_locked_key_is_refused(tmp_path: Path) -> None:
     locked = RSA.private_bytes(PEM, TRADITIONAL, serialization.BestAvailableEncryption(b"secret"))
-    with pytest.raises(AccountKeyError, match="locked with a password"):
+    with pytest.raises(AccountKeyError, match="encrypted with a password"):
         loaded(tmp_path, locked)
 
 
