@@ -1,1 +1,1 @@
-"""Serves group versions of other servers, to which APIServices lead (docs/aggregation.md)."""
+"""Serves group versions of other servers, to which APIServices refer (docs/aggregation.md)."""

@@ -1,10 +1,11 @@
 """Deletes the objects that a namespace has on an aggregated server, for the namespace controller.
 
-The server is asked as the controller, like any client of its API: for the resources of the group version, and for each
-that can be deleted to delete the collection, or one object after the other. What is listed then is what remains.
+It acts as the controller and like any client of that server's API: it requests the resources of the group version,
+and for each that supports it deletes the collection, or one object after the other. What is listed after that
+remains.
 
-All that takes `SECONDS` at most: the rest is left to the next attempt. So a server that hangs, or whose lists never
-end, does not keep the controller from deleting other namespaces.
+All of this takes at most `SECONDS`: the rest is left to the next attempt. So a server that hangs, or whose lists
+never end, does not keep the controller from deleting other namespaces.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rewound.gateway.aggregation.servers import MAX_DISCOVERY, AggregatedServers
 SECONDS: Final = 60.0
 REQUEST_SECONDS: Final = 30.0
 MAX_PAGE: Final = 16 << 20
-PAGE: Final = 500  # objects
+PAGE: Final = 500  # objects per page
 _BACKGROUND: Final = "propagationPolicy=Background"
 _RESOURCE: Final = re.compile(r"[a-z0-9.-]+")
 _UNSUPPORTED: Final = (404, 405)
@@ -58,13 +59,13 @@ class NamespaceContent:
         self._one = one
         self._namespace = namespace
         self._user = user
-        # Metadata is enough, and objects may be large. Some servers have whole objects only.
+        # Metadata is enough, and objects may be large. Some servers only return whole objects.
         partial = f"as=PartialObjectMetadataList;g={names.group('meta')};v=v1"
         self._accept = f"application/json;{partial},application/json".encode()
         self._deadline = trio.current_time() + SECONDS
 
     async def delete(self) -> RemoteContent:
-        """What remains. Undiscovered."""
+        """Delete everything; return what remains. Raises Undiscovered if the resources cannot be listed."""
         remaining: dict[str, list[tuple[str, ...]]] = {}
         failures: list[str] = []
         for resource in await self._resources():
@@ -79,7 +80,7 @@ class NamespaceContent:
         return RemoteContent(remaining, tuple(failures))
 
     async def _resources(self) -> list[dict[str, Any]]:
-        """Those that have objects in namespaces and can be deleted."""
+        """The namespaced resources that can be deleted."""
         try:
             fetched = await self._request("GET", self._one.discovery_path, MAX_DISCOVERY)
             found = await run_in_thread(_entries, fetched.body, "resources")
@@ -96,7 +97,7 @@ class NamespaceContent:
         ]
 
     async def _delete_all(self, resource: str, verbs: list[Any]) -> list[tuple[str, ...]]:
-        """The finalizers of each object that remains."""
+        """Delete all objects of a resource; return the finalizers of each that remains."""
         path = f"{self._one.discovery_path}/namespaces/{self._namespace}/{resource}"
         if "deletecollection" in verbs:
             await self._request("DELETE", path, MAX_PAGE, _BACKGROUND, self._accept, missing=True)
@@ -110,7 +111,7 @@ class NamespaceContent:
         return [one.finalizers for one in left]
 
     async def _list(self, path: str, verbs: list[Any]) -> list[_Listed]:
-        """All objects."""
+        """List all objects of a resource."""
         found: list[_Listed] = []
         token = ""
         while "list" in verbs:
@@ -134,7 +135,7 @@ class NamespaceContent:
         *,
         missing: bool = False,
     ) -> Fetched:
-        """A response that is a success, or with `missing` says that there is no such thing. _Failed."""
+        """A successful response, or with `missing` one that says that nothing was found. Raises _Failed for others."""
         seconds = min(REQUEST_SECONDS, self._deadline - trio.current_time())
         try:
             if seconds <= 0:
@@ -158,7 +159,7 @@ class NamespaceContent:
 
 
 def failure_text(fetched: Fetched) -> str:
-    """What client-go says about a response that is no success, and that it cannot read."""
+    """The text of client-go for a failed response that it cannot read."""
     text = fetched.body[:200].decode("utf-8", "replace").strip()
     return (
         _TEXTS.get(fetched.status)
@@ -167,7 +168,7 @@ def failure_text(fetched: Fetched) -> str:
 
 
 def status_message(body: bytes) -> str:
-    """The message of a Status; "" if the body is none."""
+    """The message of a Status; "" if the body is not one."""
     try:
         sent = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -177,12 +178,12 @@ def status_message(body: bytes) -> str:
 
 
 def _entries(body: bytes, member: str) -> list[dict[str, Any]]:
-    """_Failed."""
+    """The entries of a list. Raises _Failed if there are none."""
     return [one for one in _document(body, member)[member] or () if isinstance(one, dict)]
 
 
 def _page(body: bytes) -> tuple[list[_Listed], str]:
-    """The objects on one page of a list, and where the next one begins. _Failed."""
+    """The objects on one page of a list, and where the next one starts. Raises _Failed."""
     document = _document(body, "items")
     found = []
     for one in document["items"] or ():
@@ -194,14 +195,14 @@ def _page(body: bytes) -> tuple[list[_Listed], str]:
 
 
 def _document(body: bytes, member: str) -> dict[str, Any]:
-    """A document with this list. _Failed."""
+    """Parse a document with this list. Raises _Failed if it is not one."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
         document = None
     if isinstance(document, dict) and isinstance(document.get(member, ""), list | None):
         return document
-    raise _Failed("the response of the server has another form than expected")
+    raise _Failed("the server's response has an unexpected form")
 
 
 def _metadata(one: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Forwards requests of aggregated group versions, after this server has authenticated and authorized them.
 
-The other server gets the request as it is, with the user in headers of its own instead of the client's credentials.
-Errors before it are in plain text, as clients of Kubernetes know them.
+The other server gets the request unchanged, with the user in separate header fields instead of the client's
+credentials. Errors before that are plain text, as clients know them from Kubernetes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rewound.gateway.proxy.upstream import Target, Upstream
 
 UNAVAILABLE: Final = "service unavailable"
 REDIRECTED: Final = "the backend attempted to redirect this request, which is not permitted"
-# As Go writes a path.
+# Encodes a path like Go does.
 _UNESCAPED: Final = "/$&+,:;=@-_.~"
 _REPEATED_SLASHES: Final = re.compile("//+")
 
@@ -44,7 +44,7 @@ class ServiceAdapter(Adapter):
         audit_id: bytes,
         forwarded: list[Field],
     ) -> None:
-        """`forwarded`: fields about where the request goes, which replace those of the client."""
+        """`forwarded`: fields about the request's target, which replace those of the client."""
         self._identity = identity
         self._forwarded = forwarded
         self._proxy_headers = proxy_headers
@@ -53,7 +53,7 @@ class ServiceAdapter(Adapter):
     def complete_fields(self, fields: list[Field], *, upgrading: bool) -> list[Field]:
         kept = [one for one in fields if not is_about_user(one[0], self._proxy_headers)]
         if upgrading:
-            # Only this word: another one could name a field about the user, which the other server would then drop.
+            # Only this word: others could name a field about the user, which the other server would then drop.
             kept = [one for one in kept if one[0] != b"connection"]
             kept.append((b"connection", b"Upgrade"))
         else:
@@ -75,7 +75,7 @@ class ServiceAdapter(Adapter):
 
 
 class Redirected(RequestError):
-    """An aggregated server sends the client, with its credentials, somewhere else."""
+    """An aggregated server redirects the client, with its credentials, somewhere else."""
 
     message = REDIRECTED
 
@@ -119,7 +119,7 @@ class AggregationHandler:
 
 
 def _forwarded(target: Target) -> list[Field]:
-    """As Kubernetes sends them: of the request as the other server gets it, which is at the path that clients use."""
+    """The fields that Kubernetes sends about the request as the other server gets it: at the path that clients use."""
     return [
         (b"x-forwarded-uri", _REPEATED_SLASHES.sub("/", target.path).encode("latin-1")),
         (b"x-forwarded-host", target.authority.encode("latin-1")),

@@ -1,4 +1,4 @@
-"""The connections to aggregated servers, imported and made when the first APIService leads to one."""
+"""The connections to aggregated servers, imported and created when the first APIService needs one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rewound.journal.log import Journal
 if TYPE_CHECKING:
     from rewound.gateway.aggregation.servers import AggregatedServers, Descriptions
 
-# Of what controllers read: metrics of all pods that an autoscaler selects.
+# Limit of what controllers read: metrics of all pods that an autoscaler selects.
 MAX_DOCUMENT: Final = 16 << 20
 DOCUMENT_SECONDS: Final = 10.0
 SUCCESS: Final = range(200, 207)
@@ -61,7 +61,7 @@ class ServersOnDemand:
         return await (await self.get()).probe(one)
 
     async def describe(self, one: ApiService | None) -> None:
-        """Download the documents of a server that is available: another process may be the one that probes it."""
+        """Download the documents of an available server; it may be another process that probes it."""
         remote = self._api_services.remote.values()
         self.descriptions.keep_only(other.discovery_path.strip("/") for other in remote)
         if one is not None and one.available:
@@ -69,7 +69,7 @@ class ServersOnDemand:
             await (await self._downloads.get()).download(one)
 
     async def delete_content(self, one: ApiService, namespace: str, user: User) -> RemoteContent:
-        """Delete the objects of a namespace on the server; returns what remains. Undiscovered."""
+        """Delete the objects of a namespace on the server; return what remains. Raises Undiscovered."""
         servers = await self.get()
         await imported("rewound.gateway.aggregation.content")
         from rewound.gateway.aggregation.content import NamespaceContent
@@ -78,7 +78,7 @@ class ServersOnDemand:
         return await NamespaceContent(servers, names, one, namespace, user).delete()
 
     async def get_document(self, one: ApiService, path: str, query: str, user: User, resource: str) -> bytes:
-        """What a server has at a path. NoResponse, which names the resource."""
+        """The document of a server at a path. Raises NoResponse, with the name of the resource."""
         servers = await self.get()
         await imported("rewound.gateway.aggregation.content")
         from rewound.gateway.aggregation.content import failure_text, status_message

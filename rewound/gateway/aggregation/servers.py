@@ -1,11 +1,11 @@
-"""AggregatedServers: connections to the servers behind APIServices, for clients' requests and for our own.
+"""Connections to the servers behind APIServices, for clients' requests and for our own.
 
-The Service of an APIService leads to one of its endpoints, or to an external name. The certificate of the server must
-be valid for `<service>.<namespace>.svc`, unless the APIService says not to verify it. This server shows its proxy
-certificate, by which the other knows that it may believe the headers about the user.
+The Service of an APIService leads to one of its endpoints, or to an external name. The server's certificate must be
+valid for `<service>.<namespace>.svc`, unless the APIService disables verification. This server presents its proxy
+certificate, by which the other one knows that it may trust the header fields about the user.
 
-`Descriptions` downloads their OpenAPI documents, bounded in size and time. Nothing that a client asks for waits for a
-download: the OpenAPI handler has the documents that were downloaded last. A document whose ETag has not changed is not
+`Descriptions` downloads their OpenAPI documents, limited in size and time. No client's request waits for a download:
+the OpenAPI handler uses the documents that were downloaded last. A document whose ETag has not changed is not
 downloaded again.
 """
 
@@ -35,13 +35,13 @@ from rewound.gateway.outgoing.connections import Connections
 from rewound.gateway.outgoing.response import Field
 from rewound.gateway.proxy.upstream import Target, Unreachable, Upstream, UpstreamFailed, connect
 
-# As whom the server asks for discovery and OpenAPI documents.
+# The user as whom the server requests discovery and OpenAPI documents.
 AGGREGATOR: Final = User("system:kube-aggregator", groups=(MASTERS,))
 PROBE_SECONDS: Final = 5.0
 MAX_DISCOVERY: Final = 1 << 20
 MAX_IDLE: Final = 64  # connections
 DOWNLOAD_SECONDS: Final = 10.0
-MAX_DOCUMENT: Final = 4 << 20  # of OpenAPI
+MAX_DOCUMENT: Final = 4 << 20  # paths of OpenAPI
 MAX_INDEX: Final = 1 << 20
 _MAX_CONTEXTS: Final = 128
 _JSON: Final = b"application/json"
@@ -72,11 +72,11 @@ class AggregatedServers:
         self._local_allowed = local_allowed
         self._contexts: OrderedDict[tuple[bytes, bool], ssl.SSLContext] = OrderedDict()
         self.connections = Connections(max_idle=MAX_IDLE)
-        # What they responded to the last probe, by group and version: the entries of an APIResourceList.
+        # The entries of the APIResourceLists in the replies to the last probes, by group and version.
         self.resources: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
     async def target(self, one: ApiService, path: str, query: str = "") -> Target:
-        """Unresolved, InvalidBundle."""
+        """The target for an APIService. Raises Unresolved or InvalidBundle."""
         assert one.service is not None
         context = await self._context(one)
         host, _, port = self._services.resolve(one.service).rpartition(":")
@@ -97,7 +97,7 @@ class AggregatedServers:
         found = self._contexts.get(key)
         if found is None:
             identity = await self._identity()
-            # In a thread: it reads files, and the roots of the system take tens of milliseconds.
+            # In a thread: it reads files, and the system's root certificates take tens of milliseconds.
             made = await run_in_thread(partial(_make_context, *key, identity))
             found = self._contexts.setdefault(key, made)
         self._contexts.move_to_end(key)
@@ -106,7 +106,7 @@ class AggregatedServers:
         return found
 
     async def probe(self, one: ApiService) -> str:
-        """Ask for the discovery document of the group version; returns why that failed, "" if it did not."""
+        """Request the discovery document of the group version; return why that failed, "" if it did not."""
         path = one.discovery_path
         try:
             url = f"https://{(await self.target(one, path)).authority}{path}"
@@ -134,7 +134,7 @@ class AggregatedServers:
         method: str = "GET",
         user: User = AGGREGATOR,
     ) -> Fetched:
-        """The response to a request without a body, of at most this size. FetchFailed."""
+        """The response to a request without a body, of at most this size. Raises FetchFailed."""
         fields = [(b"accept", accept or b"application/json"), (b"accept-encoding", b"identity")]
         if etag:
             fields.append((b"if-none-match", etag))
@@ -196,7 +196,7 @@ class Descriptions:
         self._etags: dict[tuple[str, str], bytes] = {}  # by section and path
 
     async def download(self, one: ApiService) -> None:
-        """Bring both documents of a group version up to date; those that cannot be had stay as they were."""
+        """Update both documents of a group version; those that cannot be downloaded stay as they were."""
         section = one.discovery_path.strip("/")
         for refresh in (self._version_3, self._version_2):
             try:
@@ -223,7 +223,7 @@ class Descriptions:
             self._known.put_spec(section, spec)
 
     async def _changed(self, one: ApiService, section: str, path: str) -> Fetched | None:
-        """The document, None if it is the one that is known."""
+        """The document; None if it has not changed."""
         key = section, path.partition("?")[0]
         known = self._known.documents if path.startswith(_ROOT) else self._known.specs
         etag = self._etags.get(key, b"") if section in known else b""

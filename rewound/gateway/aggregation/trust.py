@@ -1,4 +1,4 @@
-"""Which certificates aggregated servers should trust: those of clients, and that of this server as their proxy."""
+"""The CA certificates that aggregated servers should trust: for clients, and for this server as their proxy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rewound.gateway.settings.settings import Settings
 
 
 async def proxy_identity(settings: Settings, authorities: Authorities) -> tuple[Path, Path]:
-    """Certificate and key by which aggregated servers know this one. CertificateError."""
+    """The certificate and key by which aggregated servers recognize this one. Raises CertificateError."""
     certificate, key = settings.proxy.proxy_client_cert_file, settings.proxy.proxy_client_key_file
     if certificate is not None and key is not None:
         return certificate, key
@@ -24,7 +24,7 @@ async def proxy_identity(settings: Settings, authorities: Authorities) -> tuple[
 
 
 async def published_trust(settings: Settings, authorities: Authorities) -> dict[str, str]:
-    """The data of the ConfigMap `extension-apiserver-authentication`. CertificateError."""
+    """The data of the ConfigMap `extension-apiserver-authentication`. Raises CertificateError."""
     own = await authorities.certificates()
     clients = [own.authority, *([settings.client_ca_file] if settings.client_ca_file else [])]
     headers = settings.request_headers
@@ -35,7 +35,7 @@ async def published_trust(settings: Settings, authorities: Authorities) -> dict[
         proxies, names = own.certificate("proxy-ca"), (PROXY_NAME,)
     published = {"client-ca-file": await trio.to_thread.run_sync(partial(_read, clients))}
     if proxies is None:
-        return published  # it is unknown which CA issued the certificate that an operator gave
+        return published  # it is unknown which CA issued a certificate that an operator configured
     return published | {
         "requestheader-allowed-names": _listed(names),
         "requestheader-client-ca-file": await trio.to_thread.run_sync(partial(_read, [proxies])),

@@ -1,1 +1,1 @@
-"""The audit log: which requests are recorded by policy, how events look, and where they are written."""
+"""The audit log: which requests are recorded by policy, what events contain, and where they are written."""

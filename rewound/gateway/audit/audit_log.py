@@ -1,14 +1,14 @@
-"""The observer that records requests by the audit policy and gives their events to the backends.
+"""The observer that records requests by the audit policy and passes their events to the backends.
 
     request -> AuditRecord -> policy -> Event -> LogBackend, WebhookBackend
 
-Each request calls `received` once and `emit` up to twice, so these are a function of records and the `put` of the
-backend themselves where nothing else is to be done. A log backend in mode `batch` that is the only one takes records
+Each request calls `received` once and `emit` up to twice, so these are directly a function of records and the
+backend's `put` if nothing else needs to be done. A log backend in mode `batch` that is the only backend takes records
 instead of most events.
 
-A backend in mode `batch` queues events and never delays a request. One in mode `blocking` delays the request until its
-events are stored, and `blocking-strict` also refuses a request whose RequestReceived event could not be stored:
-`Exchange.stored` makes the pipeline wait, before it serves the request and before it returns the response.
+A backend in mode `batch` queues events and never delays a request. One in mode `blocking` delays the request until
+its events are stored, and `blocking-strict` also refuses a request whose RequestReceived event could not be stored:
+`Exchange.stored` makes the pipeline wait before it serves the request and before it returns the response.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ class Backend(Protocol):
 
     @property
     def pending(self) -> PendingList | None:
-        """What is not yet lines; None if the backend takes no records instead of events."""
+        """Records and events that are not formatted yet; None if the backend does not take records instead of
+        events.
+        """
 
     async def store(self, event: Event) -> bool:
-        """Wait until the event is stored; False if it is lost."""
+        """Wait until the event is stored; return False if it is lost."""
 
     async def run(self) -> None:
-        """Store events until cancelled; then what is queued, as long as the caller allows."""
+        """Store events until cancelled; then store what is queued, as long as the caller allows."""
 
     @property
     def events(self) -> int:
-        """How many it was given."""
+        """How many events it was given."""
 
     @property
     def losses(self) -> Sequence[Losses]: ...
@@ -86,18 +88,18 @@ class AuditLog(ExchangeObserver):
         self.emit: Callable[[Any], None] = self._emit
         if len(backends) == 1 and self._batching:
             self.emit = self._batching[0]
-            self._let_records_wait(backends[0].backend.pending)
+            self._collect_records_in(backends[0].backend.pending)
 
-    def _let_records_wait(self, pending: PendingList | None) -> None:
-        """Have records in this list instead of their events, or in none."""
+    def _collect_records_in(self, pending: PendingList | None) -> None:
+        """Let requests append their records to this list instead of emitting events; None: to no list."""
         if pending is not None:
             pending.now = self.now
         for treatment in self._policy.treatments:
             treatment.add_to(pending)
 
     def share(self) -> None:
-        """Another observer will have records in those of this log."""
-        self._let_records_wait(None)
+        """Prepare for another observer, whose records are attached to those of this log."""
+        self._collect_records_in(None)
         self._make_record = receiver(self, SharedRecord)
         if not self._blocking:
             self.received = self._make_record
@@ -122,7 +124,7 @@ class AuditLog(ExchangeObserver):
         record.stored = partial(self._store, event, record.stored)
 
     async def _store(self, event: Event, before: Callable[[], Awaitable[None]] | None) -> None:
-        """Store an event in every blocking backend, after what comes before. AuditNotStored."""
+        """Store an event in every blocking backend, after those before it. Raises AuditNotStored."""
         record, stage, _, _ = event
         if before is not None:
             await before()

@@ -38,9 +38,9 @@ _DEFAULT_MEBIBYTES = 100
 def build_audit(
     settings: AuditSettings, names: Names, clock: Clock, calls: AuditCalls | None = None
 ) -> AuditLog | None:
-    """The audit log; None if nothing is to be recorded. SettingsError.
+    """The audit log; None if nothing is to be recorded. Raises SettingsError.
 
-    `calls` of the process that writes and sends events for this one, if another does.
+    `calls` are those to the process that writes and sends events for this one, if another does.
     """
     for name in ("log", "webhook"):
         _check_version(name, settings.backend(name).version, names)
@@ -62,7 +62,7 @@ def build_audit(
 
 
 def build_audit_writer(settings: AuditSettings) -> AuditWriter | None:
-    """What writes and sends the events of worker processes; None if these make none. SettingsError."""
+    """The writer and sender of worker processes' events; None if they have none. Raises SettingsError."""
     if settings.audit_policy_file is None or not settings.has_backend:
         return None
     return AuditWriter(
@@ -129,7 +129,7 @@ def _lines(given: BackendSettings, names: Names, *, legacy: bool = False) -> Lin
 
 
 def shared_throttle(given: BackendSettings, calls: AuditCalls | None) -> Throttle | None:
-    """Only for batches: blocking modes wait for the backend anyway. Workers share the rate."""
+    """Only for batches, because blocking modes wait for the backend anyway. Workers share the rate."""
     if given.blocking or not given.batch_throttle_enable:
         return None
     workers = 1 if calls is None else calls.workers

@@ -1,6 +1,6 @@
-"""What an event shows of a client: its user, its addresses and its user agent.
+"""The client fields of an event: its user, its addresses and its user agent.
 
-The addresses are those that X-Forwarded-For and X-Real-Ip claim, in this order, and at last that of the connection.
+The addresses are those in X-Forwarded-For and X-Real-Ip, in this order, and finally that of the connection.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def origin_json(target: Target) -> str:
 
 
 def agent_text(agent: bytes) -> str:
-    """The user agent, shortened as Kubernetes shortens it."""
+    """The user agent, truncated like in Kubernetes."""
     if len(agent) > MAX_AGENT:
         agent = agent[:MAX_AGENT] + b"...TRUNCATED"
     return agent.decode(errors="replace")
@@ -72,7 +72,7 @@ _cached = lru_cache(maxsize=256)(_addresses)
 
 
 def _parsed(text: str) -> str:
-    """The address in its usual form; empty if it is none."""
+    """The address in canonical form; empty if it is not an address."""
     try:
         address = ipaddress.ip_address(text.strip())
     except ValueError:

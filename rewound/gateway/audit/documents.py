@@ -1,7 +1,7 @@
-"""Objects of requests and responses inside audit events: on one line, and without managedFields if the policy says so.
+"""Objects of requests and responses in audit events: on one line, and without managedFields if the policy says so.
 
-Only threads that write events parse them. orjson keeps the interpreter lock for a whole call, about 1 ms for 200 KiB,
-and the event loop waits for it: larger documents than MAX_OBJECT are left out of events.
+Only threads that write events parse them. orjson holds the GIL for a whole call, about 1 ms for 200 KiB, while the
+event loop waits: documents larger than MAX_OBJECT are left out of events.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def plain_body(response: Response) -> bytes | None:
 
 
 def is_document(response: Response) -> bool:
-    """Whether it is an object in another format than JSON, and no text such as that of /healthz."""
+    """Whether it is an object in a format other than JSON, rather than text such as that of /healthz."""
     return not response.content_type.startswith(b"text/")
 
 
 def embedded(body: bytes, *, omit_managed_fields: bool) -> bytes:
-    """The document on one line; empty if it is no JSON."""
+    """The document on one line; empty if it is not JSON."""
     try:
         value = orjson.loads(body)
         if omit_managed_fields:
@@ -42,7 +42,7 @@ def embedded(body: bytes, *, omit_managed_fields: bool) -> bytes:
 
 
 def parsed(body: bytes) -> Any:
-    """The value of a JSON text; None if it is none."""
+    """The value of a JSON text; None if it is not JSON."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -58,7 +58,7 @@ def name_in(body: bytes) -> str:
 
 
 def _remove_managed_fields(value: Any) -> None:
-    """From an object, the items of a list, and the rows of a Table."""
+    """Remove managedFields from an object, the items of a list, or the rows of a Table."""
     if not isinstance(value, dict):
         return
     metadata = value.get("metadata")

@@ -1,8 +1,8 @@
-"""Makes audit events of records: one JSON line each, in the field order of Kubernetes.
+"""Formats audit events from records: one JSON line each, in the field order of Kubernetes.
 
-`EventFormat.lines` makes lines of many events without bodies in the event loop, `EventFormat.line` of one with bodies
-in the thread that writes. Both put strings together instead of building a document, because an event costs a third
-that way. Of most requests only Audit-Id, times, URI and name are new: the rest is in `Texts`.
+`EventFormat.lines` formats many events without bodies in the event loop, `EventFormat.line` one with bodies in the
+thread that writes. Both concatenate strings instead of building a document, because that takes a third of the time.
+In most requests only Audit-Id, times, URI and name are new; the rest is cached in `Texts`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALLOW: Final = Verdict.ALLOW
 _METADATA: Final = Level.METADATA
 _DIGITS: Final = [
     f"{number:03d}" for number in range(1000)
-]  # a format of six digits takes three times as long
+]  # formatting six digits takes three times as long
 _HEX_DIGITS: Final = [f"{number:02x}" for number in range(256)]  # the end of an Audit-Id
 _MILLISECOND: Final = 1_000_000  # nanoseconds
 _RECEIVED: Final = '","stage":"RequestReceived","requestURI":'
@@ -51,15 +51,15 @@ class EventFormat:
         self._second, self._second_text = -1, ""
 
     def lines(self, pending: Sequence[Pending]) -> bytes:
-        """The lines, each with its newline, of events without bodies and of records that stand for their events."""
+        """The lines, each with its newline, of events without bodies and of records that represent their events."""
         parts: list[str] = []
         texts = self._texts
         find_request, find_outcome = texts.requests.get, texts.outcomes.get
-        # The milliseconds of the last arrival and of the last end: most are in the same one as those before.
+        # The milliseconds of the last arrival and of the last end: most are the same as those before.
         arrivals, arrival_text, ends, end_text = -_MILLISECOND, "", -_MILLISECOND, ""
         numbers, start = -1, ""
         last, last_status, outcome, end = None, 0, "", ""
-        for one in pending:  # one flat loop for ordinary requests: it makes most lines
+        for one in pending:  # one flat loop for ordinary requests, which are most lines
             if isinstance(one, tuple):
                 record, stage, ended, status = one
                 arrived, number = False, record.audit_number
@@ -112,11 +112,13 @@ class EventFormat:
         return escaped("".join(parts).encode("utf-8", "replace"))
 
     def _general_lines(self, one: Pending) -> list[str]:
-        """Of a request with annotations, an impersonated user, a body or an Audit-Id of its own; or of one event."""
+        """The lines of a request with annotations, an impersonated user, a body or its own Audit-Id; or of
+        one event.
+        """
         return [self._short_line(event) for event in events_of((one,))]
 
     def line(self, event: Event, *, bodies: bool = True) -> bytes:
-        """The event as JSON, without a newline. `bodies` False leaves out objects, which shortens it."""
+        """The event as JSON, without a newline. `bodies` False leaves out objects, to shorten it."""
         record, stage, at, status = event
         if stage is REQUEST_RECEIVED or not record.is_long:
             return escaped(self._short_line(event)[:-1].encode("utf-8", "replace"))
@@ -128,7 +130,7 @@ class EventFormat:
         return escaped(b"".join(parts))
 
     def _short_line(self, event: Event) -> str:
-        """The line of an event that shows no bodies, with its newline."""
+        """The line of an event without bodies, with its newline."""
         record, stage, at, status = event
         head, received = self._head(record, stage), self._time(record.received_at)
         if stage is REQUEST_RECEIVED:
@@ -153,7 +155,7 @@ class EventFormat:
         return f'{self._starts[record.treatment.level]}{audit_id},"stage":"{stage}","requestURI":{request}'
 
     def _request(self, record: AuditRecord, *, later: bool) -> str:
-        """URI, verb, user and object; later with what the server has learned meanwhile."""
+        """URI, verb, user and object; in later events with what the server has learned meanwhile."""
         texts, attributes = self._texts, record.attributes_
         impersonated, written, name = None, None, ""
         if later:
@@ -170,12 +172,12 @@ class EventFormat:
         )
 
     def _time(self, at: int) -> str:
-        """Without the Z."""
+        """The time, without the Z."""
         since, _, text = self._read_millisecond(at)
         return text + _DIGITS[since // 1000]
 
     def _read_millisecond(self, at: int) -> tuple[int, int, str]:
-        """How many nanoseconds after the beginning of its millisecond this is, that beginning, and its text."""
+        """The nanoseconds since the start of the millisecond, that start, and its text."""
         milliseconds, since = divmod(at, _MILLISECOND)
         second, fraction = divmod(milliseconds, 1000)
         if second != self._second:
@@ -185,7 +187,7 @@ class EventFormat:
 
 
 def _add_bodies(parts: list[bytes], record: AuditRecord, *, bodies: bool) -> bool:
-    """Add the objects that the level asks for; whether one is left out because it is too large."""
+    """Add the objects that the level asks for; return whether one is left out because it is too large."""
     truncated = record.truncated
     omit = record.treatment.omit_managed_fields
     wanted = [(b',"requestObject":', record.request_body)]
@@ -203,7 +205,7 @@ def _add_bodies(parts: list[bytes], record: AuditRecord, *, bodies: bool) -> boo
 
 
 def events_of(pending: Iterable[Pending]) -> list[Event]:
-    """The events, with those that records stand for."""
+    """The events, including those that records represent."""
     events: list[Event] = []
     for one in pending:
         if isinstance(one, tuple):
@@ -217,23 +219,23 @@ def events_of(pending: Iterable[Pending]) -> list[Event]:
 
 
 _CACHED_REQUESTS = 1024
-_CACHED = 4096  # texts of another kind: clients can invent any number
+_CACHED = 4096  # texts of each kind: clients can invent any number
 _LONGEST_CACHED = 4096  # characters; a user may have dozens of groups
-_PATCHES: Final = "patch.webhook.admission."  # annotations with patches of webhooks begin so
-# All that is known of a user.
+_PATCHES: Final = "patch.webhook.admission."  # prefix of annotations with patches of webhooks
+# Everything known about a user.
 UserFields = tuple[str, str, tuple[str, ...], tuple[tuple[str, tuple[str, ...]], ...]]
-# User, verb, what headers say of the client, its address.
+# User, verb, client fields of the headers, address.
 ClientKey = tuple[UserFields, str, ClientFields, str]
 # User, verb, path and client.
 RequestKey = tuple[UserFields, str, Target]
-# Status code, reason of the decision that allowed it.
+# Status code, and the reason of the decision that allowed it.
 Outcome = tuple[int, str]
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class Place(NamedTuple):
-    """What an objectRef has beside the names of its object."""
+    """The fields of an objectRef besides the names of its object."""
 
     group: str
     version: str
@@ -247,20 +249,20 @@ def place_of(attributes: Attributes, namespace: str) -> Place:
 
 
 class Texts:
-    """Used by one thread at a time. Callers look into the dicts themselves, which saves calls."""
+    """Cached texts. Used by one thread at a time. Callers look into the dicts directly, which saves calls."""
 
     def __init__(self, names: Names) -> None:
         authorization = names.group("authorization")
         self._decision, self._reason = f"{authorization}/decision", f"{authorization}/reason"
         self._truncated = f"{names.group('audit')}/truncated"
-        # URI, verb, user and object: the whole; up to the objectRef; up to the name; and after it, empty without an
-        # object.
+        # URI, verb, user and object: all of it; up to the objectRef; up to the name; and after the name. Empty
+        # without an object.
         self.requests: dict[RequestKey, tuple[str, str, str, str]] = {}
         # Verb, user, addresses and user agent.
         self.clients: dict[ClientKey, str] = {}
         # The objectRef before and after the name.
         self.objects: dict[Place, tuple[str, str]] = {}
-        # The responseStatus up to the time of arrival; what follows the last time.
+        # The responseStatus up to the time of arrival; and what follows the last time.
         self.outcomes: dict[Outcome, tuple[str, str]] = {}
 
     def add_request(self, key: RequestKey, record: AuditRecord) -> tuple[str, str, str, str]:
@@ -277,7 +279,7 @@ class Texts:
             before = asked + what
             request = f'{before},"name":{quote(name)}{rest}' if name else before + rest
         made = (request, asked, before, rest)
-        if known is not None and len(request) <= _LONGEST_CACHED:  # a long client is not known either
+        if known is not None and len(request) <= _LONGEST_CACHED:  # a long client is not cached either
             if len(self.requests) >= _CACHED_REQUESTS:
                 self.requests.clear()
             self.requests[key] = made
@@ -304,7 +306,7 @@ class Texts:
     ) -> tuple[str, str, str]:
         """The objectRef before the name, the name, and what follows.
 
-        It is the object of the path; where the path says nothing, that of the body, or the one with this name.
+        The object is that of the path or, if the path has none, that of the body, or the one with this name.
         """
         namespace = written_name = uid = resource_version = ""
         if written is not None:
@@ -338,12 +340,12 @@ class Texts:
         return made
 
     def annotations(self, record: AuditRecord, *, truncated: bool) -> str:
-        """The annotations, as a field that follows others; empty without any."""
+        """The annotations, as a field that follows others; empty if there are none."""
         found = self._of_decision(record.decided)
         if record.annotations:
             found |= record.annotations
             if record.treatment.level < Level.REQUEST:
-                # What webhooks changed is a part of the body.
+                # The changes of webhooks are part of the body.
                 found = {key: value for key, value in found.items() if not key.startswith(_PATCHES)}
         if truncated:
             found[self._truncated] = "true"
@@ -363,7 +365,7 @@ def fields_of(user: User) -> UserFields:
 
 
 def annotations_json(found: dict[str, str] | None) -> str:
-    """As a field that follows others; empty without any."""
+    """The annotations as a field that follows others; empty if there are none."""
     if not found:
         return ""
     fields = ",".join([f"{quote(key)}:{quote(found[key])}" for key in sorted(found)])
@@ -387,7 +389,7 @@ def _after_name(place: Place, resource_version: str = "") -> str:
 
 
 def _keep(texts: dict[K, V], key: K, made: V, size: int) -> None:
-    """Keep a text, unless it is long."""
+    """Cache a text, unless it is long."""
     if size > _LONGEST_CACHED:
         return
     if len(texts) >= _CACHED:
@@ -415,7 +417,7 @@ def response_status(record: AuditRecord, stage: str, status: int) -> bytes:
 
 
 def _copied_status(body: bytes, code: int, message: str) -> bytes:
-    """What a response of kind Status says; an audit event shows it at every level."""
+    """The fields of a response of kind Status, which an audit event shows at every level."""
     found = parsed(body)
     shown: dict[str, Any] = {"metadata": {}}
     if isinstance(found, dict) and found.get("kind") == "Status":

@@ -1,15 +1,15 @@
 """The audit policy: the first rule that matches a request decides how much of it is recorded.
 
 `read_policy` reads the file of --audit-policy-file; the audit log calls `Policy.evaluate` once per request. Most
-requests resemble an earlier one, so results are cached by what rules can look at. A policy whose first rule has no
-conditions looks at nothing.
+requests resemble an earlier one, so results are cached by the attributes that rules use. If the first rule of a
+policy has no conditions, no attribute is used.
 
-The file is read strictly: an unknown field, a wrong type or a value that can never match is an error that names the
-path of the field, because a policy that silently records less is noticed when the record is needed.
+The file is read strictly: an unknown field, a wrong type or a value that can never match is an error with the path of
+the field, because a policy that silently records less is noticed only when the record is needed.
 
-Policies are those of Kubernetes, whose authors do not know of history in this API. So a rule for `secrets` is also one
-for what is read and written below the group rewound.cluster.io: their history, blame, rollback and undelete. A page of
-the timeline has objects of any resource: it has no rule of its own, and is recorded at level Metadata at most.
+Policies are those of Kubernetes, whose authors do not know about history in this API. So a rule for `secrets` also
+covers their history, blame, rollback and undelete in the group rewound.cluster.io. A page of the timeline has objects
+of any resource: it has no rule of its own, and is recorded at level Metadata at most.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ STAGES: Final = (REQUEST_RECEIVED, RESPONSE_STARTED, RESPONSE_COMPLETE, PANIC)
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Resources of one API group; no `resources` means all of the group."""
+    """Resources of one API group; an empty `resources` means all of the group."""
 
     group: str = ""
     resources: tuple[str, ...] = ()
-    names: frozenset[str] = frozenset()  # empty: objects of any name
+    names: frozenset[str] = frozenset()  # empty: objects with any name
 
     def match(self, attributes: Attributes) -> bool:
         if self.group != attributes.group:
@@ -79,7 +79,9 @@ def _is_past(attributes: Attributes) -> bool:
 
 
 def _matches_resource(pattern: str, attributes: Attributes) -> bool:
-    """`pods` is the resource with its past, without other subresources; `*`, `pods/*` and `*/status` match several."""
+    """`pods` matches the resource and its history, but no other subresources; `*`, `pods/*` and `*/status` match
+    several.
+    """
     resource, subresource = attributes.resource, attributes.subresource
     if pattern == resource and _is_past(attributes):
         return True
@@ -91,9 +93,9 @@ def _matches_resource(pattern: str, attributes: Attributes) -> bool:
 
 
 class PendingList(list[Any]):
-    """Records and events of a backend that are not yet lines, in the order in which they happened.
+    """Records and events of a backend that are not formatted yet, in order.
 
-    The first one, and those beyond the first `limit`, have to be put into the backend, which appends them.
+    The first one, and those beyond the first `limit`, must be passed to the backend's `put`, which appends them.
     """
 
     __slots__ = ("limit", "now")
@@ -105,7 +107,7 @@ class PendingList(list[Any]):
 
 
 class RequestPolicy:
-    """What the policy wants of one request, and how many requests got it."""
+    """How the policy treats a request, and how many requests got this treatment."""
 
     __slots__ = (
         "ends",
@@ -126,18 +128,19 @@ class RequestPolicy:
         self.omit_managed_fields = omit_managed_fields
         self.requests = 0
         self.is_received = REQUEST_RECEIVED not in omit_stages
-        # Where a record stands for its RequestReceived event, and where its ResponseComplete event goes.
+        # The list in which a record represents its RequestReceived event, and the list for its ResponseComplete
+        # event.
         self.pending: PendingList | None = None
         self.ends: PendingList | None = None
-        # The same at level Metadata at most.
+        # The same treatment at level Metadata at most.
         self.without_objects: RequestPolicy = self
         if level > Level.METADATA:
             self.without_objects = RequestPolicy(Level.METADATA, omit_stages, omit_managed_fields)
 
     def add_to(self, pending: PendingList | None) -> None:
-        """Have requests add to this list themselves, as far as they have these events and none shows bodies.
+        """Let requests append to this list themselves, if they have these events and none has bodies.
 
-        Without an event Panic nothing in the list would show that no other event follows.
+        Without the stage Panic, nothing in the list would show that no other event follows.
         """
         short = self.level is Level.METADATA and PANIC not in self.omit_stages
         self.pending = pending if short and self.is_received else None
@@ -146,7 +149,7 @@ class RequestPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule; every condition that is empty matches all requests."""
+    """A rule; an empty condition matches all requests."""
 
     treatment: RequestPolicy
     users: frozenset[str] = frozenset()
@@ -154,7 +157,7 @@ class Rule:
     verbs: frozenset[str] = frozenset()
     resources: tuple[Resources, ...] = ()
     namespaces: frozenset[str] = frozenset()  # "" for objects without a namespace
-    urls: tuple[str, ...] = ()  # of requests for no resource; a `*` at the end matches any rest
+    urls: tuple[str, ...] = ()  # for non-resource requests; a `*` at the end matches any rest
 
     def match(self, attributes: Attributes) -> bool:
         if self.users and attributes.user.name not in self.users:
@@ -181,7 +184,7 @@ def _matches_path(pattern: str, path: str) -> bool:
     return path == pattern or (pattern.endswith("*") and path.startswith(pattern[:-1]))
 
 
-# Distinct kinds of requests whose treatment is cached; a client can make many by inventing names.
+# Distinct kinds of requests whose treatment is cached; a client can cause many by inventing names.
 _CACHED = 4096
 _Key = tuple[str, tuple[str, ...], str, str, str, str, str, str, bool]
 
@@ -194,7 +197,7 @@ class Policy:
         self.rules = rules
         self.default = default
         self._by_name = any(one.names for rule in rules for one in rule.resources)
-        # The treatment of all requests, if they do not differ.
+        # The treatment of all requests, if there is only one.
         self.for_all = rules[0].treatment if rules and rules[0] == Rule(rules[0].treatment) else None
         self._cache: dict[_Key, RequestPolicy] = {}
 
@@ -219,9 +222,9 @@ class Policy:
         return found
 
     def _has_unknown_objects(self, attributes: Attributes) -> bool:
-        """Whether the response may have objects that other rules are for.
+        """Whether the response may contain objects to which other rules apply.
 
-        A name in such a request may be a uid: then no rule that names objects knows it.
+        A name in such a request may be a uid, which no rule with names of objects matches.
         """
         if attributes.is_resource:
             return self._by_name and looks_like_uid(attributes.name) and _is_past(attributes)
@@ -278,7 +281,7 @@ T = TypeVar("T")
 
 
 class PolicyError(ValueError):
-    """The policy cannot be used; the text names the field and says what it must be."""
+    """The policy cannot be used; the text names the field and what it must be."""
 
 
 def read_policy(path: Path, names: Names) -> Policy:
@@ -360,7 +363,7 @@ def _resources(path: str, value: Any) -> Resources:
         raise PolicyError(f"{path}.group: {group!r} must be the name of a group without a version")
     if group and dns_subdomain(group):
         raise PolicyError(
-            f'{path}.group: {group!r} is no name of a group; "" is the core group, and there is none for all: '
+            f'{path}.group: {group!r} is not the name of a group; "" is the core group, and there is no name for all: '
             "list the groups, or leave resources out"
         )
     resources = _strings(f"{path}.resources", given.get("resources"))
@@ -373,7 +376,7 @@ def _resources(path: str, value: Any) -> Resources:
 
 
 def _check_resource(path: str, pattern: str) -> None:
-    """`pods`, `pods/log`, `pods/*`, `*/status` and `*`; others never match."""
+    """Accept `pods`, `pods/log`, `pods/*`, `*/status` and `*`; others never match."""
     parts = pattern.split("/")
     if len(parts) > 2 or not all(parts):
         raise PolicyError(f"{path}: {pattern!r} must be a resource, or a resource/subresource")
@@ -417,7 +420,7 @@ def _strings(path: str, value: Any) -> list[str]:
 
 
 def _exact(path: str, value: Any) -> list[str]:
-    """Strings that have to be equal: a * would match nothing."""
+    """Strings that are compared exactly: a * would match nothing."""
     found = _strings(path, value)
     if "*" in found:
         raise PolicyError(

@@ -1,12 +1,12 @@
-"""The audit log's Exchange of one request: it collects what the events of the request show.
+"""The audit log's Exchange of one request: it collects what the events of the request contain.
 
-A record decides by the policy which stages become events, and gives each to the `AuditLog` as an `Event`. It
-does no more than that: `event` makes JSON of many of them at a time. A record that is queued refers to no more of the
-request than its events show.
+A record decides by the policy which stages become events, and passes each to the `AuditLog` as an `Event`. It does no
+more than that: `event` formats many of them at a time. A queued record refers only to those parts of the request that
+its events contain.
 
-Most requests are short, and at level Metadata. A log backend has a list of what is pending, in which the record itself
-stands for its RequestReceived event, and for its ResponseComplete event too if no other event is between the two:
-`attributes` and `complete` then need no further calls, nor does `complete` if there are others between.
+Most requests are short, and at level Metadata. A log backend has a list of pending records, in which the record
+itself represents its RequestReceived event, and also its ResponseComplete event if no other event is between the two:
+then `attributes` and `complete` need no further calls. Nor does `complete` if there are others in between.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _UNKNOWN = Attributes(User(""), "")
 _METADATA = Level.METADATA
 _NOTHING = RequestPolicy(Level.NONE)
 _LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
-# The event of a successful one shows a part of its response: a generated name, the Status of a delete.
+# The event of a successful one contains a part of its response: a generated name, the Status of a delete.
 _VERBS_WITH_RESPONSE = frozenset({"create", "delete", "deletecollection"})
-# These show nothing of a successful response, and have no event when it starts.
+# These contain nothing of a successful response, and have no ResponseStarted event.
 _SHORT_VERBS = frozenset({"get", "list", "update", "patch"})
-# The least that a record and its event are counted with against the bound of a queue.
+# The least size with which a record and its event count against the limit of a queue.
 _OVERHEAD = 2048
-# At level Metadata an event shows of a body its Status or name at most; up to this size the event loop reads it.
+# At level Metadata an event contains at most the Status or name of a body; up to this size the event loop reads it.
 _SMALL = 4096
 
 
 class ClientFields(NamedTuple):
-    """What an audit log shows of the headers."""
+    """The header fields of a request that an audit log contains."""
 
     agent: bytes  # empty if there is none
     forwarded_for: bytes | None
@@ -62,7 +62,7 @@ class ClientFields(NamedTuple):
 class Target(NamedTuple):
     path: str
     query: str
-    client: ClientFields  # what its headers say
+    client: ClientFields  # client fields of its headers
     address: str
 
 
@@ -73,7 +73,7 @@ class Event(NamedTuple):
     status: int  # code, or 0
 
 
-# What is not yet a line: an event, or a record that stands for its events.
+# What is not formatted yet: an event, or a record that represents its events.
 Pending = Union["AuditRecord", Event]
 
 
@@ -86,19 +86,19 @@ class Recorder(Protocol):
 
     @property
     def for_all(self) -> RequestPolicy | None:
-        """What the policy wants of every request; None if it depends."""
+        """The treatment of every request; None if it depends on the request."""
 
     @property
     def evaluate(self) -> Callable[[Attributes], RequestPolicy]:
-        """What the policy wants of a request."""
+        """The treatment of a request by the policy."""
 
     @property
     def emit(self) -> Callable[[Pending], None]:
-        """Takes an event; a record only if its treatment has a list of what is pending."""
+        """Take an event, or a record if its treatment has a pending list."""
 
 
 class AuditRecord(Exchange):
-    """`receiver` creates it, and sets what is not `OptionalAttribute`."""
+    """The exchange of one request. `receiver` creates it, and sets what is not an `OptionalAttribute`."""
 
     __slots__ = (
         "_complete",
@@ -112,19 +112,19 @@ class AuditRecord(Exchange):
     )
     target: Target
     received_at: int  # nanoseconds since 1970
-    completed_at: int  # the same; 0 unless the record stands for its ResponseComplete event
+    completed_at: int  # the same; 0 unless the record represents its ResponseComplete event
     attributes_: Attributes
     decided: Decision | None
     treatment: RequestPolicy
     first_annotations: OptionalAttribute[dict[str, str] | None] = OptionalAttribute(
         None
-    )  # those of authentication
-    message = OptionalAttribute("")  # of the responseStatus, where the response has none
-    is_long = OptionalAttribute(False)  # it has bodies that take long to format, from the last event on
+    )  # annotations of authentication
+    message = OptionalAttribute("")  # message of the responseStatus, if the response has none
+    is_long = OptionalAttribute(False)  # from its last event on, it has bodies that take long to format
     request_body: OptionalAttribute[bytes | None] = OptionalAttribute(None)
     response_body: OptionalAttribute[bytes | None] = OptionalAttribute(None)
-    truncated = OptionalAttribute(False)  # a body that the level asks for is left out: it is too large
-    _log: ClassVar[Recorder]  # of the class that `receiver` makes for each log
+    truncated = OptionalAttribute(False)  # a body that the level asks for is left out because it is too large
+    _log: ClassVar[Recorder]  # set by the class that `receiver` creates for each log
     _request: Request | None
     _complete: bool  # no event follows
     _started = OptionalAttribute(False)
@@ -151,7 +151,7 @@ class AuditRecord(Exchange):
             self._log.emit(self)
 
     def _report_attributes(self, attributes: Attributes) -> None:
-        """The same where the policy decides by request, or a record cannot stand for its events."""
+        """The same if the policy decides by request, or a record cannot represent its events."""
         treatment = self.treatment = self._log.evaluate(attributes)
         if treatment.pending is not None:
             self.attributes(attributes)
@@ -159,17 +159,17 @@ class AuditRecord(Exchange):
         treatment.requests += 1
         self._request = None
         if treatment.level is not _METADATA:
-            self._ask_for_bodies(treatment.level)
+            self._keep_bodies(treatment.level)
         if not self._complete and treatment.is_received:
             self._log.emit(Event(self, REQUEST_RECEIVED, self.received_at, 0))
         if self._record is not None:
             self._record.attributes(attributes)
 
-    def _ask_for_bodies(self, level: Level) -> None:
+    def _keep_bodies(self, level: Level) -> None:
         if not level:
             self._complete = True
             if self.responding is not None:
-                self.responding = None  # it refers to this record
+                self.responding = None  # refers to this record
             return
         self.keeps_request = True
         self.keeps_response = level is Level.REQUEST_RESPONSE
@@ -202,7 +202,7 @@ class AuditRecord(Exchange):
         if pending and self.status < 400:
             attributes = self.attributes_
             verb = attributes.verb
-            # As most are. The event of a create shows something of the response only if the server chose the name.
+            # The usual case. The event of a create contains a part of the response only if the server chose the name.
             if (
                 verb in _SHORT_VERBS
                 or (
@@ -236,13 +236,13 @@ class AuditRecord(Exchange):
             return
         self.ended = True
         if self.responding is not None:
-            self.responding = None  # it refers to this record
+            self.responding = None  # refers to this record
         if not self._complete:
             self._finish(self.status)
         super().cut_off()
 
     def _finish(self, status: int) -> None:
-        """The last event."""
+        """Emit the last event."""
         if self.attributes_ is _UNKNOWN:
             self._refuse(status)
             return
@@ -251,14 +251,14 @@ class AuditRecord(Exchange):
             self._take_request()
             self._take_response(status)
         self.response = None
-        self._start_response(status)  # also one that failed
+        self._start_response(status)  # even for a failed one
         self._complete = True
         if RESPONSE_COMPLETE not in treatment.omit_stages:
             self._log.emit(Event(self, RESPONSE_COMPLETE, self._log.now(), status))
 
     def report_response(self, response: Response) -> None:
-        """A blocking mode: report what is otherwise reported after the response before it is sent."""
-        self.responding = None  # it refers to this record
+        """In a blocking mode, report before the response is sent what is otherwise reported after it."""
+        self.responding = None  # refers to this record
         if self._complete:
             return
         if response.stream is not None:
@@ -268,12 +268,12 @@ class AuditRecord(Exchange):
         self._finish(response.status)
 
     def abandon(self) -> None:
-        """The request is refused, because its first event could not be stored: it has no others."""
+        """Emit no more events, because the request is refused: its first event could not be stored."""
         self._complete = True
-        self.responding = None  # it refers to this record
+        self.responding = None  # refers to this record
 
     def _refuse(self, status: int) -> None:
-        """A request that got no further than authentication: its user is unknown, and it has one event."""
+        """Emit the only event of a request that got no further than authentication; its user is unknown."""
         request, self._request = self._request, None
         self._complete = True
         if request is None or not status:
@@ -289,7 +289,7 @@ class AuditRecord(Exchange):
         self.response = None
         self._log.emit(Event(self, RESPONSE_STARTED, self._log.now(), status))
 
-    # Bodies, as far as the level asks for them.
+    # Bodies, if the level asks for them.
 
     def _take_request(self) -> None:
         if self.request_json is not None:
@@ -323,7 +323,7 @@ class AuditRecord(Exchange):
         return body
 
     def _needs_response(self, response: Response) -> bool:
-        """Whether the event shows something of a successful response: the Status of a delete, a generated name."""
+        """Whether the event contains a part of a successful response: the Status of a delete, or a generated name."""
         attributes, written = self.attributes_, self.written
         if attributes.verb == "create":
             return not attributes.name and (written is None or not written.name)
@@ -360,11 +360,11 @@ class AuditRecord(Exchange):
         return weight
 
 
-_DECIDED: Any = AuditRecord.__dict__["decided"]  # the slot
+_DECIDED: Any = AuditRecord.__dict__["decided"]  # the slot that SharedRecord overrides
 
 
 class SharedRecord(AuditRecord):
-    """One in which another observer has a record."""
+    """A record to which another observer attaches its own."""
 
     __slots__ = ()
 
@@ -381,12 +381,12 @@ class SharedRecord(AuditRecord):
 
 
 def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], AuditRecord]:
-    """What connections call for every request: makes its record, and stores it in the request."""
+    """The function that connections call for every request: creates its record and stores it in the request."""
     made: type[AuditRecord] = type(base.__name__, (base,), {"__slots__": (), "_log": log})
 
     def received(
         request: Request,
-        # Defaults are at hand in one tuple.
+        # Defaults are faster to read than globals.
         record_of: type[AuditRecord] = made,
         now: Callable[[], int] = log.now,
         number: Callable[[], int] = next_audit_number,
@@ -411,7 +411,7 @@ def receiver(log: Recorder, base: type[AuditRecord]) -> Callable[[Request], Audi
 
 
 def _read_client(request: Request) -> ClientFields:
-    """Requests that repeat the header block share it."""
+    """The client fields of a request; requests that repeat a header block share them."""
     get = request.headers.get
     agent = get(b"user-agent", b"")
     found = ClientFields(agent, get(b"x-forwarded-for"), get(b"x-real-ip"), get(b"audit-id"))
@@ -420,7 +420,9 @@ def _read_client(request: Request) -> ClientFields:
 
 
 def _is_api_object(attributes: Attributes) -> bool:
-    """Whether a successful response is one: of a resource or of discovery, and nothing else below a path."""
+    """Whether a successful response is an API object, of a resource or of discovery, rather than something else at a
+    path.
+    """
     if attributes.is_resource:
         return True
     first, *rest = attributes.path.strip("/").split("/")
@@ -428,7 +430,7 @@ def _is_api_object(attributes: Attributes) -> bool:
 
 
 def _is_long(attributes: Attributes) -> bool:
-    """Whether the response goes on after it has started: only then has its start an event."""
+    """Whether the response continues after it has started: only then does its start have an event."""
     return attributes.verb == "watch" or attributes.subresource in _LONG_SUBRESOURCES
 
 
@@ -451,7 +453,7 @@ def unauthenticated(request: Request) -> Attributes:
     """Verb and object, without a user."""
     try:
         watch = bool(request.query) and parse(request.query).boolean("watch")
-    except Exception:  # what made the server refuse it may be its query
+    except Exception:  # its query may be why the server refused it
         watch = False
     route = find_route(request.method, request.path, watch=watch)
     return Attributes(

@@ -1,1 +1,1 @@
-"""Descriptions of the API, made from its kinds: discovery, and OpenAPI in `openapi/` (docs/descriptions.md)."""
+"""Descriptions of the API, derived from its kinds: discovery, and OpenAPI in `openapi/` (docs/descriptions.md)."""

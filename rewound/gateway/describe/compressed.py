@@ -1,4 +1,4 @@
-"""Documents that are made once and sent to every client: stored compressed, with an ETag."""
+"""Documents that are created once and sent to every client: stored compressed, with an ETag."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLICE = 0.001  # seconds of work on a document before other tasks run
 
 @dataclass(frozen=True, slots=True)
 class CompressedDocument:
-    """Stored compressed, because most clients accept gzip and the plain document is ten times as large."""
+    """A document stored compressed, because most clients accept gzip and the plain document is ten times as large."""
 
     compressed: bytes
     size: int  # uncompressed
@@ -29,7 +29,7 @@ class CompressedDocument:
     content_type: bytes
 
     async def content(self, *, gzip: bool) -> tuple[bytes, bool]:
-        """The body, and whether it is compressed; a long one is, if `gzip` allows it."""
+        """The body, and whether it is compressed: a long one is, if `gzip` allows it."""
         if gzip and self.size > compression.THRESHOLD:
             return self.compressed, True
         return await trio.to_thread.run_sync(zlib.decompress, self.compressed, compression.GZIP), False
@@ -37,11 +37,13 @@ class CompressedDocument:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section's part of the OpenAPI 2.0 document, encoded: its paths, and the definitions that they refer to."""
+    """The encoded part of the OpenAPI 2.0 document for one section: its paths, and the definitions that they refer
+    to.
+    """
 
     compressed: bytes
     definition_names: tuple[str, ...]
-    lengths: tuple[int, ...]  # of all paths together, then of each definition
+    lengths: tuple[int, ...]  # sizes: all paths together, then each definition
 
     @classmethod
     def of(cls, members: Iterable[Member], separator: bytes) -> Part:
@@ -67,7 +69,7 @@ class Part:
 
 
 async def collect_in_slices(items: Iterator[T]) -> list[T]:
-    """Collect the items with a checkpoint after each slice: a worker thread would hold the interpreter lock longer."""
+    """Collect the items with a checkpoint after each slice: a worker thread would hold the GIL for longer."""
     made: list[T] = []
     until = time.perf_counter() + SLICE
     for item in items:
@@ -87,7 +89,7 @@ async def compress_document(parts: Iterator[bytes], content_type: bytes) -> Comp
 
 
 def compressed(body: bytes, content_type: bytes, etag: str = "") -> CompressedDocument:
-    """`etag` is that of the body, unless the document has another form with the same ETag. Takes long."""
+    """Compress a body, which takes long. `etag` is that of the body, unless another form has the same ETag."""
     found = zlib.compress(body, 6, compression.GZIP)
     return CompressedDocument(found, len(body), etag or etag_of(body), content_type)
 

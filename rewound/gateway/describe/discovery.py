@@ -23,7 +23,7 @@ from rewound.gateway.wire.negotiate import DISCOVERY_LIST
 
 Document = dict[str, Any]
 
-# Of a custom kind whose definition is being deleted. Updates are served too, for finalizers, but not listed.
+# For a custom kind whose definition is being deleted. Updates are served too, for finalizers, but not listed.
 TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
 _STORED: Final = frozenset({"create", "get"})  # reviews have no get, component statuses no create
 
@@ -31,7 +31,7 @@ _STORED: Final = frozenset({"create", "get"})  # reviews have no get, component 
 class KnownResources(Protocol):
     @property
     def resources(self) -> Mapping[tuple[str, str], list[Document]]:
-        """The resources of group versions of other servers, as these last listed them."""
+        """The resources of other servers' group versions, as last listed."""
 
 
 class Discovery:
@@ -45,9 +45,8 @@ class Discovery:
         *,
         serves_past: bool = True,
     ) -> None:
-        """`address()`: by which clients are to reach this server.
-
-        `serves_past`: whether the group rewound.cluster.io is served.
+        """`address()` returns the address at which clients reach this server; `serves_past`: the group
+        rewound.cluster.io is served.
         """
         self._registry = registry
         self._api_services = api_services
@@ -62,7 +61,7 @@ class Discovery:
         return self._registry.current
 
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Versions by group: of the catalog and of other servers, by their priorities, and rewound.cluster.io."""
+        """Versions by group: those of the catalog and of other servers, by priority, and rewound.cluster.io."""
         catalog, changes = self.catalog, self._api_services.changes
         if self._sorted is None or self._sorted[0] is not catalog or self._sorted[1] != changes:
             groups = dict(self._api_services.sorted_groups(catalog.groups()))
@@ -72,10 +71,10 @@ class Discovery:
         return self._sorted[2]
 
     def listed_groups(self) -> dict[str, tuple[str, ...]]:
-        """Those that clients go through to find resources.
+        """The groups that clients search for resources.
 
-        rewound.cluster.io has only what is below resources of other groups. Clients find nothing to use there, and
-        some ask for it again at every lookup of a resource, because they know none of it.
+        rewound.cluster.io only has subresources of other groups' objects. Clients find no resource there, and some
+        would therefore request it again at every lookup of a resource.
         """
         return {group: versions for group, versions in self.groups().items() if group != REWIND_GROUP}
 
@@ -105,7 +104,7 @@ class Discovery:
     def knows_group(self, path: str) -> bool:
         """Whether the path is in a served group, even if the path itself has no document.
 
-        In groups of custom kinds alone, what does not exist is a path that does not exist.
+        False for groups with custom kinds only, in which an unknown path gets the plain 404.
         """
         match path.strip("/").split("/"):
             case ["api", *_]:
@@ -136,7 +135,7 @@ class Discovery:
 
     def _core(self) -> Document:
         return {
-            "kind": "APIVersions",  # without an apiVersion, as v1.25 has it
+            "kind": "APIVersions",  # without an apiVersion, like v1.25
             "versions": list(self.groups().get("", ())),
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": self.address()}],
         }
@@ -208,7 +207,7 @@ class Discovery:
         return b64encode(sha256(type_.encode()).digest()[:8]).decode()
 
     def verbs_of(self, definition: Definition) -> list[str]:
-        """Those of custom kinds are in the order that clients know."""
+        """The verbs of a kind; those of custom kinds are in the order that clients know."""
         if not definition.is_custom:
             return self.served(definition.verbs)
         return list(TERMINATING_VERBS if definition.create_refusal else definition.verbs)
@@ -223,14 +222,13 @@ def _group(group: str, versions: tuple[str, ...]) -> Document:
 
 
 async def aggregated(context: RequestContext, discovery: Discovery, path: str) -> Response:
-    """Aggregated discovery: all groups with all their resources in one document, for clients that ask for it.
+    """Aggregated discovery: the named groups (at /apis) or the core group (at /api), with all resources, in one
+    document.
 
         Accept: application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList
 
-    It saves clients a request for every version of every group. The document is not cached: it takes a
-    millisecond, and clients seldom download it, because they cache it by its ETag.
-
-    The named groups at /apis, or the core group at /api.
+    It saves clients a request for every version of every group. The document is not cached: it takes a millisecond,
+    and clients rarely download it, because they cache it by its ETag.
     """
     representation = context.representation
     document = {
@@ -273,7 +271,7 @@ def _version(discovery: Discovery, group: str, version: str) -> Document:
 
 
 def _remote(group: str, version: str, listed: list[Document]) -> list[Document]:
-    """The entries of an APIResourceList of another server; subresources go below their resources."""
+    """The entries of an APIResourceList of another server, with subresources below their resources."""
     found: dict[str, Document] = {}
     for one in sorted(listed, key=lambda one: str(one["name"])):
         name, _, subresource = str(one["name"]).partition("/")
@@ -325,7 +323,7 @@ def _kind(group: str, version: str, kind: str) -> Document:
 
 
 VERSION: Final = "v1"
-# Subresource, kind of what is sent or returned, verb.
+# Subresource, kind that is sent or returned, verb.
 SUBRESOURCES: Final = (
     ("blame", "Blame", "get"),
     ("history", "History", "get"),
@@ -347,14 +345,12 @@ def rewindable(catalog: Catalog) -> Iterator[tuple[str, Definition]]:
 
 
 def rewind_resources(catalog: Catalog) -> list[Document]:
-    """The document of rewound.cluster.io/v1: what every stored resource has below its objects.
+    """The APIResourceList entries of rewound.cluster.io/v1: the subresources of every stored resource.
 
         configmaps/history    deployments.apps/blame    nodes/rollback
 
     They are listed as subresources without their resource, so that no client takes the group for a second place
     where ConfigMaps are stored.
-
-    The entries of an APIResourceList.
     """
     return [
         {

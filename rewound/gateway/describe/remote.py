@@ -1,7 +1,7 @@
 """OpenAPI documents of aggregated group versions, as their servers last sent them.
 
-`gateway.aggregation.servers` downloads and stores them here; the OpenAPI handler adds them to its own. Of an
-OpenAPI 2.0 document only the paths of the group version remain, with the definitions that they refer to.
+`gateway.aggregation.servers` downloads and stores them here; the OpenAPI handler adds them to its own. Of an OpenAPI
+2.0 document only the paths of the group version are kept, with the definitions that they refer to.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RemoteSpec:
 
 
 class RemoteDescriptions:
-    """By section: apis/<group>/<version>."""
+    """The documents by section: apis/<group>/<version>."""
 
     def __init__(self) -> None:
         self.documents: dict[str, CompressedDocument] = {}  # OpenAPI 3.0
@@ -64,11 +64,13 @@ class RemoteDescriptions:
 
 
 def spec_of(body: bytes, section: str) -> RemoteSpec:
-    """What a whole OpenAPI 2.0 document says about one group version. ValueError if it is none."""
+    """The part of a whole OpenAPI 2.0 document for one group version. Raises ValueError if it is not such a
+    document.
+    """
     document = orjson.loads(body)
     paths, definitions = document.get("paths"), document.get("definitions") or {}
     if not isinstance(paths, dict) or not isinstance(definitions, dict):
-        raise ValueError("it is no OpenAPI 2.0 document")
+        raise ValueError("it is not an OpenAPI 2.0 document")
     prefix = f"/{section}/"
     own = {path: one for path, one in paths.items() if path.startswith(prefix) or f"{path}/" == prefix}
     needed: dict[str, Any] = {}
@@ -87,9 +89,9 @@ def _referenced(encoded: bytes) -> set[str]:
 
 
 def remote_members(spec: RemoteSpec, encode: Encode, known: Mapping[str, bytes]) -> Iterator[Member]:
-    """The members of a group version. A definition that others have too, with another content, gets another name.
+    """The members of a group version. A definition that others have with different content gets another name.
 
-    `known`: all definitions of the document so far, encoded.
+    `known` has all encoded definitions of the document so far.
     """
     paths, definitions = spec.load()
     encoded = {name: _encoded(encode, "definitions", name, one) for name, one in definitions.items()}
@@ -100,7 +102,7 @@ def remote_members(spec: RemoteSpec, encode: Encode, known: Mapping[str, bytes])
         try:
             yield "paths", path, encode("paths", path, _renaming(item, renamed))
         except (KeyError, TypeError, AttributeError):
-            continue  # it has what the encoding cannot express
+            continue  # it contains something that the encoding cannot express
     for name, one in definitions.items():
         shown = renamed.get(name, name)
         yield "definitions", shown, _encoded(encode, "definitions", shown, _renaming(one, renamed))
@@ -110,7 +112,7 @@ def _encoded(encode: Encode, parent: str, name: str, value: Any) -> bytes:
     try:
         return encode(parent, name, value)
     except (KeyError, TypeError, AttributeError):
-        return encode(parent, name, _PLAIN_OBJECT)  # others refer to it
+        return encode(parent, name, _PLAIN_OBJECT)  # other definitions refer to it
 
 
 def _free_name(name: str, known: Mapping[str, bytes]) -> str:

@@ -1,12 +1,12 @@
-"""Health checks of a server's parts, under the names that the rule `health` chooses (`actors.profile`).
+"""Health checks of a server's parts, with the names that the rule `health` chooses (`actors.profile`).
 
-With `kubernetes` a part reports under the names of its counterparts in kube-apiserver: the journal as etcd,
-tasks and the steps of the start as post-start hooks. A hook passes when the start is finished and none of its tasks
-has crashed a moment ago. `actors` has all tasks, also those that have no counterpart.
+With `kubernetes` a part reports under the name of its counterpart in kube-apiserver: the journal as etcd, tasks and
+the steps of the start as post-start hooks. A hook passes when the start is finished and none of its tasks has just
+crashed. The check `actors` covers all tasks, including those without a counterpart.
 
-In a worker process the checks add the `Condition` of the process that writes, which is asked for every report: that
-costs nothing between reports, and a report is never older than its request. Without it, readyz and healthz fail,
-because writes do; livez passes, because reads go on and a restart of the worker would not help.
+In a worker process the checks add the `Condition` of the process that writes, which is requested for every report:
+this costs nothing between reports, and a report is never older than its request. Without it, readyz and healthz fail,
+because writes do; livez passes, because reads still work and restarting the worker would not help.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ logger = logging.getLogger(__name__)
 
 FLOW_CONTROL_TASK: Final = "flow control"
 FEED_TASK: Final = "feed"
-PLUGIN_TASK: Final = "admission plugin "  # and its name
+PLUGIN_TASK: Final = "admission plugin "  # followed by its name
 
 _REGISTRATION: Final = "autoregister-completion"
 _FAIRNESS: Final = "poststarthook/priority-and-fairness-"
-# The tasks of each hook, in the order of reports; none: it is a step of the start alone.
+# The tasks of each hook, in the order of reports; without tasks it is only a step of the start.
 _HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
     "poststarthook/start-kube-apiserver-admission-initializer": (PLUGIN_TASK,),
     "poststarthook/generic-apiserver-start-informers": (FEED_TASK,),
@@ -83,7 +83,7 @@ class CheckNames:
     controllers_component: str = "controllers"
 
 
-# By the rule `health` (`actors.profile`).
+# By the value of the rule `health` (`actors.profile`).
 CHECK_NAMES: Final = {
     "rewound": CheckNames(ReportFormat(passed="healthz"), journal="journal"),
     "kubernetes": CheckNames(
@@ -104,7 +104,7 @@ CHECK_NAMES: Final = {
 
 
 class CheckedServer(Protocol):
-    """What health checks read of a server."""
+    """The parts of a server that health checks read."""
 
     @property
     def committer(self) -> Commits: ...
@@ -127,12 +127,12 @@ class CheckedServer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What the checks read of a process."""
+    """The state of a process, as the checks read it."""
 
     write_problem: str = ""
-    failing: tuple[str, ...] = ()  # tasks that crashed a moment ago
+    failing: tuple[str, ...] = ()  # tasks that crashed recently
     behind: int = 0  # followers of the journal
-    unregistered: str = ""  # APIServices that built-in group versions lack
+    unregistered: str = ""  # built-in group versions without an APIService
 
     def encode(self) -> bytes:
         packed: bytes = msgpack.packb(astuple(self))
@@ -143,7 +143,7 @@ class Condition:
         return cls(*msgpack.unpackb(packed, use_list=False))
 
 
-# The condition of the process that writes, encoded. ConnectionError: it is away.
+# Requests the encoded condition of the process that writes. Raises ConnectionError if it is not running.
 AskCondition = Callable[[], Awaitable[bytes]]
 ANSWER_SECONDS: Final = 1.0
 
@@ -157,24 +157,24 @@ class Checks:
         fairness: bool,
         ask_writer: AskCondition | None = None,
     ) -> None:
-        """`fairness`: whether API priority and fairness is on. `ask_writer`: of a process that does not write."""
+        """`fairness`: API priority and fairness is on. `ask_writer` is for a process that does not write."""
         self._names = names
         self._parts = parts
         self._fairness = fairness
         self._ask_writer = ask_writer
-        self._writer = Condition()  # of the process that writes, if that is another one
-        self._registered = False  # every group version of built-in kinds had an APIService once
-        self._logged = ""  # the problem of the journal's files that was logged last
+        self._writer = Condition()  # condition of the process that writes, if that is another one
+        self._registered = False  # every built-in group version has had an APIService
+        self._logged = ""  # the last logged problem of the journal's files
 
     async def refresh(self) -> None:
-        """Ask the process that writes for its condition, if that is another one."""
+        """Request the condition of the process that writes, if that is another one."""
         if self._ask_writer is None:
             return
         try:
             with trio.fail_after(ANSWER_SECONDS):
                 self._writer = Condition.decode(await self._ask_writer())
         except trio.TooSlowError:
-            self._writer = Condition("the process that writes the journal does not answer")
+            self._writer = Condition("the process that writes the journal does not respond")
         except ConnectionError:
             self._writer = Condition("the process that writes the journal is being started")
 
@@ -193,7 +193,7 @@ class Checks:
             health.refresh = self.refresh
         if names.log:
             health.add(names.log, log_problem)
-        # livez only reads: restarting a server that still serves reads does not help when its disk is full.
+        # livez only reads: restarting a server that still serves reads does not help if its disk is full.
         health.add(names.journal, self._write_problem, kinds=("readyz", "healthz"))
         if names.journal_reads:
             health.add(names.journal, self._read_problem, kinds=("livez",))
@@ -207,7 +207,7 @@ class Checks:
         health.add("actors", self._task_problem)
 
     async def component_statuses(self) -> list[Object]:
-        """ComponentStatus objects as they are now."""
+        """The current ComponentStatus objects."""
         await self.refresh()
         names = self._names
         return [
@@ -244,11 +244,11 @@ class Checks:
         return ", ".join(name for name in self._failing() if _is_one_of(name, tasks)) or None
 
     def _failing(self) -> list[str]:
-        """The tasks of this process and of the one that writes."""
+        """The failing tasks of this process and of the one that writes."""
         return list(dict.fromkeys((*self._parts.supervisor.failing(), *self._writer.failing)))
 
     def _registration_problem(self) -> str | None:
-        """Until each group version of built-in kinds has had its APIService; a client may delete one later."""
+        """The problem until each built-in group version has had its APIService; a client may delete one later."""
         if self._ask_writer is not None:
             return self._writer.unregistered or None
         if self._registered or RegistrationController.name not in self._parts.supervisor.statistics():

@@ -1,9 +1,8 @@
-"""The text of /metrics, in the format of Prometheus, formatted from a snapshot of the numbers.
+"""The text of /metrics in the Prometheus format, written from a snapshot of the numbers.
 
-Runs in a worker thread, because thousands of lines take milliseconds. Numbers, labels and families are written as the
-client library of Go writes them, so that `le="1"` in a rule of a dashboard matches here too. Rejected:
-prometheus_client, which writes `le="1.0"`, gives every counter the suffix `_total`, and takes 200 ms and 13 MB to
-import.
+Runs in a worker thread, because thousands of lines take milliseconds. Numbers, labels and families are written like
+Go's client library writes them, so that `le="1"` in a dashboard's rule matches here too. Rejected: prometheus_client,
+which writes `le="1.0"`, gives every counter the suffix `_total`, and takes 200 ms and 13 MB to import.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
-# Of the values that several processes have for a metric: their sum, the largest, the smallest, or that of the process
-# that writes, which alone reads it.
+# How the values of several processes are combined: their sum, the largest, the smallest, or that of the process that
+# writes, which alone reads it.
 Across = Literal["sum", "max", "min", "writer"]
-# One number, or one for each value of the label (of the labels: a tuple).
+# One number, or one for each value of the label (a tuple for several labels).
 Value = (
     float
     | Mapping[str, float]
@@ -30,7 +29,7 @@ Value = (
 )
 Read = Callable[[], Value]
 Buckets = tuple[int, ...]
-# By labels: the sum of what was observed, and how often it was up to each bound and more than the one before.
+# By labels: the sum of the observations, and for each bound how many were up to it and above the one before.
 Distributions = Mapping[tuple[str, ...], tuple[float, Buckets]]
 _PROC: Final = Path("/proc")
 
@@ -48,7 +47,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Those of several processes add up."""
+    """A histogram; those of several processes add up."""
 
     name: str
     text: str
@@ -58,7 +57,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The numbers of one moment."""
+    """The numbers at one moment."""
 
     values: Sequence[tuple[Family, Value]]
     distributions: Sequence[tuple[Histogram, Distributions]] = ()
@@ -71,7 +70,7 @@ def exposition(snapshot: Snapshot) -> bytes:
 
 
 def number_text(value: float) -> str:
-    """A number as Go writes it: the shortest text, with an exponent from a million on and below a ten thousandth."""
+    """A number as Go writes it: the shortest text, with an exponent from a million up and below a ten-thousandth."""
     if abs(value) < 1e6:
         return str(int(value)) if value == int(value) else repr(value)
     found = Decimal(repr(float(value)))
@@ -117,7 +116,7 @@ def _histogram(histogram: Histogram, found: Distributions) -> Iterator[str]:
 
 
 def _labeler(labels: tuple[str, ...]) -> Callable[[Sequence[str]], str]:
-    """Returns the function that writes values of these labels, which are in alphabetical order."""
+    """The function that writes values of these labels, in alphabetical order."""
     order = sorted(range(len(labels)), key=labels.__getitem__)
     return lambda names: ",".join([f'{labels[index]}="{_escaped(names[index])}"' for index in order])
 
@@ -129,7 +128,7 @@ def _escaped(text: str) -> str:
 
 
 def of_this_process() -> list[tuple[Family, Value]]:
-    """What Linux says of this process; nothing elsewhere."""
+    """What Linux reports about this process; nothing on other systems."""
     try:
         stat = (_PROC / "self" / "stat").read_bytes().rpartition(b")")[2].split()
         booted = next(
@@ -141,7 +140,7 @@ def of_this_process() -> list[tuple[Family, Value]]:
     ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
     user, system, started, virtual, resident = (int(stat[index]) for index in (11, 12, 19, 20, 21))
     began = int(booted.split()[1]) + started / ticks
-    # Limits are of each process, so the files that count are those of the process that has most.
+    # Limits are per process, so the process with the most open files counts.
     values: list[tuple[str, str, float, Kind, Across]] = [
         ("cpu_seconds_total", "Processor time in seconds.", (user + system) / ticks, "counter", "sum"),
         ("open_fds", "Open file descriptors.", files, "gauge", "max"),
@@ -170,6 +169,6 @@ def of_this_process() -> list[tuple[Family, Value]]:
 
 
 def _limit(which: int) -> float:
-    """The present limit; that of Go if there is none."""
+    """The current limit; Go's value if there is none."""
     found = resource.getrlimit(which)[0]
     return 2.0**64 if found == resource.RLIM_INFINITY else found

@@ -1,11 +1,11 @@
 """Health checks behind /livez, /readyz and /healthz, reported in the format of kube-apiserver.
 
-`checks` adds the checks; `paths` serves the reports. Only the path of a single check, which needs rights, reports the
-reason of a failure; the summaries are public and withhold it. livez passes a check that waits for the start
-(`starting`) until --livez-grace-period is over; readyz and healthz never do.
+`checks` adds the checks; `paths` serves the reports. Only the path of a single check, which needs authorization,
+reports the reason of a failure; the summaries are public and withhold it. Until --livez-grace-period is over, livez
+passes checks that wait for the start (`starting`); readyz and healthz never do.
 
-Reports are a pure function of the checks and the time. Nothing here waits, so probes must return at once; those that
-show another process read what `refresh` has brought, which is called before a report.
+Reports are a pure function of the checks and the time. Nothing here waits, so probes must return at once; those about
+another process read what `refresh`, which is called before a report, has fetched.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 
 KINDS = ("livez", "readyz", "healthz")
-# The problem in a sentence; None if there is none.
+# The problem as a sentence; None if there is none.
 Probe = Callable[[], str | None]
 
 logger = logging.getLogger(__name__)
@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReportFormat:
-    """What differs between profiles."""
+    """The differences between profiles."""
 
     start: tuple[str, ...] = ("start",)  # checks that pass when the start is finished
-    order: tuple[str, ...] = ()  # of checks in reports; without one, that in which they were added
+    order: tuple[str, ...] = ()  # order of checks in reports; by default that in which they were added
     passed: str = ""  # what the last line says has passed; empty: the kind of the report
 
 
@@ -47,7 +47,7 @@ class Check:
 
 
 class Health:
-    """The checks of one server. `clock` returns monotonic seconds; the grace period begins now."""
+    """The checks of one server. `clock` returns monotonic seconds; the grace period starts now."""
 
     def __init__(
         self, clock: Callable[[], float], livez_grace: float = 0.0, format_: ReportFormat | None = None

@@ -1,9 +1,9 @@
-"""Measures how long the event loop is held, and logs the request that held it too long.
+"""Measures how long tasks hold the event loop, and logs the request that held it too long.
 
-While tasks run between two polls of the sockets, no request is served: whatever a client sends, a task should run a
+While tasks run between two polls of the sockets, no request is served: whatever a client sends, a task should reach a
 checkpoint within `STEP`. The watchdog is a trio instrument, which trio calls before and after every poll: a busy
 server polls once for many steps of tasks. Rejected: the calls before and after every step, which took 3% of a create.
-Time in which the interpreter ran another thread, or the disk was slow, counts too: others waited for it all the same.
+Time in which another thread held the GIL, or the disk was slow, counts too, because others had to wait just the same.
 
 The request is known when the pipeline has `completed` it: in the same pass of the loop, or later, when a write has
 been committed.
@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 
 STEP = 0.005  # seconds that a hold should not exceed
 LOGGED = 0.05  # longer holds are logged
-LOG_PERIOD = 1.0  # at most one line in this time
-RECENT = 60.0  # the time over which `recent` is the longest hold
-_SHOWN = 200  # characters of a request in the log
-# Parameters that say how much work a request is. Others, such as a token that a client sent by mistake or the query of
-# a proxied request, may be secret, names included.
+LOG_PERIOD = 1.0  # at most one line in this many seconds
+RECENT = 60.0  # seconds over which `recent` is the longest hold
+_SHOWN = 200  # characters of a request in a log line
+# Parameters that determine how much work a request is. Others, such as a token sent by mistake or the query of a
+# proxied request, may be secret, even their names.
 _SHOWN_PARAMETERS = frozenset(
     {"at", "continue", "dryRun", "fieldManager", "fieldSelector", "fieldValidation", "labelSelector", "limit"}
     | {"resourceVersion", "resourceVersionMatch", "timeoutSeconds", "watch"}
@@ -38,10 +38,10 @@ _SHOWN_PARAMETERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LoopStatistics:
-    longest: float  # seconds, since the start
-    recent: float  # within the last one or two minutes
+    longest: float  # longest hold since the start, in seconds
+    recent: float  # longest hold within the last one or two minutes
     over_step: int  # holds longer than STEP
-    over_logged: int  # longer than LOGGED
+    over_logged: int  # holds longer than LOGGED
 
 
 class _Hold(NamedTuple):
@@ -56,15 +56,15 @@ class LoopWatchdog(trio.abc.Instrument):
         self._now = now
         self._began = now()
         self._longest = 0.0
-        self._recent = self._before = 0.0  # of this period, and of the one before
+        self._recent = self._before = 0.0  # of this period, and of the previous one
         self._period_ends = self._began + RECENT
         self._over_step = self._over_logged = self._unlogged = 0
         self._next_line = 0.0
-        self._slowest: tuple[float, Request] | None = None  # of the requests completed in this pass
-        self._unexplained: _Hold | None = None  # was logged without a request
+        self._slowest: tuple[float, Request] | None = None  # longest of the requests completed in this pass
+        self._unexplained: _Hold | None = None  # a hold was logged without a request
 
     def begin(self) -> None:
-        """Measure from now on: what the loop did before is the start of the server."""
+        """Start measuring: what the loop did before belongs to the start of the server."""
         self._began = self._now()
 
     def after_io_wait(self, timeout: float) -> None:
@@ -75,7 +75,7 @@ class LoopWatchdog(trio.abc.Instrument):
             self._record(_Hold(ended - self._began, self._began), ended)
 
     def completed(self, request: Request, seconds: float) -> None:
-        """The pipeline has handled a request; it calls this only if that took longer than LOGGED."""
+        """Called by the pipeline after a request that took longer than LOGGED."""
         hold = self._unexplained
         if hold is not None and seconds >= hold.seconds and self._now() - seconds <= hold.began:
             self._unexplained = None
@@ -117,7 +117,7 @@ class LoopWatchdog(trio.abc.Instrument):
 
 def _describe(request: Request) -> str:
     target = f"{request.path}?{_shown_query(request.query)}" if request.query else request.path
-    # repr: a client chooses these characters, and the log has to stay one line.
+    # repr, because a client chooses these characters and the log entry must stay one line.
     return f"{request.method} {target[:_SHOWN]!r}"
 
 

@@ -1,7 +1,7 @@
 """Adds metrics for the parts of a server, which read their `statistics()` at scrape time.
 
-`across` says what the numbers of several processes are together; without it they add up. A worker process has the parts
-of the store too, which count nothing where the writer process does their work.
+`across` says how the numbers of several processes are combined; by default they add up. A worker process has the
+parts of the store too, which count nothing if the writer process does their work.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 def meter_all(
     operations: Operations, store: Store, hub: Hub, connections: Callable[[], ServerStatistics]
 ) -> None:
-    """Add the metrics of all parts of a server. Audit and fault rules add theirs, where there are any."""
+    """Add the metrics of all parts of a server. Audit and fault rules add their own, if there are any."""
     metrics = operations.metrics
     meter_requests(metrics)
     meter_connections(metrics, connections)
@@ -61,7 +61,7 @@ def meter_all(
 
 
 def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
-    """The metrics of what is below the API."""
+    """Metrics of the parts below the API."""
     meter_release(metrics, RELEASE, version_document())
     meter_objects(metrics, lambda: _count_objects(store))
     meter_memory(metrics, store.memory.statistics)
@@ -82,12 +82,12 @@ def meter_store(metrics: Metrics, store: Store, watchdog: LoopWatchdog) -> None:
     for plugin in store.plugins:
         if isinstance(plugin, PodSecurity):
             meter_pod_security(metrics, plugin.evaluations)
-        elif isinstance(plugin, ValidatingAdmissionWebhook):  # its counts are those of both kinds
+        elif isinstance(plugin, ValidatingAdmissionWebhook):  # it counts both kinds
             meter_webhooks(metrics, plugin.rejections.counts, plugin.timings)
 
 
 def meter_workers(metrics: Metrics, members: Members) -> None:
-    """Of the process that writes for others."""
+    """Metrics of the process that writes for others."""
     metrics.gauge(
         "rewound_workers",
         "Processes that serve requests: the one that writes, and those that are connected to it.",
@@ -104,7 +104,7 @@ def meter_workers(metrics: Metrics, members: Members) -> None:
 
 
 def meter_requests(metrics: Metrics) -> None:
-    """What the pipeline counts, besides the series of requests."""
+    """Metrics of the pipeline, besides the series of requests."""
     requests, authentications = metrics.requests, metrics.authentications
     metrics.gauge(
         "apiserver_current_inflight_requests",
@@ -140,7 +140,7 @@ def meter_requests(metrics: Metrics) -> None:
 
 
 def meter_release(metrics: Metrics, release: str, version: Mapping[str, str]) -> None:
-    """`version` is the document of /version."""
+    """Metrics of the release; `version` is the document of /version."""
     python = platform.python_version()
     metrics.gauge(
         "rewound_build_info",
@@ -171,7 +171,7 @@ def meter_objects(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> No
 
 
 def _count_objects(store: Store) -> dict[str, int]:
-    """Stored objects by resource, from the counts that the journal keeps."""
+    """Stored objects by resource, from the counts in the journal."""
     catalog, found = store.registry.current, {}
     with store.journal.read() as view:
         for type_name in catalog.stored_types():
@@ -270,7 +270,7 @@ def meter_memory(metrics: Metrics, read: Callable[[], MemoryStatistics]) -> None
 
 
 def meter_flow_control(metrics: Metrics, seats: PriorityAndFairness | InFlightLimits) -> None:
-    """The labels are the stored PriorityLevelConfigurations and FlowSchemas."""
+    """Metrics of priority and fairness; the labels are the stored PriorityLevelConfigurations and FlowSchemas."""
 
     def of_levels(read: Callable[[Level], float]) -> Callable[[], Mapping[str, float]]:
         return lambda: {
@@ -330,7 +330,7 @@ def meter_committer(metrics: Metrics, read: Callable[[], CommitterStatistics]) -
 
 
 def meter_node(metrics: Metrics, node: Node) -> None:
-    """Of a cluster whose journal etcd orders."""
+    """Metrics of a node of a cluster whose journal etcd orders."""
     metrics.gauge(
         "rewound_node_leads", "1 if this node runs the controllers.", lambda: int(node.election.term() > 0)
     )
@@ -355,7 +355,7 @@ def meter_node(metrics: Metrics, node: Node) -> None:
 
 
 def meter_writes(metrics: Metrics, read: Callable[[], Distributions]) -> None:
-    """By the name of Kubernetes: what a request to etcd is there, the transaction of a change is here."""
+    """Durations of writes, under Kubernetes' name: the transaction of a change corresponds to a request to etcd."""
     metrics.histogram(
         "etcd_request_duration_seconds",
         "Seconds that the transaction of a change took, until it was durable; each change has that of its batch.",
@@ -366,7 +366,7 @@ def meter_writes(metrics: Metrics, read: Callable[[], Distributions]) -> None:
 
 
 def _write_durations(store: Store) -> Distributions:
-    """By operation and type, which has the name of its type in Go."""
+    """Durations by operation and type; types are named as in Go."""
     catalog, journal = store.registry.current, store.journal
     types = {}
     for type_name in catalog.stored_types():
@@ -410,7 +410,7 @@ def _scheduling(store: Store) -> SchedulerStatistics | None:
 
 
 def meter_scheduler(metrics: Metrics, read: Callable[[], SchedulerStatistics | None]) -> None:
-    """Nothing where no scheduler runs."""
+    """Metrics of the scheduler; none if no scheduler runs."""
 
     def figures(part: Callable[[SchedulerStatistics], Value]) -> Callable[[], Value]:
         def figure() -> Value:
@@ -459,7 +459,7 @@ def _number(read: Callable[[], Mapping[str, int]], name: str) -> int:
 
 
 def meter_mailboxes(metrics: Metrics, read: Callable[[], Mapping[str, MailboxStatistics]]) -> None:
-    """One mailbox per resource type, so the number of label values is bounded."""
+    """Metrics of mailboxes; there is one per resource type, so the number of label values is bounded."""
     metrics.gauge(
         "rewound_mailbox_waiting",
         "Writes waiting for their actor.",
@@ -497,7 +497,7 @@ def meter_admission(metrics: Metrics, read: Callable[[], CallStatistics]) -> Non
 
 
 def meter_admission_timings(metrics: Metrics, timings: Timings) -> None:
-    """Only what runs is counted: a write that no plugin is concerned with is not in these."""
+    """Timings of admission; a write to which no plugin applies is not counted."""
     metrics.histogram(
         "apiserver_admission_step_admission_duration_seconds",
         "Time of the mutating (admit) and validating (validate) plugins of a write together.",
@@ -608,7 +608,7 @@ def meter_watches(
     running: Callable[[], Mapping[tuple[str, ...], int]],
     sent: Callable[[], Mapping[tuple[str, ...], tuple[float, tuple[int, ...]]]],
 ) -> None:
-    """The labels are resources and kinds, so the number of their values is bounded."""
+    """Metrics of watches; the labels are resources and kinds, so the number of their values is bounded."""
     metrics.gauge(
         "apiserver_longrunning_requests",
         "Running watches, and logs, exec, attach, portforward and proxied requests that are forwarded.",

@@ -1,10 +1,8 @@
 """Metrics for Prometheus: requests are counted in plain integers, everything else is read at scrape time.
 
 A scrape copies the numbers in the event loop and formats them in a thread (`exposition`). Metrics that Kubernetes has
-too have the same names, types and labels; docs/metrics.md lists them.
-
-A process of several that serve one port has the numbers of all in its scrapes: `collect` gets them, and the thread
-merges them (`processes`).
+too have the same names, types and labels; docs/metrics.md lists them. If several processes serve one port, each
+reports the numbers of all of them: `collect` fetches them, and the thread merges them (`processes`).
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ from rewound.gateway.ops.exposition import (
 from rewound.gateway.ops.processes import decode, encode, merged
 from rewound.gateway.ops.request_series import Counted, RequestSeries, request_families
 
-# The numbers of all processes of a server, encoded; takes those of this one.
+# Takes the encoded numbers of this process, and returns those of all processes of the server.
 Collect = Callable[[bytes], Awaitable[Sequence[bytes]]]
 
-# Names that Kubernetes shows; it counts all others together.
+# User names that Kubernetes shows; it counts all others together.
 _SHOWN_USERS: Final = (
     "admin",
     "client",
@@ -43,16 +41,16 @@ _SHOWN_USERS: Final = (
 
 
 class InFlight:
-    """How many requests run, and the most within the last second or two."""
+    """How many requests are running, and the most within the last second or two."""
 
     __slots__ = ("_before", "next", "now", "peak")
 
     def __init__(self) -> None:
         self.now = self.peak = self._before = 0
-        self.next = 0.0  # when the next second begins, by the clock of durations
+        self.next = 0.0  # when the next second starts, by the clock of durations
 
     def rotate(self, at: float) -> None:
-        """Begin the next second."""
+        """Start the next second."""
         self._before = self.peak if at < self.next + 1 else self.now
         self.peak, self.next = self.now, at + 1
 
@@ -64,7 +62,7 @@ class InFlight:
 
 
 class Authentications:
-    """How many requests authenticated, by name of the user, and how many did not."""
+    """How many requests authenticated, by user name, and how many did not."""
 
     __slots__ = ("_named", "emails", "failures", "refused", "successes")
 
@@ -130,16 +128,16 @@ class Metrics:
         return await trio.to_thread.run_sync(_text, self.snapshot(), self.requests.snapshot())
 
     def text(self) -> bytes:
-        """The numbers of this process, in the calling thread."""
+        """The text of this process's numbers, created in the calling thread."""
         return _text(self.snapshot(), self.requests.snapshot())
 
     async def numbers(self) -> bytes:
-        """The numbers of this process for a scrape of all."""
+        """The numbers of this process, for a scrape of all."""
         snapshot = self.snapshot()
         return await trio.to_thread.run_sync(_encoded, snapshot, self.requests.snapshot(), self._process)
 
     def snapshot(self) -> Snapshot:
-        """The numbers of this moment, without those of requests, and of the writer only in the process that writes."""
+        """The current numbers, except those of requests; those of the writer only in the process that writes."""
         of_writer = self._of_writer
         return Snapshot(
             [(family, read()) for family, read in self._families if of_writer or family.across != "writer"],
@@ -147,7 +145,7 @@ class Metrics:
         )
 
 
-# In a thread.
+# The rest runs in a thread.
 
 
 def _text(snapshot: Snapshot, requests: list[Counted]) -> bytes:

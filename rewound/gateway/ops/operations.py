@@ -1,4 +1,4 @@
-"""What operators see of a server, and what limits it, as one value."""
+"""What operators see of a server, and its limits, as one value."""
 
 from __future__ import annotations
 

@@ -1,15 +1,17 @@
-"""The numbers of several processes as one: how they are sent, how they add up, and how none is lost with a process.
-
-A scrape of any process shows all: the one that writes asks the others (`Members`), and the one that is scraped merges
-what it gets, in a thread (`NumbersOfAll`). Nothing is sent outside of scrapes, but the last numbers of a process that
+"""Combines the metrics of several processes: how they are sent and added up, and how none is lost when a process
 ends.
 
-Counters do not go backwards when a process is replaced: what it counted stays in `Members` as the totals of those that
-ended. Of a process that was killed these are the numbers of its last scrape. One that does not answer in time is
-missing with its gauges, and its counters are those of the scrape before. The next process that writes inherits the
+A scrape of any process shows all of them: the one that writes asks the others (`Members`), and the one that is
+scraped merges the replies in a thread (`NumbersOfAll`). Nothing is sent outside of scrapes, except the last numbers
+of a process that ends.
+
+Counters do not go backwards when a process is replaced: `Members` keeps its counts in the totals of ended processes.
+For a process that was killed these are the numbers of its last scrape. If a process does not respond in time, its
+gauges are missing, and its counters are those of the previous scrape. The next process that writes inherits the
 totals from the workers, which have what the last one collected for them or for itself.
 
-Rejected: a file per process that each counter is written to, which costs a request as much as its other counting.
+Rejected: a file per process to which each counter is written, which costs a request as much as all its other
+counting.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _Labels = tuple[str, ...]
 
 
 def encode(snapshot: Snapshot, process: bytes = b"") -> bytes:
-    """`process` distinguishes the numbers of one process from those of the others."""
+    """`process` distinguishes the numbers of one process from those of others."""
     values = [
         (one.name, one.text, one.kind, one.labels, one.across, labelled(value))
         for one, value in snapshot.values
@@ -74,7 +76,9 @@ def decode(packed: bytes) -> Snapshot:
 
 
 def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """As one; a metric that two releases describe in two ways is as the first process describes it."""
+    """The numbers merged into one; if two releases describe a metric differently, the first process's description is
+    used.
+    """
     values: dict[str, tuple[Family, dict[_Labels, float]]] = {}
     distributions: dict[str, tuple[Histogram, dict[_Labels, tuple[float, Buckets]]]] = {}
     for snapshot in snapshots:
@@ -111,31 +115,33 @@ def _add_distributions(sums: dict[_Labels, tuple[float, Buckets]], found: Distri
 
 
 def totals(snapshot: Snapshot) -> Snapshot:
-    """What remains of a process that has ended: counters and histograms."""
+    """What is kept of a process that has ended: counters and histograms."""
     counters = [(family, value) for family, value in snapshot.values if family.kind == "counter"]
     return Snapshot(counters, snapshot.distributions)
 
 
 class Collected(NamedTuple):
-    """The numbers of all processes, without those of the worker that asked."""
+    """The numbers of all processes, except the worker that asked."""
 
-    order: tuple[int, int]  # of process that writes, and of its collections: the largest is the newest
+    # Number of the process that writes, and of its collections: the largest is the newest.
+    order: tuple[int, int]
     writer: bytes
-    ended: bytes  # the totals of processes that ended
-    workers: tuple[bytes, ...]  # the others; totals of those that have not answered
+    ended: bytes  # totals of processes that have ended
+    workers: tuple[bytes, ...]  # the others; totals for those that have not responded
 
 
 class Members:
-    """The workers, in the process that writes: `own` returns the numbers of that one."""
+    """The workers, in the process that writes; `own` returns the numbers of that process."""
 
     def __init__(self, own: Numbers) -> None:
         self._own = own
         self._members: dict[object, Numbers] = {}
-        self._last: dict[object, bytes] = {}  # what each answered last
+        self._last: dict[object, bytes] = {}  # the last reply of each
         self._ended = self._inherited = _NOTHING  # totals
         self._inherited_order, self._order = (0, 0), (1, 0)
-        self._heard: set[bytes] = set()  # processes that this one has numbers of
-        self._unheard: dict[bytes, Snapshot] = {}  # totals of those that only the last one had numbers of
+        self._heard: set[bytes] = set()  # processes of which this one has numbers
+        # Totals of those of which only the previous writer had numbers.
+        self._unheard: dict[bytes, Snapshot] = {}
         self.ended = self.unanswered = 0
 
     def __len__(self) -> int:
@@ -145,7 +151,7 @@ class Members:
         self._members[member] = ask
 
     def report(self, member: object, numbers: bytes) -> None:
-        """The numbers of a member, which it sends before it ends in good order."""
+        """Take the last numbers of a member, which it sends before it ends gracefully."""
         if member in self._members:
             self._last[member] = numbers
             self._heard.add(process := process_of(numbers))
@@ -158,9 +164,9 @@ class Members:
             self._last.pop(member, None)
 
     def inherit(self, packed: bytes) -> None:
-        """The totals of the process that wrote before, as a worker has them from its last scrape.
+        """Inherit the totals of the previous process that wrote, as a worker has them from its last scrape.
 
-        Those of workers count until they have connected: they may have ended, too.
+        Those of workers count until they have connected, because they may have ended too.
         """
         (epoch, number), writer, ended, workers = msgpack.unpackb(packed)
         if (epoch, number) > self._inherited_order:
@@ -174,12 +180,12 @@ class Members:
             self._order = max(self._order, (epoch + 1, 0))
 
     async def collect(self, asking: object, numbers: bytes) -> bytes:
-        """A Collected, encoded, for a member that sends its own numbers."""
+        """An encoded Collected, for a member that sends its own numbers."""
         self.report(asking, numbers)
         return _encoded(await self._collect(asking, self._own))
 
     async def collect_own(self, own: bytes) -> tuple[list[bytes], bytes]:
-        """The parts of a scrape of the process that writes; and a Collected, encoded, for the workers to keep."""
+        """The parts of a scrape of the process that writes; and an encoded Collected, which the workers keep."""
 
         async def of_scrape() -> bytes:
             return own
@@ -194,7 +200,7 @@ class Members:
                 if member is not asking:
                     nursery.start_soon(self._ask, member, ask, answered)
         writer = await own()
-        # Those that ended meanwhile are among the totals.
+        # Those that have ended meanwhile are in the totals.
         workers = [self._last[member] for member in self._members if member in answered]
         workers += [
             encode(found, process_of(self._last[member]))
@@ -212,7 +218,7 @@ class Members:
         try:
             with trio.fail_after(ANSWER_SECONDS):
                 numbers = await ask()
-        except Exception as error:  # of a process that ends, or does not answer
+        except Exception as error:  # of a process that is ending or does not respond
             self.unanswered += 1
             logger.warning("a scrape is without the gauges of a worker process: %s", type(error).__name__)
             return
@@ -234,12 +240,14 @@ class NumbersOfAll:
     """The numbers of all processes, in a worker."""
 
     def __init__(self, call: Callable[[bytes], Awaitable[bytes]]) -> None:
-        """`call` of `Members.collect`. ConnectionError: the process that writes is away."""
+        """`call` calls `Members.collect`; it raises ConnectionError if the process that writes is not running."""
         self._call = call
         self._last: Collected | None = None
 
     async def collect(self, own: bytes) -> list[bytes]:
-        """With the `own` of this process; while the one that writes is away, counters of others stay as they were."""
+        """Collect all, with the `own` numbers of this process; without the writer, the counters of others stay the
+        same.
+        """
         try:
             with trio.fail_after(2 * ANSWER_SECONDS):
                 packed = await self._call(own)
@@ -249,11 +257,11 @@ class NumbersOfAll:
         return [found.writer, own, *found.workers, found.ended]
 
     def keep(self, packed: bytes) -> None:
-        """What the process that writes has collected for itself."""
+        """Keep what the process that writes has collected for itself."""
         self._last = _decoded(packed)
 
     def _last_totals(self, own: bytes) -> list[bytes]:
-        """Of the other processes than `own`."""
+        """The last known totals of all processes except `own`."""
         if (last := self._last) is None:
             return []
         others = (one for one in last.workers if process_of(one) != own)

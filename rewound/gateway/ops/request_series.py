@@ -1,12 +1,12 @@
 """Counts, durations and sizes of requests by the labels that they have in Kubernetes v1.25.
 
-The pipeline adds each request to its `Series`, which costs a dictionary lookup and a few additions: what most requests
-have in common, a short time and a small body, is in no bucket of its own. A route with its method has a shape without
-names (`Route.shape`), which stands for all labels but the status code.
+The pipeline adds each request to its `Series`, which costs a dictionary lookup and a few additions: what most
+requests have in common, a short time and a small body, has no bucket of its own. A route with its method has a shape
+without names (`Route.shape`), which represents all labels but the status code.
 
-As in Kubernetes, only requests that a handler of a resource has served are counted, and those of /healthz, /livez and
-/readyz: others (discovery, OpenAPI, those that are refused before) are in `rewound_other_requests_total`. The number of
-series is bounded by what the server serves.
+Like in Kubernetes, only requests served by a handler of a resource are counted, and those of /healthz, /livez and
+/readyz; others (discovery, OpenAPI, those refused earlier) are in `rewound_other_requests_total`. The number of
+series is limited by what the server serves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ SIZES: Final = tuple(10.0**power for power in range(3, 10))
 _QUICK, _SMALL = BOUNDS[0], SIZES[0]
 _VERBS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "LIST", "WATCH", "APPLY"})
 OTHER: Final = "other"
-_FORWARDED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})  # others respond
+# Verbs to which other servers respond.
+_FORWARDED: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _APPLY: Final = b"application/apply-patch+yaml"
 _OF_THE_PAST: Final = frozenset(name for name, _, _ in SUBRESOURCES)
 
@@ -69,11 +70,11 @@ class Series:
         self.code = code
         self.count = 0
         self.seconds = 0.0
-        self.slower = [0] * len(BOUNDS)  # those above the first bound; the last one has those above all
+        self.slower = [0] * len(BOUNDS)  # counts above the first bound; the last one has those above all
         self.bytes = 0
-        self.larger = [0] * len(SIZES)  # the same of sizes
-        self.unsized = 0  # whose size is not known yet
-        # What webhooks took of the seconds, and how it moved requests between buckets; of few series.
+        self.larger = [0] * len(SIZES)  # the same for sizes
+        self.unsized = 0  # requests whose size is not known yet
+        # The seconds spent in webhooks, and how these moved requests between buckets; only in a few series.
         self.slo: tuple[float, list[int]] | None = None
 
     def add(self, seconds: float, size: int) -> None:
@@ -86,14 +87,14 @@ class Series:
             self.larger[bisect_left(SIZES, size) - 1] += 1
 
     def deduct(self, seconds: float, webhooks: float) -> None:
-        """Of a request that was added with these seconds, webhooks took so many."""
+        """Deduct the time of webhooks from a request that was added with these seconds."""
         total, moved = self.slo or (0.0, [0] * (len(SLO_BOUNDS) + 1))
         moved[bisect_left(SLO_BOUNDS, seconds)] -= 1
         moved[bisect_left(SLO_BOUNDS, seconds - webhooks)] += 1
         self.slo = total + webhooks, moved
 
     def add_parts(self, size: int) -> None:
-        """The whole body of a request that was added with no size has been sent."""
+        """Add the size of a body in parts, whose request was added without a size."""
         self.unsized -= 1
         self.bytes += size
         if size > _SMALL:
@@ -116,7 +117,7 @@ class Counted:
 
 
 class ServedRoutes:
-    """Which routes this server serves at present, and which of them are deprecated."""
+    """The routes that this server serves now, and which of them are deprecated."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -132,7 +133,7 @@ class ServedRoutes:
         )
 
     def removed_release(self, route: Route) -> str | None:
-        """In which release a deprecated API version goes, "" if that is unknown; None for all others."""
+        """In which release a deprecated API version is removed, "" if unknown; None if it is not deprecated."""
         definition = self._registry.current.find(route.group, route.version, route.resource)
         if definition is None or not definition.deprecation_warning:
             return None
@@ -143,7 +144,9 @@ class RequestSeries:
     def __init__(
         self, known: Callable[[Route], bool], removed_release: Callable[[Route], str | None]
     ) -> None:
-        """`known(route)`: whether this server serves it. `removed_release`: of a deprecated API version."""
+        """`known(route)` returns whether this server serves it; `removed_release` is that of a deprecated API
+        version.
+        """
         self._known = known
         self._removed_release = removed_release
         self._series: dict[tuple[str, int], Series] = {}
@@ -151,29 +154,29 @@ class RequestSeries:
         self.others: dict[int, int] = {}
         self.lasting: dict[
             LabelValues, int
-        ] = {}  # forwarded requests that run, by verb and the labels of objects
+        ] = {}  # running forwarded requests, by verb and the labels of objects
 
     def find(self, request: Request, route: Route, status: int) -> Series:
-        """The series of a request. Its caller adds the request to it."""
+        """The series of a request, to which the caller adds it."""
         kind = route.shape or _shape(route)
         if (request.query or request.method == "PATCH") and (variant := _variant(request)):
             kind = f"{kind} {variant}"
         return self._series.get((kind, status)) or self._add(kind, request, route, status)
 
     def while_forwarded(self, request: Request, route: Route, forwarding: Forwarding) -> Forwarding:
-        """The same, counted as long as it runs, if it is one of those that may last."""
+        """The same forwarding, counted while it runs if it is long-running."""
         if route.subresource not in _FORWARDED or not self._known(route):
             return forwarding
         return LastingForwarding(forwarding, self.lasting, _labels(request, route).without_dry_run)
 
     def count_other(self, status: int) -> None:
-        """A request that is in no series."""
+        """Count a request that is in no series."""
         self.others[status] = self.others.get(status, 0) + 1
 
     def _add(self, kind: str, request: Request, route: Route, status: int) -> Series:
         is_health = route.path in HEALTH_PATHS and not route.is_resource
         if not is_health and not self._known(route):
-            return Series(Labels(), status)  # in nothing that is shown
+            return Series(Labels(), status)  # not exposed
         labels = _labels(request, route)
         removed = self._removed_release(route) if route.is_resource else None
         if removed is not None:
@@ -181,7 +184,7 @@ class RequestSeries:
         return self._series.setdefault((kind, status), Series(labels, status))
 
     def measure(self, context: RequestContext, response: Response, series: Series, seconds: float) -> None:
-        """Add what is known of a request only when its response has ended, or what webhooks took of its time."""
+        """Add what is known only when the response has ended, or the time spent in webhooks."""
         if isinstance(response.stream, Watch):
             response.stream.measure(series, context.began)
         elif response.stream is not None:
@@ -192,7 +195,7 @@ class RequestSeries:
             series.deduct(seconds, sum(context.webhook_seconds.values()))
 
     def forget(self, group: str, resource: str) -> None:
-        """Drop the series of a resource that is no longer served, so that their number stays bounded."""
+        """Drop the series of a resource that is no longer served, so that their number stays limited."""
         self._series = {
             key: one
             for key, one in self._series.items()
@@ -212,7 +215,7 @@ class RequestSeries:
 
 
 class MeasuredParts:
-    """The parts of a long list, whose size is known at their end."""
+    """The parts of a long list, whose size is known only at the end."""
 
     __slots__ = ("_parts", "_series", "_size", "aclose")
 
@@ -237,7 +240,7 @@ class MeasuredParts:
 
 
 class LastingForwarding:
-    """Counts a forwarded request while it runs. As in Kubernetes, its series stays when none runs any more."""
+    """Counts a forwarded request while it runs. Like in Kubernetes, its series stays when none is running any more."""
 
     def __init__(self, forwarding: Forwarding, running: dict[LabelValues, int], labels: LabelValues) -> None:
         self._forwarding = forwarding
@@ -258,7 +261,7 @@ class LastingForwarding:
         try:
             await self._forwarding.run(client)
         finally:
-            if labels in running:  # the resource is still served
+            if labels in running:  # only if the resource is still served
                 running[labels] -= 1
 
 
@@ -315,7 +318,7 @@ def request_families(
 
 
 def summed(rows: Iterable[tuple[LabelValues, float, Buckets]]) -> Distributions:
-    """Series that differ only in labels which a metric does not have are one."""
+    """Merge series that differ only in labels that a metric does not have."""
     found: dict[LabelValues, tuple[float, Buckets]] = {}
     for labels, total, buckets in rows:
         if labels in found:
@@ -339,7 +342,7 @@ def _copied(one: Series) -> Counted:
 
 
 def _shape(route: Route) -> str:
-    """Of a route without one: a path, or the history of an object."""
+    """The shape of a route without one: a path, or the history of an object."""
     return (
         f"{route.verb} {route.group}/{route.resource}/{route.subresource}"
         if route.is_resource
@@ -348,7 +351,7 @@ def _shape(route: Route) -> str:
 
 
 def _variant(request: Request) -> str:
-    """What a label says of a request besides its route and its status code."""
+    """What a label says about a request besides its route and its status code."""
     verb = "APPLY " if _applies(request) else ""
     return verb + _dry_run(request)
 

@@ -1,8 +1,8 @@
-"""Serves the subresources that lead to pods, services and nodes: proxy, exec, attach, portforward and log.
+"""Serves the subresources that connect to pods, services and nodes: proxy, exec, attach, portforward and log.
 
-The steps are those of Kubernetes: decode the options from the query, let admission review them (operation CONNECT; not
-for logs), find the address, and forward. The response has a `Forwarding`, which the client's connection runs.
-Parameters that are no fields of the options belong to whom the request is forwarded to.
+The steps are those of Kubernetes: decode the options from the query, let admission review them (operation CONNECT;
+not for logs), find the address, and forward. The response has a `Forwarding`, which the client's connection runs.
+Parameters that are not fields of the options are passed on to the target.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from rewound.gateway.proxy.simulated import SimulatedSession
 from rewound.gateway.proxy.upstream import Target
 from rewound.gateway.settings.settings import ProxySettings
 
-# As Go writes a path.
+# Encodes a path like Go does.
 _UNESCAPED: Final = "/$&+,:;=@-_.~"
 _LOG_OPTIONS: Final = options_of("PodLogOptions")
 _STREAM_FLAGS: Final = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
@@ -64,7 +64,7 @@ class Connects:
         local = settings.allow_local_proxy_targets
         self._locations = Locations(registry, reads, Kubelets(settings), local_allowed=local)
         self._stopping = stopping
-        self._connections = Connections(max_idle=0)  # each request has one of its own
+        self._connections = Connections(max_idle=0)  # each request has its own
 
     async def serve(
         self, context: RequestContext, definition: Definition, subresource: Subresource
@@ -115,7 +115,7 @@ class Connects:
         return self._forward(context, target, PageAdapter(prefix, escaped, target.authority, host))
 
     def _stream(self, context: RequestContext, action: str, options: Object) -> Response:
-        """exec, attach and portforward: upgrades that the kubelet of the pod's node serves."""
+        """exec, attach and portforward: upgrades that are served by the kubelet of the pod's node."""
         route = context.route
         pod = self._locations.read_pod(route.namespace, route.name)
         if self._locations.is_simulated(pod):
@@ -137,7 +137,7 @@ class Connects:
     def _simulated_stream(
         self, context: RequestContext, action: str, pod: Object, options: Object
     ) -> Response:
-        """exec and attach in a container that is simulated: its annotations say what is printed. BadRequest."""
+        """exec and attach in a simulated container, whose annotations say what is printed. Raises BadRequest."""
         if action == "portforward":
             raise BadRequest(f"pod {pod['metadata']['name']} is simulated: no program listens on its ports")
         container = _container(pod, options)
@@ -211,7 +211,7 @@ def _depth(definition: Definition) -> int:
 
 
 def _subpath(context: RequestContext, definition: Definition) -> str:
-    """The path below /proxy, decoded; with the final slash that the request has."""
+    """The path below /proxy, decoded, with the final slash of the request."""
     raw = context.request.path
     rest = b"/".join(_segments(raw)[_depth(definition) :])
     path = b"/" + rest if rest else b""
@@ -221,7 +221,7 @@ def _subpath(context: RequestContext, definition: Definition) -> str:
 
 
 def _joined(path: str) -> str:
-    """Without empty segments, "." and ".."; with its final slash."""
+    """The path without empty segments, "." and "..", but with its final slash."""
     if not path:
         return ""
     joined = posixpath.normpath("/" + path.lstrip("/"))
@@ -234,7 +234,7 @@ def _prefix(raw: str, definition: Definition) -> str:
 
 
 def _container(pod: Object, options: Object) -> str:
-    """The container that the options name, or the only one. BadRequest."""
+    """The container that the options name, or the only one. Raises BadRequest if there is no such container."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     wanted: str = options.get("container", "")
     kinds = ("initContainers", "containers", "ephemeralContainers")
@@ -254,7 +254,7 @@ _POSITIVE: Final = "must be greater than 0"
 
 
 def decode_options(definition: Definition, query: Mapping[str, Sequence[str]]) -> Object:
-    """The options that a query has. BadRequest."""
+    """The options in a query. Raises BadRequest."""
     found: Object = {}
     for field in definition.fields.fields:
         values = query.get(field.name)
@@ -308,7 +308,7 @@ def _time(text: str) -> str:
 
 
 def check_log_options(name: str, options: Object) -> None:
-    """Invalid."""
+    """Raises Invalid if the options contradict each other."""
     if found := collect(_log_rules, options):
         raise Invalid("", "PodLogOptions", name, [one.cause() for one in found])
 

@@ -1,10 +1,9 @@
-"""Forward: one request on its way to another server, and the response on its way back.
+"""Forwards one request to another server, and the response back.
 
-Two tasks copy, one in each direction, a part at a time: a slow receiver holds back the sender. The end of
-either side ends both. When the server stops, upgraded connections end at once and other responses get a few seconds.
-
-What a response becomes on its way back is up to an `Adapter`; `Adapter` itself changes as little as HTTP allows:
-`request_fields` and `response_fields` say which header fields go on, belong to one connection, or are added.
+Two tasks copy, one in each direction, a part at a time, so that a slow receiver holds back the sender. If either side
+ends, both do. When the server stops, upgraded connections end at once and other responses get a few seconds. An
+`Adapter` may change the response; `Adapter` itself changes as little as HTTP allows: `request_fields` and
+`response_fields` decide which header fields are forwarded, belong to one connection, or are added.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from rewound.gateway.outgoing.streams import ByteStream
 from rewound.gateway.pipeline.errors import BackendFailed, UpgradeRequired
 from rewound.gateway.proxy.upstream import Target, Unreachable, Upstream, UpstreamFailed, connect
 
-# How long responses may go on after the server began to stop; a client's own reading is bounded by its connection.
+# How long responses may continue after the server began to stop; the client's reading is limited by its connection.
 STOP_SECONDS: Final = 3.0
 _WITH_BODY: Final = ("POST", "PUT", "PATCH")
 
@@ -39,23 +38,25 @@ Fail = Callable[[RequestError], Awaitable[Response]]
 
 
 class Transform(Protocol):
-    """Changes a body on its way; `feed` and `finish` are quick."""
+    """Changes a body as it passes; `feed` and `finish` are quick."""
 
     def feed(self, part: bytes) -> bytes: ...
     def finish(self) -> bytes: ...
 
 
 class Adapter:
-    """What a request and its response become on their way. RequestError: the client gets that instead."""
+    """Changes a request and its response as they are forwarded. If it raises RequestError, the client gets that
+    instead.
+    """
 
     cors = True
 
     def request_fields(self) -> list[Field]:
-        """Added to the request, unless it asks for an upgrade."""
+        """Fields added to the request, unless it asks for an upgrade."""
         return []
 
     def complete_fields(self, fields: list[Field], *, upgrading: bool) -> list[Field]:
-        """The fields that are sent; `fields` are those of the client that may be."""
+        """The fields to send; `fields` are the client's fields that may be forwarded."""
         return fields if upgrading else [*fields, *self.request_fields()]
 
     async def response(self, head: Head, upstream: Upstream) -> tuple[Response, Transform | None]:
@@ -67,7 +68,7 @@ class Adapter:
 
 
 class _SendAgain(Exception):
-    """A pooled connection was closed before anything of the response arrived."""
+    """A pooled connection was closed before any byte of the response arrived."""
 
 
 class Forward:
@@ -85,7 +86,7 @@ class Forward:
         own_request: bool = False,
         connections: Connections,
     ) -> None:
-        """`own_request`: it has nothing of the client's but its lifetime."""
+        """`own_request`: only its lifetime is that of the client's request."""
         self._request = request
         self._target = target
         self._adapter = adapter
@@ -98,8 +99,8 @@ class Forward:
         self._connections = connections
         self._upgraded = False
         self._started = False
-        self._sent = False  # the whole request
-        self._length: int | None = None  # of the body; None if it is not known
+        self._sent = False  # the whole request can be sent again
+        self._length: int | None = None  # length of the body; None if unknown
         self._failure: Exception | None = None
         self.report: Report | None = None
 
@@ -130,7 +131,7 @@ class Forward:
         upgrading = not self._own_request and client.may_upgrade and asks_upgrade(self._request)
         if self._upgrade_required and not upgrading:
             raise UpgradeRequired
-        self._length = self._body_length()  # now, because the body is gone when it has been sent
+        self._length = self._body_length()  # now, because the body is gone once it has been sent
         if upgrading or not await self._try_pooled(client):
             try:
                 stream = await connect(self._connections, self._target)
@@ -139,7 +140,7 @@ class Forward:
             await self._exchange(client, stream, upgrading=upgrading)
 
     async def _try_pooled(self, client: ForwardingClient) -> bool:
-        """False without a pooled connection, or if it turned out to be closed and the request can be sent again."""
+        """Try a pooled connection. False if there is none, or if it was closed and the request can be sent again."""
         stream = self._connections.take(self._target.endpoint)
         if stream is None:
             return False
@@ -152,7 +153,7 @@ class Forward:
     async def _exchange(
         self, client: ForwardingClient, stream: ByteStream, *, upgrading: bool, again: bool = False
     ) -> None:
-        """`again`: the request can be sent again, if the other server has closed the connection."""
+        """`again`: the request can be sent again if the other server has closed the connection."""
         upstream, reusable = Upstream(stream, self._method), False
         self._sent = False
         try:
@@ -191,7 +192,7 @@ class Forward:
     async def _upload(
         self, client: ForwardingClient, upstream: Upstream, scope: trio.CancelScope, upgrading: bool
     ) -> None:
-        """Send the request; then wait whether the client disconnects before it has the response."""
+        """Send the request; then notice if the client disconnects before it has the response."""
         try:
             await self._send_head(upstream, upgrading=upgrading)
             if not self._own_request:
@@ -200,7 +201,7 @@ class Forward:
             await upstream.end_body()
             self._sent = True
         except UpstreamFailed:
-            return  # it may have responded without the rest
+            return  # it may have responded without reading the rest
         except BodyNotRead as error:
             self._end(scope, error)
             return
@@ -314,7 +315,8 @@ _HOP_BY_HOP: Final = frozenset(
 # Never forwarded: credentials for this server, and what the connection to the other server sets itself.
 _OWN: Final = frozenset((b"authorization", b"content-length", b"expect", b"host", b"x-forwarded-for"))
 _WEBSOCKET_PROTOCOLS: Final = b"sec-websocket-protocol"
-# Of responses: each connection has its own, and scripts of other origins get no rights from a backend.
+# Fields of responses that are not forwarded: each connection has its own, and a backend must not grant rights to
+# scripts of other origins.
 _REPLACED: Final = frozenset((b"audit-id", b"content-type", b"date"))
 _CORS: Final = frozenset(
     b"access-control-allow-" + name for name in (b"credentials", b"headers", b"methods", b"origin")
@@ -340,7 +342,7 @@ def request_fields(request: Request, host: bytes | None, *, upgrading: bool) -> 
 
 
 def _forwarded_for(request: Request) -> bytes:
-    """Empty for a client on a Unix socket that forwards for nobody."""
+    """The value of X-Forwarded-For; empty for a client on a Unix socket that forwards for nobody."""
     address = request.peer.address.encode()
     before = request.headers.get(b"x-forwarded-for")
     if not address:
@@ -349,13 +351,13 @@ def _forwarded_for(request: Request) -> bytes:
 
 
 def response_fields(head: Head, *, cors: bool) -> list[Field]:
-    """The fields for the client, without the content type. `cors`: whether rights for other origins go on."""
+    """The fields for the client, without the content type. `cors`: forward the rights of other origins."""
     dropped = _REPLACED | (_HOP_BY_HOP - {b"trailer"}) | _named(head.get(b"connection"))
     if not cors:
         dropped |= _CORS
     fields = [one for one in head.fields if one[0] not in dropped]
     if any(name == b"cache-control" for name, _ in fields):
-        fields.insert(0, _CACHE_CONTROL)  # whatever the other server allows, responses are not shared
+        fields.insert(0, _CACHE_CONTROL)  # responses are not shared, whatever the other server allows
     return fields
 
 

@@ -1,4 +1,4 @@
-"""Locations: which address a request for a pod, a service or a node goes to; `Kubelets`: where the agent of a node is.
+"""The addresses to which requests for pods, services and nodes are forwarded, and those of kubelets (`Kubelets`).
 
     pods/web:8080            the pod's address, port 8080; without a port the first one that a container declares
     services/https:web:api   an address of the port `api` in the service's Endpoints, with TLS
@@ -30,12 +30,12 @@ from rewound.gateway.proxy.upstream import NO_ADDRESS, NOT_ALLOWED, Target
 from rewound.gateway.settings.settings import ProxySettings
 
 _SCHEMES = ("http", "https", "")
-_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")  # of a port of a service; anything else is a name
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")  # number of a service's port; anything else is a name
 _DEFAULT_PORTS = {True: 443, False: 80}
 
 
 class Requested(NamedTuple):
-    """What the name in a path asks for: [scheme:]name[:port]."""
+    """The parts of the name in a path: [scheme:]name[:port]."""
 
     scheme: str
     name: str
@@ -43,7 +43,7 @@ class Requested(NamedTuple):
 
 
 def parse_requested(kind: str, text: str) -> Requested:
-    """BadRequest."""
+    """Parse the name in a path. Raises BadRequest."""
     parts = text.split(":")
     scheme, name, port = (
         (parts[0], parts[1], parts[2]) if len(parts) == 3 else ("", parts[0], parts[1] if parts[1:] else "")
@@ -65,7 +65,9 @@ class Locations:
         return unverifying()
 
     def proxied(self, definition: Definition, namespace: str, text: str, path: str, query: str) -> Target:
-        """Where pods/proxy, services/proxy and nodes/proxy lead. BadRequest, NotFound, BackendUnavailable."""
+        """The target of pods/proxy, services/proxy or nodes/proxy. Raises BadRequest, NotFound or
+        BackendUnavailable.
+        """
         requested = parse_requested(definition.kind.lower(), text)
         if definition.kind == "Node":
             return self._node(requested, path, query)
@@ -84,7 +86,7 @@ class Locations:
             return False
 
     def kubelet(self, pod: Object, path: str, query: str, *, verified: bool = True) -> Target | None:
-        """The agent of the node on which a pod is; None if it is on none. NotFound, BackendUnavailable."""
+        """The kubelet of a pod's node; None if the pod has no node. Raises NotFound or BackendUnavailable."""
         node = (pod.get("spec") or {}).get("nodeName")
         if not node:
             return None
@@ -146,7 +148,7 @@ class Locations:
         raise _no_endpoints(text)
 
     def _endpoints(self, namespace: str, service: str) -> Object:
-        """As in Kubernetes, a service without Endpoints is a service that is not found."""
+        """The Endpoints of a service; like in Kubernetes, a service without them is not found."""
         try:
             return self._read("endpoints", namespace, service)
         except NotFound:
@@ -217,7 +219,7 @@ def _addresses_of(pod: Object) -> list[str]:
 
 
 def _simulated(stored: Object) -> BackendUnavailable:
-    """A simulated node, or a pod on one: its address leads nowhere."""
+    """The error for a simulated node, or a pod on one, at whose address nothing listens."""
     return BackendUnavailable(f"{stored['metadata']['name']} is simulated: no program listens there")
 
 
@@ -234,7 +236,7 @@ class Kubelets:
         self.connect_seconds = settings.kubelet_timeout
 
     def address(self, name: str, node: Object) -> tuple[str, int]:
-        """Host and port of the agent of a node. BackendUnavailable."""
+        """Host and port of a node's kubelet. Raises BackendUnavailable if the node reports none."""
         status = node.get("status") or {}
         known = status.get("addresses") or []
         for kind in self._settings.address_types:
@@ -251,13 +253,13 @@ class Kubelets:
 
     @cached_property
     def tls(self) -> ssl.SSLContext:
-        """Verifies kubelets if a CA is configured."""
+        """A context that verifies kubelets if a CA is configured."""
         authority = self._settings.kubelet_certificate_authority
         return self._identified(unverifying() if authority is None else verifying(authority.read_bytes()))
 
     @cached_property
     def trusting_tls(self) -> ssl.SSLContext:
-        """For clients that request logs without verification of the kubelet."""
+        """A context for clients that request logs without verifying the kubelet."""
         return self._identified(unverifying())
 
     def _identified(self, context: ssl.SSLContext) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""What a kubelet's response to a request for logs becomes: text, or the Status that Kubernetes makes of an error."""
+"""Converts a kubelet's response to a log request: text, or the Status that Kubernetes returns for an error."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rewound.gateway.pipeline.errors import BackendFailed, KubeletRefused
 from rewound.gateway.proxy.forward import Adapter, Transform
 from rewound.gateway.proxy.upstream import Upstream
 
-# Of the kubelet's message.
+# Limit of the kubelet's message.
 _MAX_MESSAGE: Final = 50_000
-# Reasons and messages by status; with None, the kubelet's own message.
+# Reasons and messages by status; None: the kubelet's own message.
 _ERRORS: Final[dict[int, tuple[str, str | None]]] = {
     401: ("Unauthorized", "the server has asked for the client to provide credentials"),
     403: ("Forbidden", None),

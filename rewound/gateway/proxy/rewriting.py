@@ -1,11 +1,11 @@
-"""What a page behind pods/proxy, services/proxy and nodes/proxy gets: links and redirects that lead through the proxy.
+"""Rewrites links and redirects of pages behind pods/proxy, services/proxy and nodes/proxy to lead through the proxy.
 
-A backend knows nothing of the path under which it is seen. So the proxy sends it in X-Forwarded-Uri, and puts its own
-path before the path of redirects and of links in HTML, if they are absolute and lead to the same host.
+A backend does not know the path under which clients see it. So the proxy sends that path in X-Forwarded-Uri, and puts
+it before the path of redirects and of links in HTML that are absolute and lead to the same host.
 
-`HtmlLinks` rewrites the links of a page while it passes: the attributes of start tags that are URLs. The page is never
-held whole. What arrives is copied up to the last tag that is complete; the rest waits for more, up to a limit.
-Comments, and the content of elements that have no tags inside (script, style, ...), are copied as they are.
+`HtmlLinks` rewrites the links of a page as it passes: the attributes of start tags that are URLs. The page is never
+held as a whole. What arrives is copied up to the last complete tag; the rest waits for more, up to a limit. Comments,
+and the content of elements that have no tags inside (script, style, ...), are copied unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PageAdapter(Adapter):
     cors = False
 
     def __init__(self, prefix: str, path: str, backend: str, host: str) -> None:
-        """`prefix` is the proxy's path, `path` the backend's; `backend` and `host` are by whom the latter is named."""
+        """`prefix` is the proxy's path, `path` the backend's; `backend` and `host` are names of the backend."""
         self._prefix = prefix
         self._path = path
         self._hosts = (backend, host)
@@ -60,7 +60,7 @@ class PageAdapter(Adapter):
         return response, transform
 
     def rewritten(self, link: str) -> str:
-        """A link that leads through the proxy; as it is if it is relative, or leads elsewhere."""
+        """A link that leads through the proxy; unchanged if it is relative or leads elsewhere."""
         try:
             parts = urlsplit(link)
         except ValueError:
@@ -79,9 +79,9 @@ def _with_path(parts: SplitResult, path: str) -> str:
     return parts._replace(path=path).geturl()
 
 
-# A tag that is longer passes as it is.
+# A longer tag is passed on unchanged.
 _MAX_TAG: Final = 64 * 1024
-# Of a compressed page, so much is unpacked at a time: a small part may become a thousand times as much.
+# How much of a compressed page is unpacked at a time: a small part may grow a thousandfold.
 _UNPACKED: Final = 64 * 1024
 _ATTRIBUTES: Final = {
     b"a": (b"href",),
@@ -122,7 +122,7 @@ class HtmlLinks:
     def __init__(self, rewrite: Callable[[str], str]) -> None:
         self._rewrite = rewrite
         self._waiting = b""
-        self._until: re.Pattern[bytes] | None = None  # ends what has no tags inside
+        self._until: re.Pattern[bytes] | None = None  # end of an element that has no tags inside
 
     def feed(self, part: bytes) -> bytes:
         data, self._waiting = self._waiting + part, b""
@@ -137,12 +137,12 @@ class HtmlLinks:
         return rest
 
     def _step(self, data: bytes, at: int, done: list[bytes]) -> int:
-        """Copy up to the end of the next tag; returns where that is. What is not complete waits."""
+        """Copy up to the end of the next tag, and return where that is. An incomplete tag waits."""
         if self._until is not None:
             return self._skip(data, at, done)
         start = _START.search(data, at)
         if start is None:
-            keep = data.rfind(b"<", max(at, len(data) - 3))  # the beginning of a tag, maybe
+            keep = data.rfind(b"<", max(at, len(data) - 3))  # maybe the start of a tag
             end = len(data) if keep < 0 else keep
             done.append(data[at:end])
             return end if keep < 0 else self._wait(data, end, done)
@@ -158,7 +158,7 @@ class HtmlLinks:
         return tag.end()
 
     def _wait(self, data: bytes, at: int, done: list[bytes]) -> int:
-        """The rest waits for more, unless it is too long."""
+        """Keep the rest until more arrives, unless it is too long."""
         if len(data) - at > _MAX_TAG:
             done.append(data[at:])
         else:
@@ -173,7 +173,7 @@ class HtmlLinks:
             stop = end.end() if end.group() == b"-->" else end.start()
             done.append(data[at:stop])
             return stop
-        keep = max(at, len(data) - 16)  # the beginning of the end, maybe
+        keep = max(at, len(data) - 16)  # maybe the start of the end
         done.append(data[at:keep])
         return self._wait(data, keep, done)
 
@@ -200,7 +200,7 @@ class HtmlLinks:
 
 
 class Recoded:
-    """Unpacks a compressed body, transforms it, and packs it again."""
+    """Unpacks a compressed body, transforms it, and compresses it again."""
 
     def __init__(self, links: HtmlLinks, bits: int) -> None:
         self._links = links
@@ -221,7 +221,7 @@ class Recoded:
 
 
 def recoded(links: HtmlLinks, coding: bytes) -> HtmlLinks | Recoded | None:
-    """The transform of a page with this Content-Encoding; None if it passes as it is."""
+    """The transform of a page with this Content-Encoding; None if it is passed on unchanged."""
     if not coding or coding == b"identity":
         return links
     if coding == b"gzip":

@@ -1,8 +1,8 @@
-"""Sessions with containers of simulated nodes: exec and attach, answered here instead of by a kubelet.
+"""Sessions with containers of simulated nodes: exec and attach, served here instead of by a kubelet.
 
-A session is an upgrade, to SPDY/3.1 (kubectl up to 1.30) or to a WebSocket. The client opens a stream each for the
-error status, input and output; what was printed goes out, then the status with the exit code, and everything ends.
-Of SPDY only what such a session needs is here: streams that the client opens, their replies, data, and pings.
+A session is an upgrade, to SPDY/3.1 (kubectl up to 1.30) or to a WebSocket. The client opens one stream each for the
+error status, input and output; the server sends what was printed, then the status with the exit code, and ends. Of
+SPDY only what such a session needs is implemented: streams that the client opens, their replies, data, and pings.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rewound.gateway.pipeline.errors import UpgradeRequired
 from rewound.gateway.proxy.forward import Fail
 
 _STREAMS: Final = frozenset({"error", "stdin", "stdout", "stderr", "resize"})
-_OPEN_SECONDS: Final = 30.0  # for a client to open its streams
-_CLOSE_SECONDS: Final = 2.0  # for a client to close after the end
-_MOST_BYTES: Final = 1 << 20  # of a frame, and of what a client sends before the streams are open
-# How clients name what the streams carry: v4.channel.k8s.io, base64.channel.k8s.io. From v4 on the status is JSON.
+_OPEN_SECONDS: Final = 30.0  # seconds for a client to open its streams
+_CLOSE_SECONDS: Final = 2.0  # seconds for a client to close after the end
+_MOST_BYTES: Final = 1 << 20  # limit of a frame, and of what a client sends before the streams are open
+# Subprotocols of the streams: v4.channel.k8s.io, base64.channel.k8s.io. From v4 on the status is JSON.
 _PROTOCOL: Final = re.compile(r"(?:v(?P<version>[2-5])\.)?(?P<base64>base64\.)?channel\.[a-z0-9.-]+")
 _WITH_STATUS: Final = 4
 _ACCEPT_SUFFIX: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -41,7 +41,7 @@ class Protocol(NamedTuple):
 
 
 def status_of(ran: Ran, version: int) -> bytes:
-    """The status of a session, as the error stream carries it."""
+    """The status of a session, as sent on the error stream."""
     if version < _WITH_STATUS:
         return f"command terminated with exit code {ran.exit_code}".encode() if ran.exit_code else b""
     if ran.exit_code == 0:
@@ -57,7 +57,7 @@ def status_of(ran: Ran, version: int) -> bytes:
 
 
 class SimulatedSession:
-    """Forwarding to nobody: see `gateway.message.Forwarding`."""
+    """A forwarding without a target: see `gateway.message.Forwarding`."""
 
     def __init__(self, request: Request, options: Object, ran: Ran, fail: Fail) -> None:
         self._request = request
@@ -149,7 +149,7 @@ def _chosen(offered: bytes) -> Protocol:
 
 
 def _frame(opcode: int, payload: bytes) -> bytes:
-    """A WebSocket frame of a server."""
+    """A server's WebSocket frame."""
     size = len(payload)
     if size < 126:
         return struct.pack(">BB", 0x80 | opcode, size) + payload
@@ -180,24 +180,26 @@ def _prefixed(words: Iterable[str]) -> bytes:
     return b"".join(struct.pack(">I", len(word)) + word.encode() for word in words)
 
 
-# What both sides of SPDY/3 compress header blocks with, from section 2.6.10.1 of its draft.
+# The dictionary for compressed header blocks, from section 2.6.10.1 of the SPDY/3 draft.
 _VALUES: Final = ("200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin")
 DICTIONARY: Final = _prefixed((*_WORDS.split(), *_VALUES)) + _REST.encode()
 _SYN_STREAM, _SYN_REPLY, _PING = 1, 2, 6
-_LAST: Final = 1  # the flag of the last frame of a stream
+_LAST: Final = 1  # flag of the last frame of a stream
 
 
 class _Spdy:
     """The server's side of a SPDY/3.1 connection."""
 
     def __init__(self) -> None:
-        self.streams: dict[str, int] = {}  # ids by streamtype
+        self.streams: dict[str, int] = {}  # stream ids by streamtype
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
         self._received = b""
 
     async def accept(self, connection: RawConnection, ahead: bytes, wanted: set[str]) -> None:
-        """Reply to the streams that the client opens, until it has opened all. ConnectionResetError."""
+        """Reply to the streams that the client opens, until it has opened all. Raises ConnectionResetError if it
+        leaves.
+        """
         self._received = ahead
         while True:
             for frame_type, flags, payload in self._frames():
@@ -219,7 +221,7 @@ class _Spdy:
         return struct.pack(">II", stream, (_LAST if last else 0) << 24 | len(data)) + data
 
     def _frames(self) -> Iterator[tuple[int, int, bytes]]:
-        """The control frames that have arrived; data of the client is input that nothing reads."""
+        """The control frames that have arrived; data from the client is input that nothing reads."""
         while len(self._received) >= 8:
             first, second = struct.unpack(">II", self._received[:8])
             size = second & 0xFFFFFF

@@ -1,7 +1,8 @@
-"""The other server of a forwarded request: where it is, the connection to it, and one exchange over HTTP/1.1.
+"""The other server of a forwarded request: its address, the connection to it, and one HTTP/1.1 exchange.
 
-`gateway/outgoing` has the connections and reads the response; here are the limits of what is forwarded and the texts of
-failures that clients of Kubernetes know. Bodies are never held whole: a part of the response is what one read returned.
+`gateway/outgoing` has the connections and reads the response; here are the limits of what is forwarded, and the texts
+of failures that clients know from Kubernetes. Bodies are never held as a whole: a part of the response is what one
+read returned.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from rewound.gateway.outgoing.streams import ByteStream
 
 DIAL_SECONDS: Final = 30.0
 HANDSHAKE_SECONDS: Final = 10.0
-# Both begin as v1.25's message, which clients know.
+# Both start like v1.25's message, which clients know.
 NO_ADDRESS: Final = "address not allowed: the pod has no address yet"
 NOT_ALLOWED: Final = (
     "address not allowed: it is loopback, link-local, multicast or unspecified; the server forwards to such "
@@ -41,17 +42,17 @@ MAX_FIELDS: Final = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where a request is forwarded to, and how the server connects there."""
+    """Where a request is forwarded to, and how to connect."""
 
     host: str  # an address or a name
     port: int
     path: str  # percent-encoded
     query: str = ""
     tls: ssl.SSLContext | None = None  # None: plain HTTP
-    server_name: str = ""  # that the certificate must be valid for; empty: the host
-    host_header: bytes | None = None  # None: the Host of the client
-    connect_seconds: float = DIAL_SECONDS  # for the connection, and for the TLS handshake
-    local_allowed: bool = False  # loopback, link-local and other addresses that are no global unicast ones
+    server_name: str = ""  # the name in the server's certificate; empty: the host
+    host_header: bytes | None = None  # None: the client's Host
+    connect_seconds: float = DIAL_SECONDS  # timeouts in seconds: for connecting, and for the TLS handshake
+    local_allowed: bool = False  # allow loopback, link-local and other addresses that are not global unicast
 
     @property
     def endpoint(self) -> Endpoint:
@@ -70,15 +71,15 @@ class Target:
 
 
 class Unreachable(Exception):
-    """No connection to the target; the text says why."""
+    """There is no connection to the target; the text says why."""
 
 
 class UpstreamFailed(Exception):
-    """The other server broke off, or what it sent is no HTTP; the text says what."""
+    """The other server broke off, or what it sent is not HTTP; the text says what."""
 
 
 async def connect(connections: Connections, target: Target) -> ByteStream:
-    """A new connection, in turn with others to the address. BadRequest if that is not allowed, Unreachable."""
+    """Open a connection, in turn with others to the address. Raises BadRequest if it is not allowed, or Unreachable."""
     opening, began = connections.opening(target.endpoint), trio.current_time()
     try:
         with trio.fail_after(target.connect_seconds):
@@ -126,7 +127,7 @@ def _tls_failure(error: OSError) -> str:
 
 
 class Upstream:
-    """One exchange. Every failure of the other server, and of the way there, is an UpstreamFailed."""
+    """One exchange. Every failure of the other server or the connection raises UpstreamFailed."""
 
     def __init__(self, stream: ByteStream, method: str) -> None:
         self._stream = stream
@@ -182,7 +183,7 @@ class Upstream:
 
     @property
     def began(self) -> bool:
-        """Whether anything of the response has arrived."""
+        """Whether any byte of the response has arrived."""
         return self._reader.began
 
     @property

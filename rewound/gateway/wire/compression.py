@@ -1,9 +1,8 @@
-"""gzip for large responses, when the client accepts it.
+"""gzip for large responses, if the client accepts it.
 
-Small responses stay plain: compressing them costs more time than the network saves. Very large ones are compressed in
-a worker thread, because zlib releases the interpreter lock. Level 1, because on JSON the higher levels take several
-times as long and save little more. A compressed response carries HEADERS, so that no cache sends it to a client
-without gzip.
+Small responses stay plain: compressing them takes more time than the network saves. Very large ones are compressed in
+a worker thread, because zlib releases the GIL. The level is 1, because higher levels take several times as long on
+JSON and save little more. A compressed response has HEADERS, so that no cache sends it to a client without gzip.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from rewound.gateway.wire.worker_threads import encode_in_thread
 THRESHOLD = 128 * 1024  # bytes; only larger bodies are compressed
 HEADERS = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
 
-# About five milliseconds of zlib, which is longer than other requests should have to wait.
+# About five milliseconds of zlib: longer than other requests should have to wait.
 _THREAD_THRESHOLD = 512 * 1024
-# The same for parts, which follow each other: a millisecond.
+# The same for parts of a body: a millisecond, because they follow each other.
 _PART_THREAD_THRESHOLD = 128 * 1024
-COMPRESSOR_BYTES = 256 * 1024  # of zlib's memory while a body is compressed part by part
+COMPRESSOR_BYTES = 256 * 1024  # zlib's memory while a body is compressed in parts
 GZIP = 31  # zlib's wbits for a gzip header and a 32 KiB window
 
 
@@ -57,7 +56,7 @@ class Compressor:
         self._zlib = zlib.compressobj(1, zlib.DEFLATED, GZIP)
 
     async def compress(self, part: bytes, *, last: bool) -> bytes:
-        """What can be sent now, which may be nothing."""
+        """The bytes that can be sent now; may be empty."""
         if len(part) <= _PART_THREAD_THRESHOLD:
             return self._compress(part, last)
         return await encode_in_thread(self._compress, part, last)

@@ -1,11 +1,11 @@
 """Encoders from stored objects to JSON documents: plain objects, PartialObjectMetadata, and Tables.
 
-Each encoder serves one definition and makes from stored bytes an object inside another document (`item`), an object
-as a whole response (`document`), or a list (`listing`). `list_layouts` makes long lists from their elements.
+Each encoder is for one definition and turns stored bytes into an object inside another document (`item`), an object
+as a whole response (`document`), or a list (`listing`). `list_layouts` writes long lists from their elements.
 
-`ObjectEncoder` puts kind and apiVersion in front of the stored bytes. It is built once per definition, because every
-get and list uses it, and parses an object only to convert it from its storage version to the requested one. The other
-two parse every object. Objects that a webhook has to convert are converted before they come here.
+`ObjectEncoder` puts kind and apiVersion in front of the stored bytes. It is created once per definition, because
+every get and list uses it, and parses an object only to convert it from its storage version to the requested one. The
+other two parse every object. Objects that a webhook must convert are converted before they get here.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class ObjectEncoder:
         )
         self._is_custom = (
             definition.is_custom
-        )  # then stored objects have an apiVersion, and so have items of lists
+        )  # then stored objects have an apiVersion, and so do items of lists
         prefix = type_prefix(definition.kind, definition.api_version)
         self._prefix = kind_prefix(definition.kind) if self._is_custom else prefix
         self._list_head = type_prefix(definition.list_kind, definition.api_version)
-        # Stored objects of more bytes are converted and encoded in a worker thread.
+        # Larger stored objects are converted and encoded in a worker thread.
         self.in_thread = 0 if definition.grows else LARGE
         conversion, versions = definition.storage.conversion, definition.storage.versions
         self._convert: Element | None = None
@@ -72,12 +72,12 @@ class ObjectEncoder:
 
     @property
     def element(self) -> Element | None:
-        """Makes an element of a list from a stored object; None if it is the stored object."""
+        """Converts a stored object to an element of a list; None if they are the same."""
         return self.item if self._is_custom else self._convert
 
     @property
     def stored_prefix(self) -> bytes | None:
-        """What replaces the first byte of a stored object; None if objects are converted."""
+        """The bytes that replace the first byte of a stored object; None if objects are converted."""
         return self._prefix if self._convert is None else None
 
     def item(self, body: bytes) -> bytes:
@@ -85,7 +85,7 @@ class ObjectEncoder:
         return self._prefix + self.converted(body)[1:]
 
     def document(self, body: bytes) -> bytes:
-        """An object as a whole response, with a newline at its end."""
+        """An object as a whole response, with a newline at the end."""
         if self._convert is not None:
             body = self._convert(body)
         return b"".join((self._prefix, body[1:], b"\n"))
@@ -112,7 +112,7 @@ class ObjectEncoder:
 
 
 class ConversionEncoder:
-    """Objects of a built-in kind in another version than that in storage, or in another form, as a scale is."""
+    """Objects of a built-in kind in another version than the stored one, or in another form, such as a Scale."""
 
     __slots__ = ("_from_storage",)
 
@@ -133,7 +133,7 @@ class VersionEncoder:
         self._head = version_head(version)
 
     def converted(self, body: bytes) -> bytes:
-        """ConversionNeeded for an object that a webhook has to convert."""
+        """A stored object in this version. Raises ConversionNeeded if a webhook must convert it."""
         versions, version = self._versions, self._version
         here = body.startswith(self._head)
         if here and (versions.webhook is not None or versions.is_current(version, version_of(body))):
@@ -150,7 +150,7 @@ class VersionEncoder:
 
 
 def object_encoder(definition: Definition) -> ObjectEncoder:
-    """Cached by the definition, because custom kinds come and go."""
+    """The encoder of a definition, cached by the definition, because custom kinds come and go."""
     kept: ObjectEncoder | None = definition.__dict__.get(_ENCODER)
     if kept is None:
         kept = definition.__dict__[_ENCODER] = ObjectEncoder(definition)
@@ -195,7 +195,7 @@ class PartialMetadataEncoder:
         return {**self._type, "metadata": metadata}
 
     def _without_hidden(self, metadata: Object) -> Object:
-        """Without the annotations in which storage keeps fields of other versions."""
+        """The object without the annotations in which storage keeps fields of other versions."""
         annotations = {
             key: value for key, value in metadata["annotations"].items() if key not in self._hidden
         }
@@ -240,7 +240,7 @@ class TableEncoder:
         self._type = {"kind": "Table", "apiVersion": f"{names.group('meta')}/{version}"}
         self._objects = object_encoder(definition)
         self.in_thread = self._objects.in_thread
-        # The cells of a custom kind are of what clients get: in their version, and with its kind.
+        # The cells of a custom kind show what clients get: the object in their version, with its kind.
         self._custom_kind = definition.kind if definition.is_custom else None
         self._metadata = PartialMetadataEncoder(definition, names, version)
         self._include = include

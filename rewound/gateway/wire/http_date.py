@@ -1,6 +1,6 @@
-"""The dates of HTTP header fields, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+"""Dates in HTTP header fields, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 
-`email.utils.formatdate` writes the same; importing it takes ten modules.
+`email.utils.formatdate` returns the same, but importing it loads ten modules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 def http_date(seconds: float | None = None) -> bytes:
-    """Of this Unix time, or of now."""
+    """The date of a Unix time; without one, of the current time."""
     at = time.gmtime(seconds)
     day, month = _DAYS[at.tm_wday], _MONTHS[at.tm_mon - 1]
     clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"

@@ -1,7 +1,7 @@
-"""JSON of responses: compact bytes for programs, indented ones for people.
+"""JSON of responses: compact for programs, indented for people.
 
-A compact document ends with a newline and an indented one does not, as Go's encoders write them. Documents are
-stored and served as compact bytes; only `pretty`, YAML and protobuf parse a response again.
+Like Go's encoders, a compact document ends with a newline and an indented one does not. Documents are stored and
+served as compact bytes; only `pretty`, YAML and protobuf parse a response again.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rewound.actors.golang.json import dumps
 
 
 def dump_line(value: Any) -> bytes:
-    """A compact document with the newline at its end."""
+    """A compact document, with a newline at the end."""
     return dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def pretty(body: bytes) -> bytes:
-    """The document with two spaces of indentation per level."""
+    """The document, indented by two spaces per level."""
     try:
         return dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        # The encoder limits nesting, which a deep object inside a list can exceed: send it compact.
+        # The encoder limits nesting, which a deep object inside a list can exceed: send the document compact.
         return body

@@ -1,9 +1,9 @@
-"""Lists in JSON, indented JSON, YAML and protobuf, so that they can be written slice by slice.
+"""Lists in JSON, indented JSON, YAML and protobuf, written slice by slice.
 
-A layout writes what stands before the elements (`head`) and after them (`tail`), and converts each `element` from
-compact JSON, those of more than `in_thread` bytes in a worker thread. What it writes is the same as if the whole list
-were encoded at once. The metadata of a list stands where it always does, unless it is known only at the end: then
-`head` gets None, and `tail` writes it.
+A layout writes what comes before the elements (`head`) and after them (`tail`), and converts each `element` from
+compact JSON, in a worker thread if it has more than `in_thread` bytes. The result is the same as if the whole list
+were encoded at once. The metadata of a list is at its usual place, unless it is known only at the end: then `head`
+gets None, and `tail` writes it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ Element = Callable[[bytes], bytes]
 
 @dataclass(frozen=True, slots=True)
 class ListType:
-    """What a list document has besides its metadata and its elements."""
+    """The parts of a list document besides its metadata and its elements."""
 
     kind: str
     api_version: str
     elements: str = "items"
-    fields: Object = field(default_factory=dict)  # between the metadata and the elements
-    shows_continue: bool = False  # lists of custom kinds have an empty continue token at their end
+    fields: Object = field(default_factory=dict)  # fields between the metadata and the elements
+    shows_continue: bool = False  # lists of custom kinds have an empty continue token at the end
 
     def metadata(self, found: Object) -> Object:
         return {"continue": "", **found} if self.shows_continue else found
 
     def before(self, metadata: Object | None) -> Object:
-        """Everything but the elements; `metadata` None if it follows them."""
+        """Everything but the elements; `metadata` is None if it follows them."""
         stated: Object = {} if metadata is None else {"metadata": self.metadata(metadata)}
         return {"kind": self.kind, "apiVersion": self.api_version, **stated, **self.fields}
 
@@ -48,10 +48,10 @@ class ListType:
 async def encode_elements(
     element: Element | None, bodies: list[bytes], in_thread: int, most: int
 ) -> list[bytes]:
-    """Convert objects in turns, up to the one with which the elements have `most` bytes.
+    """Convert objects in turns, up to the one that brings the elements to `most` bytes.
 
-    Those of more than `in_thread` bytes are converted in a worker thread; and those after one that became so large:
-    the defaults of a custom kind may make a large object of any small one.
+    Those of more than `in_thread` bytes are converted in a worker thread, and so are those after one that became so
+    large: the defaults of a custom kind may make any small object large.
     """
     if element is None:
         return bodies
@@ -75,7 +75,7 @@ async def encode_elements(
 
 
 def combined(first: Element | None, then: Element | None) -> Element | None:
-    """One conversion after the other."""
+    """A conversion that applies both, one after the other."""
     if first is None or then is None:
         return first or then
     return lambda body: then(first(body))
@@ -119,7 +119,7 @@ class PrettyLayout:
 
 
 class YamlLayout:
-    """Keys are sorted: `items` stands before the metadata, `rows` after it."""
+    """Keys are sorted: `items` comes before the metadata, `rows` after it."""
 
     separator: Final = b""
     in_thread: Final = 16 * 1024
@@ -149,13 +149,13 @@ Layout = JsonLayout | PrettyLayout | YamlLayout
 
 
 class ProtobufLayout:
-    """A message begins with its length, so that all elements have to be known."""
+    """A message starts with its length, so all elements must be known."""
 
     separator: Final = b""
     in_thread: Final = 32 * 1024
 
     def __init__(self, type_: ListType, encoder: ProtobufEncoder) -> None:
-        """NoProtobufType."""
+        """Raises NoProtobufType if the list has no protobuf message."""
         self._type = type_
         self._write = encoder.writer(type_.api_version, type_.kind)
 

@@ -1,4 +1,4 @@
-"""Types of requests and responses that are no kinds of a group: Status, ListMeta, discovery and version documents.
+"""Types of requests and responses that are not kinds of a group: Status, ListMeta, discovery and version documents.
 
 They are declared like kinds, so that protobuf encoding and OpenAPI are derived from the declarations.
 """
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def _always(name: str, type_: Type, number: int) -> Field:
-    """A field that every response has, even when it is empty."""
+    """A field that every response has, even if it is empty."""
     return Field(name, type_, number, required=True, always=True)
 
 
@@ -141,21 +141,20 @@ VERSION_INFO = Struct(
 
 
 def list_of(struct: Struct) -> Struct:
-    """The list type of a kind. No kind declares it, because all lists have the same fields."""
+    """The list type of a kind. Kinds do not declare it, because all lists have the same fields."""
     if isinstance(struct, CustomStruct):  # not cached: custom kinds come and go
         return CustomStruct(struct.group, struct.version, struct.list_kind, *_list_fields(struct))
     return _list_of(struct)
 
 
-@lru_cache(maxsize=4096)  # always the same struct for a kind, because protobuf writers are cached by struct
+# The same struct for a kind each time, because protobuf writers are cached by struct.
+@lru_cache(maxsize=4096)
 def _list_of(struct: Struct) -> Struct:
     return Struct(f"{struct.of}List", *_list_fields(struct))
 
 
 def _list_fields(struct: Struct) -> tuple[Field, Field]:
     items = _always("items", ListOf(struct), 2)
-    if (
-        struct.name == "CSIStorageCapacity"
-    ):  # v1.25 declares how entries merge for the lists of this kind alone
+    if struct.name == "CSIStorageCapacity":  # v1.25 declares merge keys only for the lists of this kind
         items = replace(items, list_type="map", list_keys=("name",))
     return Field("metadata", LIST_META, 1), items

@@ -45,15 +45,15 @@ def streamed_media(names: Names) -> tuple[str, ...]:
     return (*served_media(names), f"application/json{_STREAM}", names.media_type + _STREAM)
 
 
-# Most clients send one of a few headers; a client that sends many different ones only empties the cache.
+# Most clients send one of a few headers; a client that sends many different ones only clears the cache.
 _MAX_CACHED = 256
 _LONGEST_CACHED = 1024
-# Clients send up to four clauses, browsers ten; the limit bounds the cost of a hostile header.
+# Clients send up to four clauses, browsers ten; this limits the cost of a hostile header.
 _MAX_CLAUSES = 32
 _PRETTY_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
 
-# What a response holds: one object, a list, watch events, the API groups, another document (such as the version), or a
-# Status.
+# What a response contains: one object, a list, watch events, the API groups, another document (such as the version),
+# or a Status.
 ResponseKind = Literal["item", "list", "watch", "groups", "document", "other"]
 
 DISCOVERY_LIST = "APIGroupDiscoveryList"
@@ -65,11 +65,11 @@ _AS_KINDS: dict[ResponseKind, tuple[str, ...]] = {
     "document": (),
     "other": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"),
 }
-# Group and versions of the kinds that `as` may name.
+# The group and versions of the kinds that `as` may name.
 _META_VERSIONS = ("meta", ("v1", "v1beta1"))
 _OTHER_VERSIONS = {DISCOVERY_LIST: ("apidiscovery", ("v2", "v2beta1"))}
 
-# Table cells may have any type, for which there is no protobuf message.
+# Table cells may have any type, so there is no protobuf message for them.
 _NOT_ENCODED_IN: dict[str, tuple[Media, ...]] = {"Table": ("protobuf",), DISCOVERY_LIST: ("protobuf", "yaml")}
 
 _cached_choices: dict[tuple[str, ResponseKind, bytes], Representation] = {}
@@ -87,7 +87,7 @@ class NotAcceptable(Exception):
 
 
 class UnknownMediaTypes(NotAcceptable):
-    """No clause even names a media type that is served."""
+    """No clause even names a media type that the server has."""
 
     template = "406: Not Acceptable\n\nAvailable representations: {}"
 
@@ -123,7 +123,7 @@ class Clause:
 def negotiate(
     accept: bytes | None, names: Names, response: ResponseKind = "other", *, without_protobuf: bool = False
 ) -> Representation:
-    """`without_protobuf`: for objects that have no protobuf messages."""
+    """The representation of a response. `without_protobuf` is for objects that have no protobuf messages."""
     if not accept:
         return JSON
     if without_protobuf:
@@ -182,7 +182,7 @@ def _represent(
         if not served or as_kind not in _AS_KINDS[response] or media in _NOT_ENCODED_IN.get(as_kind, ()):
             return None
     if response == "watch" and as_kind == "PartialObjectMetadataList":
-        # An event has one object. v1.25 takes such a watch too, and ends it without a word when an event comes.
+        # An event has one object, not a list. v1.25 accepts such a watch, but ends it silently at the first event.
         as_kind = "PartialObjectMetadata"
     pretty = parameters.get("pretty") == "1"
     if response == "watch" and media == "protobuf":
@@ -213,7 +213,7 @@ def _parameters(parts: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _quality(text: str) -> float | None:
-    """At most 1, or None for q=0. A value that is no number gives the clause the lowest quality."""
+    """At most 1, or None for q=0. A value that is not a number gives the clause the lowest quality."""
     try:
         quality = float(text)
     except ValueError:
@@ -228,7 +228,7 @@ def wants_text(accept: bytes | None) -> bool:
 
 
 def body_media(content_type: bytes | None, names: Names) -> Media:
-    """The media type of a body: JSON if there is no Content-Type. Parameters such as a charset are ignored."""
+    """The media type of a body; JSON without a Content-Type. Parameters such as a charset are ignored."""
     if not content_type:
         return "json"
     known = _cached_body_media.get((names.dialect, content_type))
@@ -244,7 +244,7 @@ def body_media(content_type: bytes | None, names: Names) -> Media:
 
 
 def wants_pretty(query_value: str | None, user_agent: bytes) -> bool:
-    """The query parameter `pretty`; without it, indent for tools whose output people read."""
+    """Whether to indent: the query parameter `pretty`; without it, yes for tools whose output people read."""
     if query_value:
         return query_value in ("1", "t", "T", "true", "True", "TRUE")
     return user_agent.startswith(_PRETTY_AGENTS)

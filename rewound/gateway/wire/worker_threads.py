@@ -1,8 +1,8 @@
-"""Encodes large responses in worker threads, so that this does not hold the event loop.
+"""Encodes large responses in worker threads, so that they do not block the event loop.
 
-The caller knows the body size from which a thread pays: below it, the hop to a thread costs more than the work. Most of
-this work holds the interpreter lock, so more threads would only take turns; two let a small body overtake a large one.
-Large requests have a thread of their own (`actors/runtime/large_work.py`), so that they cannot delay responses.
+The caller knows from which body size on a thread pays: below it, the hop costs more than the work. Most of this work
+holds the GIL, so more threads would only take turns; two let a small body overtake a large one. Large requests have a
+thread of their own (`actors/runtime/large_work.py`), so that they cannot delay responses.
 """
 
 from __future__ import annotations

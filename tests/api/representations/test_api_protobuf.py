@@ -183,7 +183,7 @@ WRONG = {
         b"k8s\x00\x12\x02\x08\x01",
         "metadata: field number 1 cannot have wire type 0",
     ),
-    "no text": (b"k8s\x00\x12\x05\x0a\x03\x0a\x01\xff", "metadata.name: is no UTF-8 text"),
+    "no text": (b"k8s\x00\x12\x05\x0a\x03\x0a\x01\xff", "metadata.name: is not UTF-8 text"),
     "an encoding": (b"k8s\x00\x1a\x04gzip", "contentEncoding must be empty"),
     "no end of a number": (b"k8s\x00\x12\x0e\x0a\x0c\x38" + b"\xff" * 10 + b"\x01", "more than 64 bits"),
 }

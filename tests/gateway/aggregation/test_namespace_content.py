@@ -19,7 +19,7 @@ from rewound.gateway.aggregation.servers import AggregatedServers, Fetched, Fetc
 from tests.gateway.aggregation.aggregated import GROUP_VERSION, api_service
 
 DEADLINE = "context deadline exceeded"
-FORM = "the response of the server has another form than expected"
+FORM = "the server's response has an unexpected form"
 VERBS = ["list", "delete", "deletecollection"]
 
 Respond = Callable[[str, str], Awaitable[Any]]

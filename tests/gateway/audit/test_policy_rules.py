@@ -128,9 +128,12 @@ BAD = [
     (rules("level: None, resources: [{group: apps/v1}]"), "rules[0].resources[0].group: 'apps/v1' must be"),
     (
         rules('level: None, resources: [{group: "*"}]'),
-        "rules[0].resources[0].group: '*' is no name of a group",
+        "rules[0].resources[0].group: '*' is not the name of a group",
     ),
-    (rules("level: None, resources: [{group: Apps}]"), "resources[0].group: 'Apps' is no name of a group"),
+    (
+        rules("level: None, resources: [{group: Apps}]"),
+        "resources[0].group: 'Apps' is not the name of a group",
+    ),
     (rules('level: None, verbs: [get, "*"]'), "rules[0].verbs[1]: '*' matches nothing; leave the field out"),
     (rules('level: None, users: ["*"]'), "rules[0].users[0]: '*' matches nothing"),
     (rules('level: None, userGroups: ["*"]'), "rules[0].userGroups[0]: '*' matches nothing"),

@@ -1,4 +1,4 @@
-"""The bounds of both backends: how much they queue, how fast they send (`Throttle`), and what they lost (`Losses`)."""
+"""The limits of both backends: how much they queue, how fast they send (`Throttle`), and what they lost (`Losses`)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from threading import Lock
 
 logger = logging.getLogger(__name__)
 
-# Bodies are held until they are written; at level Metadata an event is counted with about 2 KiB.
+# Bodies are held until they are written; an event at level Metadata is counted as about 2 KiB.
 MAX_QUEUED_BYTES = 64 << 20
-# How long a stop waits for what is queued.
+# How long a stopping server waits for what is queued.
 FLUSH_SECONDS = 10.0
-_PERIOD = 10.0  # seconds between two lines about one backend
+_PERIOD = 10.0  # seconds between two log lines about one backend
 
 
 class Losses:
-    """Counts events that a backend lost, and logs them at a bounded rate. For the event loop and for threads."""
+    """Counts events that a backend lost, and logs them at a limited rate. Used by the event loop and by threads."""
 
     def __init__(self, plugin: str) -> None:
         self.plugin = plugin
@@ -38,7 +38,7 @@ class Losses:
 
 
 class Throttle:
-    """A token bucket: how long the next batch has to wait, so that at most `rate` batches a second are sent."""
+    """A token bucket: how long the next batch must wait, so that at most `rate` batches per second are sent."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate = rate

@@ -1,4 +1,4 @@
-"""Makes lines of events in the format and up to the size that a backend was asked for."""
+"""Formats events as lines, in the format and up to the size configured for a backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rewound.gateway.audit.record import Event, Pending
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """Limits in bytes: events that are larger lose their objects, batches that are larger are split."""
+    """Limits in bytes: larger events lose their objects, larger batches are split."""
 
     max_event: int
     max_batch: int
@@ -25,15 +25,15 @@ class Truncation:
 class Lines:
     """`at_once` is for the event loop, the rest for the thread or task that writes.
 
-    `at_once` makes the lines, each with its newline, of events that show no bodies, and of records that stand for
-    their events, in a few microseconds each; None if lines have a limit or another format.
+    `at_once` formats events without bodies, and records that represent their events, as lines with newlines, in a few
+    microseconds each; it is None if lines have a size limit or another format.
     """
 
     def __init__(self, names: Names, truncation: Truncation | None = None, *, legacy: bool = False) -> None:
         self._json = EventFormat(names)
         self.at_once: Callable[[Sequence[Pending]], bytes] | None = None
         if truncation is None and not legacy:
-            self.at_once = EventFormat(names).lines  # of its own: one thread may use one
+            self.at_once = EventFormat(names).lines  # its own, because only one thread may use one
         self._truncation = truncation
         self._legacy = legacy
 

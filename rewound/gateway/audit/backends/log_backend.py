@@ -2,18 +2,20 @@
 
     put -> pending -> every 32 requests, or max_wait after the first -> queue of lines -> thread
 
-A request only appends its record to a list. The event loop makes lines of 32 of them at a time, which takes a third of
-the time that one after each request would, because the processor has the code and the texts at hand. The thread writes
-what is queued `max_wait` after the first event, or when a quarter of the buffer is used: every time it wakes, both
-compete for the interpreter, which costs as much as thirty events. Events with bodies take long to format and are
-left to the thread. A full disk, a folder that was deleted or a pipe that nobody reads delay the thread alone: the queue
-is bounded by number and bytes, and events beyond that are lost and counted. In the blocking modes `store` returns when
-the event is written: the event loop appends the line to a regular file itself, which takes a few microseconds, where
-the thread and back takes 250. A file that was slow once or is about to be rotated, a pipe, another process and events
-with bodies, also those in the queue, are left to the thread.
+A request only appends its record to a list. The event loop formats 32 of them at a time, which takes a third of the
+time of formatting each after its request, because the code and the texts stay in the processor's caches. The thread
+writes what is queued `max_wait` after the first event, or when a quarter of the buffer is used: each time it wakes,
+it competes with the event loop for the GIL, which costs as much as thirty events. Events with bodies take long to
+format and are left to the thread. A full disk, a deleted folder or a pipe that nobody reads delays only the thread:
+the queue is limited by number and bytes, and events beyond that are lost and counted.
+
+In the blocking modes `store` returns when the event is written: the event loop appends the line to a regular file
+itself, which takes a few microseconds, whereas the thread and back takes 250. The thread is used for a file that was
+slow once or is about to be rotated, for a pipe, for another process, and for events with bodies, including those in
+the queue.
 
 Rejected: a trio task that writes in worker threads, which would cost a hop of 50 us per batch and a second queue.
-Rejected: to format all events in the thread, which holds the interpreter for milliseconds while requests wait.
+Rejected: formatting all events in the thread, which would hold the GIL for milliseconds while requests wait.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ from rewound.gateway.audit.event import events_of
 from rewound.gateway.audit.policy import PendingList
 from rewound.gateway.audit.record import Event, Pending
 
-# Of how many requests the event loop makes lines at a time: more would save little, and hold it longer than 0.2 ms.
+# How many requests the event loop formats at a time: more would save little, and take longer than 0.2 ms.
 _GATHERED: Final = 32
 # The most that is formatted and written at once, without a throttle, which counts batches.
 _LARGE_BATCH: Final = 1024
 
-# The event loop leaves a file to the thread for so long (seconds) after one write took longer than this (seconds), and
-# twice as long each time that it is still slow.
+# The event loop leaves a file to the thread for so long (seconds) after one write took longer than this (seconds),
+# and twice as long each time that it is still slow.
 _SLOW: Final = 0.05
 _SLOW_FOR: Final = 1.0
 _LONGEST_SLOW: Final = 60.0
@@ -51,10 +53,10 @@ Written = Callable[[bool], None]
 
 class Output(Protocol):
     def is_quick(self, size: int) -> bool:
-        """Whether a write of about this many bytes should take microseconds, as it does to a regular file."""
+        """Whether a write of about this many bytes should take microseconds, as to a regular file."""
 
     def write(self, data: bytes) -> None:
-        """Write whole lines, each with its newline. NotWritten."""
+        """Write whole lines, each with its newline. Raises NotWritten."""
 
     def close(self) -> None: ...
 
@@ -86,15 +88,15 @@ class LogBackend:
         self._max_wait = max_wait
         self._throttle = throttle
         self.pending = PendingList(_GATHERED if self._wake_at > _GATHERED else 0)
-        self._ticking = False  # the pending events have a deadline
-        self._first = trio.Event()  # it is to be set
+        self._ticking = False  # a deadline is set for the pending events
+        self._first = trio.Event()  # set when there is a first pending event
         self._queue: deque[_Queued] = deque()
-        # The event loop alone changes those of what comes in, who holds `_writing` the others.
+        # Only the event loop changes the counters ending in `_in`; the others need `_writing`.
         self._events_in = self._events_out = 0
         self._bytes_in = self._bytes_out = 0
-        self._wake = Signal()  # write what is queued
+        self._wake = Signal()  # makes the thread write what is queued
         self._closing = False
-        self._writing = Lock()  # of who takes from the queue and writes
+        self._writing = Lock()  # held while taking from the queue and writing
         self._slow_until, self._slow_for = 0.0, _SLOW_FOR
         self._thread = Thread(target=self._run, name="audit log", daemon=True)
         self._lost = Losses("log")
@@ -110,7 +112,7 @@ class LogBackend:
         return self._lost, self._dropped, self._too_large
 
     async def run(self) -> None:
-        """Write until cancelled, and then what is queued: at most FLUSH_SECONDS, as a disk may not respond."""
+        """Write until cancelled, and then what is queued: for at most FLUSH_SECONDS, because a disk may not respond."""
         self._thread.start()
         try:
             while True:
@@ -125,13 +127,14 @@ class LogBackend:
                 await self._close()
 
     def put(self, event: Pending) -> None:
-        """Queue an event, or a record for its events; never waits."""
+        """Queue an event, or a record that represents its events; never waits."""
         if isinstance(event, tuple) and event.record.is_long:
             self._put_long(event)
             return
         pending = self.pending
         if 0 < pending.limit <= len(pending):
-            self._gather()  # now, not with the new one: a record may come to stand for its last event, too
+            # Now, not together with the new one: a record may later represent its last event too.
+            self._gather()
         pending.append(event)
         if not pending.limit:
             self._gather()
@@ -140,7 +143,7 @@ class LogBackend:
             self._first.set()
 
     def _put_long(self, event: Event) -> None:
-        """Queue an event with bodies, which the thread formats, behind those that arrived before."""
+        """Queue an event with bodies, which the thread formats, after those that arrived before it."""
         self._gather()
         if self._room:
             self._push(_Queued(event, 1, event.record.weight))
@@ -151,12 +154,12 @@ class LogBackend:
             self._first.set()
 
     async def store(self, event: Event) -> bool:
-        """Wait until the event is written; False if it is lost."""
+        """Wait until the event is written; return False if it is lost."""
         written_here = self._write_here(event)
         return await self._written_by_thread(event) if written_here is None else written_here
 
     def _write_here(self, event: Event) -> bool | None:
-        """Write an event, and what is queued before it, in the event loop; None if the thread has to do it."""
+        """Write an event, and what is queued before it, in the event loop; None if the thread must do it."""
         if event.record.is_long or time.monotonic() < self._slow_until:
             return None
         self._gather()
@@ -207,7 +210,7 @@ class LogBackend:
         return stored
 
     def _gather(self) -> None:
-        """Queue the pending events for the thread, as lines."""
+        """Format the pending events and queue them for the thread."""
         pending: list[Pending] = self.pending[:]
         self.pending.clear()
         room = self._room
@@ -226,7 +229,7 @@ class LogBackend:
 
     @property
     def _room(self) -> int:
-        """How many events the queue can take."""
+        """How many more events the queue accepts."""
         if self._bytes_in - self._bytes_out > MAX_QUEUED_BYTES:
             return 0
         return max(0, self._buffer_size - (self._events_in - self._events_out))
@@ -286,7 +289,7 @@ class LogBackend:
                 one.written(stored)
 
     def _write(self, taken: list[_Queued], count: int) -> bool:
-        """Whether all of them are written."""
+        """Write events; return whether all of them are written."""
         left = count
         try:
             portions = self._portions(taken, count)
@@ -305,12 +308,12 @@ class LogBackend:
         return made == count
 
     def _portions(self, taken: list[_Queued], count: int) -> list[tuple[int, bytes]]:
-        """What to write at once, and how many events it has; without those that are too large."""
+        """What to write at once, and its number of events, without those that are too large."""
         if self._lines_at_once is not None:
             return [(count, b"".join([self._made(one.given) for one in taken]))]
         lines = self._lines.of([one.given for one in taken if not isinstance(one.given, bytes)])
         return [(len(batch), b"\n".join(batch) + b"\n") for batch in self._lines.batches(lines) if batch]
 
     def _made(self, given: Event | bytes) -> bytes:
-        """Lines with their newlines."""
+        """Formatted lines, with their newlines."""
         return given if isinstance(given, bytes) else self._lines.of([given])[0] + b"\n"

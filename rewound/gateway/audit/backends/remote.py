@@ -1,13 +1,13 @@
-"""Audit events of worker processes: one process writes and sends them for all. Both ends.
+"""Audit events of worker processes, which one process writes and sends for all of them: both ends.
 
-A worker makes lines and batches of its events with the buffers, limits and modes of a server of one process; only
-where they go is another process (`RemoteOutput`, `RemoteWebhook`). That one (`AuditWriter`) has the file with its
-rotation, and the connections to the webhook; its reply says whether all was written, so that the worker counts what
-was lost, and a blocking mode waits for it.
+A worker formats and batches its events with the buffers, limits and modes of a single-process server; only the
+destination is another process (`RemoteOutput`, `RemoteWebhook`). That one (`AuditWriter`) has the file with its
+rotation, and the connections to the webhook. Its reply says whether everything was written, so that the worker can
+count what was lost, and a blocking mode waits for it.
 
-While the other process is away (it is being started again), batches wait and the buffers of the worker fill; in the
-blocking modes events are lost after PATIENCE, as if a disk had failed. What was on its way when that process ended is
-sent again, so that events may be written twice, but none is lost.
+While the other process is restarting, batches wait and the buffers of the worker fill up; in the blocking modes
+events are lost after PATIENCE, as if a disk had failed. Batches in flight when that process ended are sent again, so
+that events may be written twice, but none is lost.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from rewound.actors.access.remote.calls import Webhook, WebhookError
 from rewound.gateway.audit.backends.log_backend import Output
 from rewound.gateway.audit.backends.rotated_file import NotWritten
 
-# A start of the other process takes about a second.
+# Starting the other process takes about a second.
 PATIENCE: Final = 5.0
-# Of lines that are sent at once: other messages go over the same connection.
+# Bytes of lines sent at once, because other messages use the same connection.
 _PORTION: Final = 256 << 10
 
-# Sends a body; waits up to so many seconds while the other process is away. ConnectionError.
+# Sends a body; waits up to so many seconds while the other process is restarting. Raises ConnectionError after that.
 Call = Callable[[bytes, float], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
 class AuditCalls:
-    """What a worker needs of the process that writes audit events."""
+    """The calls of a worker to the process that writes audit events."""
 
     write: Call  # takes lines
     send: Call  # takes an EventList
-    workers: int  # that share the rates of the settings
+    workers: int  # number of workers that share the rates of the settings
 
 
 def patience(*, blocking: bool) -> float:
@@ -58,24 +58,24 @@ class RemoteOutput:
         return False
 
     def write(self, data: bytes) -> None:
-        """NotWritten."""
+        """Write lines in the other process. Raises NotWritten."""
         written = 0
         for portion in _portions(data):
             try:
                 reply = trio.from_thread.run(self._call, portion, self._seconds, trio_token=self._token)
             except (ConnectionError, trio.RunFinishedError, trio.Cancelled) as error:
-                raise NotWritten(written, "the process that writes the audit log is away") from error
+                raise NotWritten(written, "the process that writes the audit log is not running") from error
             if reply:
                 count, why = msgpack.unpackb(reply)
                 raise NotWritten(written + count, why)
             written += portion.count(b"\n")
 
     def close(self) -> None:
-        """The other process closes it."""
+        """Nothing to do: the other process closes the file."""
 
 
 def _portions(data: bytes) -> Iterator[bytes]:
-    """Whole lines: of a line that is longer, the whole line."""
+    """The data in portions of whole lines; a longer line is a portion of its own."""
     start = 0
     while len(data) - start > _PORTION:
         end = data.find(b"\n", start + _PORTION - 1) + 1
@@ -86,34 +86,34 @@ def _portions(data: bytes) -> Iterator[bytes]:
 
 
 class RemoteWebhook:
-    """Sends to the webhook from another process, which tries as often as the settings say."""
+    """Sends to the webhook from another process, which retries as configured."""
 
     def __init__(self, call: Call, seconds: float) -> None:
         self._call = call
         self._seconds = seconds
 
     async def send(self, body: bytes, first_delay: float, *, after_any_error: bool) -> bytes:
-        """WebhookError."""
+        """Deliver an EventList. Raises WebhookError."""
         try:
             refusal = await self._call(body, self._seconds)
         except ConnectionError as error:
-            raise WebhookError("the process that sends audit events is away") from error
+            raise WebhookError("the process that sends audit events is not running") from error
         if refusal:
             raise WebhookError(refusal.decode())
         return b""
 
     async def run(self) -> None:
-        """The other process has the connections."""
+        """Wait for cancellation: the other process has the connections."""
         await trio.sleep_forever()
 
 
 class AuditWriter:
-    """Writes and sends the events of all workers; `write` and `send` are the handlers of their calls."""
+    """Writes and sends the events of all workers; `write` and `send` handle their calls."""
 
     def __init__(
         self, output: Output | None, webhook: Webhook | None, *, initial_backoff: float, in_turn: bool
     ) -> None:
-        """`in_turn`: one EventList after the other, as a server of one process sends its batches."""
+        """`in_turn`: send one EventList after the other, like a single-process server."""
         self._output = output
         self._webhook = webhook
         self._initial_backoff = initial_backoff
@@ -121,7 +121,7 @@ class AuditWriter:
         self._turn = trio.CapacityLimiter(1 if in_turn else math.inf)
 
     async def write(self, lines: bytes) -> bytes:
-        """Empty, or how many lines were written and why the others were not."""
+        """Write lines. The reply is empty, or says how many lines were written and why the others were not."""
         assert self._output is not None, "workers have the same settings"
         try:
             await trio.to_thread.run_sync(self._output.write, lines, limiter=self._one_at_a_time)
@@ -131,7 +131,7 @@ class AuditWriter:
         return b""
 
     async def send(self, body: bytes) -> bytes:
-        """Empty, or why the webhook did not get it."""
+        """Send an EventList. The reply is empty, or says why the webhook did not get it."""
         assert self._webhook is not None, "workers have the same settings"
         async with self._turn:
             try:
@@ -141,7 +141,7 @@ class AuditWriter:
         return b""
 
     async def run(self) -> None:
-        """Keep the file and the connections until cancelled."""
+        """Keep the file and the connections open until cancelled."""
         try:
             if self._webhook is not None:
                 await self._webhook.run()

@@ -2,9 +2,9 @@
 
     audit.log    audit-2026-11-15T09-30-00.000.log    audit-2026-11-14T23-10-07.120.log
 
-Names and order are those of Kubernetes; `Compression` adds .gz. The log backend uses it in one thread at a time. A file
-that was moved or deleted is created anew, with its folder. A line is in a file whole or not at all, also when the disk
-is full.
+Names and order are those of Kubernetes; `Compression` adds .gz. The log backend uses it in one thread at a time. A
+file that was moved or deleted is created again, with its folder. A line is written completely or not at all, even if
+the disk is full.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MODE = 0o600
 _FOLDER_MODE = 0o700
 _TIME = "%Y-%m-%dT%H-%M-%S"
 _DAY = 86400
-_ROOM = 64 << 10  # bytes by which lines may be longer than was estimated
+_ROOM = 64 << 10  # bytes by which lines may be longer than estimated
 
 
 class NotWritten(Exception):
@@ -51,7 +51,7 @@ class RotatedFile:
         compression: Compression | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """No limit of number or age where these are 0. OSError: the file cannot be opened."""
+        """Number and age are unlimited if 0. Raises OSError if the file cannot be opened."""
         self._path = path
         self._max_bytes = max_bytes
         self._max_backups = max_backups
@@ -65,11 +65,13 @@ class RotatedFile:
         self._tidy()
 
     def is_quick(self, size: int) -> bool:
-        """Whether it is a regular file with room: a pipe may wait for its reader, a rotation deletes large files."""
+        """Whether it is a regular file with room: a pipe may wait for its reader, and a rotation deletes
+        large files.
+        """
         return self._is_regular and self._size + size + _ROOM <= self._max_bytes
 
     def write(self, data: bytes) -> None:
-        """Append whole lines, each with its newline. NotWritten."""
+        """Append whole lines, each with its newline. Raises NotWritten."""
         written = 0
         try:
             self._follow_path()
@@ -88,7 +90,7 @@ class RotatedFile:
             self._file = -1
 
     def _portions(self, data: bytes) -> Sequence[tuple[int, bytes]]:
-        """The lines in portions that fit into one file, which is rotated in front of each but the first."""
+        """The lines in portions that fit into one file, which is rotated before each but the first."""
         portions: list[list[bytes]] = [[]]
         room = self._max_bytes - self._size
         for line in data.split(b"\n")[:-1]:
@@ -109,12 +111,12 @@ class RotatedFile:
                 view = view[os.write(self._file, view) :]
         except OSError:
             with suppress(OSError):
-                os.ftruncate(self._file, self._size)  # no half line
+                os.ftruncate(self._file, self._size)  # leave no partial line
             raise
         self._size += len(data)
 
     def _follow_path(self) -> None:
-        """Open the file again if it is another one than was opened."""
+        """Open the file again if the path is now another file than the open one."""
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
@@ -140,7 +142,7 @@ class RotatedFile:
         self._tidy()
 
     def _backup_path(self) -> Path:
-        """A name that is free: two files of one millisecond must not replace each other."""
+        """A free name: two files of one millisecond must not replace each other."""
         moment = self._now()
         while True:
             milliseconds = int(moment * 1000)
@@ -169,7 +171,7 @@ class RotatedFile:
             self._compression.start([path for path in kept if path.suffix != SUFFIX])
 
     def _backups(self) -> list[tuple[float, list[Path]]]:
-        """Earlier files, newest first; two of a moment are one that has just been compressed."""
+        """Earlier files, newest first; if two have the same time, one of them has just been compressed."""
         found: dict[float, list[Path]] = {}
         for path in self._path.parent.iterdir():
             moment = self._moment_of(path.name)
@@ -194,14 +196,14 @@ class RotatedFile:
 
 
 class StandardOutput:
-    """Writes lines to standard output; what reads it does the rest."""
+    """Writes lines to standard output, without rotation."""
 
     def is_quick(self, _size: int) -> bool:
-        """Whatever reads it may be slow."""
+        """False, because whatever reads it may be slow."""
         return False
 
     def write(self, data: bytes) -> None:
-        """NotWritten: the other end is closed."""
+        """Write lines. Raises NotWritten if the other end is closed."""
         view = memoryview(data)
         try:
             while view:
@@ -210,13 +212,13 @@ class StandardOutput:
             raise NotWritten.because(error, "standard output") from error
 
     def close(self) -> None:
-        """Others use standard output too."""
+        """Nothing to do: others use standard output too."""
 
 
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".gz"
-_PART = ".part"  # of a file that is not whole
+_PART = ".part"  # suffix of an incomplete file
 
 
 class Compression:
@@ -225,14 +227,15 @@ class Compression:
         self._last: Thread | None = None
 
     def start(self, paths: Sequence[Path]) -> None:
-        """Replace these files by compressed ones, which have the name and SUFFIX; never waits."""
+        """Replace these files by compressed ones, which have the same name and SUFFIX; never waits."""
         if paths:
-            # A daemon: a stop does not wait. What is not whole then is made again after the next start.
+            # A daemon, so that a stopping server does not wait. Incomplete files are created again after the next
+            # start.
             self._last = Thread(target=self._run, args=(paths,), name="audit log compression", daemon=True)
             self._last.start()
 
     def wait(self) -> None:
-        """Until what was started last has ended."""
+        """Wait until the last compression has ended."""
         if self._last is not None:
             self._last.join()
 

@@ -1,10 +1,10 @@
-"""Sends events to an HTTPS server in batches: an EventList each, one after the other.
+"""Sends events to an HTTPS server in batches: one EventList after the other.
 
 A batch that cannot be delivered in five tries, whatever the error, is lost and counted. Meanwhile events wait in a
-queue that is bounded by number and bytes; what does not fit is lost and counted too. A stop sends what is queued for up
-to FLUSH_SECONDS; a batch that was under way then is sent again, so that the server may get it twice. The event loop
-never waits for any of this, except in the blocking modes, in which `store` sends every event by itself. Threads format
-events, because a batch of large objects takes milliseconds.
+queue that is limited by number and bytes; what does not fit is lost and counted too. A stopping server sends what is
+queued for up to FLUSH_SECONDS; a batch in flight at that moment is sent again, so that the webhook may get it twice.
+The event loop never waits for any of this, except in the blocking modes, in which `store` sends every event by
+itself. Threads format events, because a batch of large objects takes milliseconds.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from rewound.gateway.audit.record import Event
 
 class Sender(Protocol):
     async def send(self, body: bytes, first_delay: float, *, after_any_error: bool) -> bytes:
-        """Deliver an EventList. WebhookError after all tries."""
+        """Deliver an EventList. Raises WebhookError after all tries."""
 
     async def run(self) -> None:
-        """Keep connections until cancelled."""
+        """Keep connections open until cancelled."""
 
 
 class WebhookBackend:
-    pending = None  # it takes no records instead of events
+    pending = None  # it does not take records instead of events
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class WebhookBackend:
         if len(self._queue) >= self._buffer_size or self._bytes > MAX_QUEUED_BYTES:
             self._dropped.add(1, "its buffer is full, because events arrive faster than they can be sent")
             return
-        weight = event.record.weight  # now: the record may grow
+        weight = event.record.weight  # formatted now, because the record may grow
         self._bytes += weight
         self._queue.append((event, weight))
         self._waiting.set()
@@ -80,12 +80,12 @@ class WebhookBackend:
             self._full.set()
 
     async def store(self, event: Event) -> bool:
-        """Send one event now; False if it is lost."""
+        """Send one event now; return False if it is lost."""
         self.events += 1
         return await self._deliver([event])
 
     async def run(self) -> None:
-        """Send until cancelled, and then what is queued: at most FLUSH_SECONDS."""
+        """Send until cancelled, and then what is queued, for at most FLUSH_SECONDS."""
         connections = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_connections, connections)
@@ -134,7 +134,7 @@ class WebhookBackend:
         self._sending = []
 
     async def _deliver(self, events: list[Event]) -> bool:
-        """Whether all of them were delivered; those that were not are counted."""
+        """Deliver events; return whether all were delivered, and count those that were not."""
         left = len(events)
         try:
             batches = await trio.to_thread.run_sync(self._format, events, limiter=self._formatting)
@@ -154,7 +154,7 @@ class WebhookBackend:
         return counted == len(events)
 
     def _format(self, events: list[Event]) -> list[tuple[int, bytes]]:
-        """Batches with their number of events; several if one would be larger than its limit."""
+        """Batches with their number of events; several if one would exceed the limit."""
         lines = self._lines.of(events)
         return [
             (len(batch), self._start + b",".join([b"{" + line[self._skipped :] for line in batch]) + b"]}\n")

@@ -1,5 +1,7 @@
-"""The OpenAPI 3.0 documents of group versions that have custom kinds only: a join of fragments, each made once for a
-version of a kind, from templates, each made once for all kinds of the same shape.
+"""The OpenAPI 3.0 documents of group versions that have only custom kinds.
+
+A document is joined from fragments, each created once per version of a kind, from templates, each created once for
+all kinds of the same shape.
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ from rewound.gateway.describe.openapi.versions import (
 from rewound.gateway.wire import compression
 from rewound.gateway.wire.meta_types import list_of
 
-_LEVEL: Final = 3  # of compression: twice as fast as the usual one, half as large again
+_LEVEL: Final = 3  # compression level: twice as fast as the usual one, half as large again
 
 
 class CustomDocument:
-    """The document of a section. It is made from fragments for each client that wants it plain."""
+    """The document of a section, joined from fragments for each client that wants it uncompressed."""
 
     content_type: Final = b"application/json"
 
@@ -58,7 +60,7 @@ class CustomDocument:
         self._compressed = b""
 
     async def content(self, *, gzip: bool) -> tuple[bytes, bool]:
-        """The body, and whether it is compressed; a long one is, if `gzip` allows it."""
+        """The body, and whether it is compressed: a long one is, if `gzip` allows it."""
         if gzip and self._compressed:
             return self._compressed, True
         fragments = await self._documents.fragments(self._section)
@@ -70,7 +72,7 @@ class CustomDocument:
 
 
 class CustomDocuments:
-    """Cached as long as the server runs: custom kinds refer to types of the server only, which do not change."""
+    """Cached as long as the server runs: custom kinds refer only to types of the server, which do not change."""
 
     def __init__(self, built_in: Catalog, names: Names, verbs: frozenset[str], version: str) -> None:
         self._info, self._prefix = document_info(version), names.extension_prefix
@@ -91,7 +93,7 @@ class CustomDocuments:
         return CustomDocument(self, section, self.etag(await self.fragments(section)))
 
     async def fragments(self, section: Section) -> list[Fragment]:
-        """What the kinds of a section add to its document. Large ones are made in a worker thread."""
+        """The parts of a section's document, one per kind. Large ones are created in a worker thread."""
         found, turn = list[Fragment](), Turn()
         for one in section.definitions:
             assert isinstance(one, CustomDefinition)
@@ -126,9 +128,9 @@ class CustomDocuments:
         return as_json(self._entries(fragments))
 
     def etag(self, fragments: list[Fragment]) -> str:
-        """The ETag of the document: of everything that it is made of, with names in place of paths.
+        """The ETag of the document: a hash of everything that it is created from, with names in place of paths.
 
-        That is a tenth of the document, which need not be made for it.
+        That is a tenth of the document, which need not be created for it.
         """
         named = (part for one in fragments for part in (one.template.digest, *one.names.values))
         around = dumps([*head(self._info), *tail()])
@@ -176,7 +178,7 @@ class _Writer:
 
 
 def has_large_schemas(section: Section) -> bool:
-    """Whether the event loop must not describe the kinds of a section."""
+    """Whether the kinds of a section are too large to be described in the event loop."""
     return any(isinstance(one, CustomDefinition) and _is_large(one) for one in section.definitions)
 
 
@@ -203,10 +205,10 @@ EncodedDefinition = tuple[bytes, References]  # with its name, and what it refer
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    template: Template  # of the paths
+    template: Template  # for the paths
     names: TemplateNames
     definitions: Mapping[str, EncodedDefinition]  # of the kind and of its list
-    source_size: int  # bytes of the CustomResourceDefinition, which a cached fragment holds too
+    source_size: int  # bytes of the CustomResourceDefinition, which a cached fragment keeps alive
 
     @property
     def paths(self) -> bytes:
@@ -219,11 +221,10 @@ class Fragment:
 
 
 class FragmentCache:
-    """The fragments that were used last: what one version of a custom kind adds to the document of its group
-    version, encoded.
+    """An LRU cache of fragments: the encoded part of a group version's document for one version of a custom kind.
 
-    A change of one kind makes its own fragment again and no other. Cached up to a bound of memory: a server may
-    have thousands of custom kinds, and clients read few of their documents.
+    When one kind changes, only its own fragment is created again. The cache is limited by memory: a server may have
+    thousands of custom kinds, and clients read few of their documents.
     """
 
     def __init__(self, cached_bytes: int = CACHED_BYTES) -> None:
@@ -250,7 +251,7 @@ class FragmentCache:
 def definitions_in_order(
     references: References, own: Mapping[str, EncodedDefinition], schemas: Schemas[bytes]
 ) -> Iterator[bytes]:
-    """Every definition that a document needs: those in `references`, then those that these refer to, and so on.
+    """Every definition that a document needs: those in `references`, those that these refer to, and so on.
 
     `own` are the definitions of custom kinds; `schemas` encodes all others.
     """
@@ -265,7 +266,7 @@ def definitions_in_order(
                 found.setdefault(referred, type_)
 
 
-# Characters of Unicode's private use area stand for the names: of three bytes each, and never escaped in JSON.
+# Characters of Unicode's private use area are placeholders for names: three bytes each, and never escaped in JSON.
 _MARKS: Final = [chr(0xE000 + number) for number in range(8)]
 _GROUP, _VERSION, _PLURAL, _KIND, _LIST_KIND, _DOMAIN, _TAG, _INFIX = _MARKS
 _ANY_MARK: Final = re.compile(b"(" + b"|".join(mark.encode() for mark in _MARKS) + b")")
@@ -281,7 +282,7 @@ class Writer(Protocol):
 
 
 class _MarkedNaming(Naming):
-    """Names that derive from the group are marks too."""
+    """Names in which the group is a placeholder too."""
 
     def struct(self, struct: Struct | JsonValue) -> str:
         if isinstance(struct, CustomStruct):
@@ -299,15 +300,15 @@ class _MarkedNaming(Naming):
 class TemplateNames:
     """The names of a kind in documents."""
 
-    kind: str  # of its definition
-    list: str  # of the definition of its list type
-    values: tuple[bytes, ...]  # of the marks
+    kind: str  # name of its definition
+    list: str  # name of the definition of its list type
+    values: tuple[bytes, ...]  # values of the placeholders
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    pieces: tuple[bytes, ...]  # every second one is a mark
-    marks: tuple[int, ...]  # which ones
+    pieces: tuple[bytes, ...]  # the text split at placeholders; every second part is one
+    marks: tuple[int, ...]  # which placeholders it has
     digest: bytes
     referred: References
 
@@ -319,13 +320,13 @@ class Template:
         return cls(tuple(pieces), marks, hashlib.sha256(encoded).digest(), references)
 
     def fill(self, names: TemplateNames) -> bytes:
-        """The text of a kind."""
+        """The text for a kind."""
         parts, values = list(self.pieces), names.values
         parts[1::2] = [values[mark] for mark in self.marks]
         return b"".join(parts)
 
     def references(self, names: TemplateNames) -> References:
-        """The types that the text of a kind refers to; its own ones are the marked ones of the template."""
+        """The types that the text of a kind refers to; its own types are placeholders of the template."""
         return {
             _own_name(type_, names) if isinstance(type_, CustomStruct) else name: type_
             for name, type_ in self.referred.items()
@@ -339,9 +340,9 @@ def _own_name(marked: CustomStruct, names: TemplateNames) -> str:
 class Templates:
     """The paths and the list types of custom kinds, encoded once for all kinds of the same shape.
 
-    The paths of two custom kinds differ in names only, if both have the same scope and subresources. So the
-    ordinary writer writes the paths of a kind whose names are single characters that no document contains, and
-    a kind's own paths are this text with its names in their places. Their list types differ in names only too.
+    The paths of two custom kinds with the same scope and subresources differ only in names. So the ordinary writer
+    writes the paths of a kind whose names are placeholders, single characters that no document contains, and a kind's
+    own paths are this text with its names filled in. Their list types differ only in names too.
     """
 
     def __init__(self, names: Dialect, verbs: frozenset[str], writer: Writer) -> None:
@@ -352,7 +353,7 @@ class Templates:
         self._templates: dict[Shape, tuple[Template, Template]] = {}
 
     def of(self, definition: CustomDefinition) -> tuple[Template, Template]:
-        """For the paths and for the list type of a kind."""
+        """The templates for the paths and for the list type of a kind."""
         shape = (
             definition.verbs,
             definition.namespaced,
@@ -384,12 +385,12 @@ class Templates:
 
 
 def _has_usual_list_kind(definition: Definition) -> bool:
-    """The text that describes a list depends on how its kind ends."""
+    """Whether the list kind ends in List: the text that describes a list depends on that."""
     return definition.list_kind == f"{definition.kind}List"
 
 
 def _marked(definition: CustomDefinition) -> Definition:
-    """A definition of the same shape, with marks for names."""
+    """A definition of the same shape, with placeholders for names."""
     list_kind = f"{_KIND}List" if _has_usual_list_kind(definition) else _LIST_KIND
     return Definition(
         group=_GROUP,

@@ -1,4 +1,5 @@
-"""Makes the OpenAPI documents of one catalog, section by section, as iterators so that the caller can yield in between.
+"""Creates the OpenAPI documents of one catalog, section by section, as iterators, so that the caller can yield in
+between.
 
 One `Documents` encodes a definition once, even if several sections refer to it.
 """
@@ -62,7 +63,7 @@ class Documents:
         return Version2Writer(self._names, schemas).members(section, encode)
 
     def add_remote(self, json: bool, parts: list[Part], specs: Iterable[RemoteSpec]) -> list[Part]:
-        """The parts of own sections, and those of other servers. Takes long: run it in a thread."""
+        """The parts of our own sections and those of other servers. Takes long: run it in a thread."""
         known: dict[str, bytes] = {}
         for part in parts:
             known = {**part.decompress()[1], **known}

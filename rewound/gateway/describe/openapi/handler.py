@@ -1,15 +1,15 @@
 """Serves /openapi/v2 and /openapi/v3: chooses document and media type, and responds 304 to a matching ETag.
 
-Every document of OpenAPI 3.0 has one ETag, which is that of its JSON form: the protobuf form is made from it when a
-client wants it. The index of these documents is JSON, whatever a client accepts.
+Every OpenAPI 3.0 document has one ETag, that of its JSON form; the protobuf form is created from it when a client
+wants it. The index of these documents is JSON, whatever a client accepts.
 
-The first request for a document makes it; other requests for it wait. If that request is cancelled, the next one makes
-the document. It is cached until its kinds change. In OpenAPI 3.0 each group version has a document, in OpenAPI 2.0 a
-part of the only document: when a kind is added or removed, only those of its group version are made again. The modules
-that make documents are imported on first use.
+The first request for a document creates it; other requests for it wait. If that request is cancelled, the next one
+creates the document. It is cached until its kinds change. In OpenAPI 3.0 each group version has a document, in
+OpenAPI 2.0 a part of the only document: when a kind is added or removed, only those of its group version are created
+again. The modules that create documents are imported on first use.
 
 Documents of custom kinds are joined from fragments when a client asks for them: the index, which has the ETags of all
-documents, makes none of them.
+documents, creates none of them.
 """
 
 from __future__ import annotations
@@ -56,17 +56,18 @@ _Document: TypeAlias = "CompressedDocument | CustomDocument"
 
 JSON: Final = "application/json"
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-# What clients ask for. No response has this type: an @ is not valid in a media type, and Go's clients refuse it.
+# The type that clients ask for. No response has it: an @ is not valid in a media type, and Go's clients refuse it.
 OLD_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 PROTOBUF_3: Final = PROTOBUF.replace("v2", "v3")
 OLD_PROTOBUF_3: Final = OLD_PROTOBUF.replace("v2", "v3")
 YEAR: Final = 365 * 24 * 3600
 
-_State = tuple[Catalog, int]  # what documents are made of: own kinds, and the number of changes of others
+# The inputs of the documents: own kinds, and the number of changes of other servers.
+_State = tuple[Catalog, int]
 
 
 class SectionCache(Generic[T]):
-    """Values made from sections; a value is valid as long as its section has the same definitions."""
+    """Values created from sections; a value is valid as long as its section has the same definitions."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[tuple[Definition, ...], T]] = {}
@@ -95,10 +96,10 @@ class OpenApi:
         describes_issuer: bool = True,
         describes_past: bool = True,
     ) -> None:
-        """`remote`: documents of other servers.
+        """`remote` has the documents of other servers.
 
-        `describes_issuer`: whether the server serves the documents about the issuer of account tokens;
-        `describes_past`: whether it serves the group rewound.cluster.io.
+        `describes_issuer`: the server serves the documents about the issuer of service account tokens.
+        `describes_past`: it serves the group rewound.cluster.io.
         """
         self._registry = registry
         self._names = names
@@ -159,7 +160,7 @@ class OpenApi:
         return self._parts[media].store(section, made)
 
     async def _version_3(self) -> CompressedDocument:
-        """The index of all documents, which holds the ETag of each."""
+        """The index of all documents, with the ETag of each."""
         async with self._lock:
             state, sections = self._sections()
             if self._index is None or self._index[0] != state:
@@ -224,7 +225,7 @@ class OpenApi:
         return self._custom
 
     def _sections(self) -> tuple[_State, dict[str, Section]]:
-        """The current state and the sections of the catalog by name, without those that other servers serve."""
+        """The current state, and the sections of the catalog by name, without those that other servers serve."""
         from rewound.gateway.describe.openapi.naming import Naming
         from rewound.gateway.describe.openapi.sections import sections
 
@@ -271,7 +272,7 @@ def _validators(one: _Document) -> list[tuple[bytes, bytes]]:
 
 
 def _not_modified(context: RequestContext, one: _Document) -> Response | None:
-    """The response to a client that has the document."""
+    """The response to a client that has the document already."""
     if matches(context.request.headers.get(b"if-none-match"), one.etag):
         return Response(304, b"", b"", _validators(one))
     return None

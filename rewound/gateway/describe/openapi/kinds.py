@@ -21,8 +21,8 @@ _META_KINDS = (
     meta_types.API_GROUP_LIST,
     meta_types.API_RESOURCE_LIST,
 )
-# The group versions that know DeleteOptions and WatchEvent: those that Kubernetes has types of, served or not. A dot
-# at the end of a group stands for the domain of the dialect.
+# The group versions with DeleteOptions and WatchEvent: those for which Kubernetes has types, served or not. A dot at
+# the end of a group stands for the domain of the dialect.
 _GROUP_VERSIONS = """
     : v1
     admission.: v1 v1beta1
@@ -75,7 +75,7 @@ class Kinds:
             served.append(served_kind)
 
     def struct(self, struct: Struct) -> Struct:
-        """The declaration of the kind itself, for a type that other types embed in a variant."""
+        """The declaration of the kind itself, for a variant of the type that other types embed."""
         return self._structs.get(struct.of, struct)
 
     def served_as(self, struct: Struct) -> list[GroupVersionKind]:
@@ -100,7 +100,9 @@ def _group_versions(names: Names) -> Iterator[tuple[str, str]]:
 
 
 def _built_in(catalog: Catalog) -> Iterator[Definition]:
-    """Those of custom kinds say themselves what they are; thousands of them would have to be compiled."""
+    """Built-in kinds only: custom kinds are described by their own schemas, and thousands of them would have to be
+    compiled.
+    """
     for definition in catalog.definitions:
         if definition.is_custom:
             continue

@@ -1,6 +1,6 @@
 """The paths and operations of a kind, independent of the OpenAPI version.
 
-Verbs that no handler serves are left out, as in discovery. What all operations of a path have as parameters is listed
+Verbs that no handler serves are left out, as in discovery. Parameters that all operations of a path have are listed
 once, with the path.
 """
 
@@ -20,7 +20,7 @@ from rewound.gateway.wire import meta_types
 from rewound.gateway.wire.meta_types import list_of
 from rewound.gateway.wire.negotiate import PATCH_MEDIA, STRATEGIC
 
-Responses = tuple[tuple[int, str, Struct | None], ...]  # status, description, type; None: text
+Responses = tuple[tuple[int, str, Struct | None], ...]  # status, description, type; None for plain text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Path:
     operations: tuple[Operation, ...]
 
     def sharing_parameters(self) -> Path:
-        """With the parameters that all operations have moved to the path, and all sorted by name."""
+        """The path with the parameters that all operations share moved to it, all sorted by name."""
         common, own = _shared(self.parameters, tuple(one.parameters for one in self.operations))
         operations = zip(self.operations, own, strict=True)
         return Path(self.path, common, tuple(replace(one, parameters=found) for one, found in operations))
@@ -56,7 +56,7 @@ class Path:
 def _shared(
     of_path: tuple[Parameter, ...], of_operations: tuple[tuple[Parameter, ...], ...]
 ) -> tuple[tuple[Parameter, ...], list[tuple[Parameter, ...]]]:
-    """Most paths have one of a few combinations."""
+    """The shared parameters; cached, because most paths have one of a few combinations."""
     first, *others = of_operations
     common = [one for one in first if all(one in other for other in others)]
     own = [in_order(one for one in found if one not in common) for found in of_operations]
@@ -67,7 +67,7 @@ _METHODS: Final = {"get": "get", "create": "post", "update": "put", "patch": "pa
 _VERBS: Final = {"get": "read", "create": "create", "update": "replace", "patch": "patch", "delete": "delete"}
 _PROXY_METHODS: Final = ("get", "post", "put", "delete", "patch", "head", "options")
 _ANYTHING: Final = ("*/*",)
-_OBJECTS: Final = ("application/json", "application/yaml")  # that custom kinds have
+_OBJECTS: Final = ("application/json", "application/yaml")  # verbs of custom kinds
 _SUCCESS: Final = "the request succeeded"
 
 
@@ -155,8 +155,8 @@ class Operations:
         return Path(path, (parameters.NAME, *self._namespace_parameter, parameters.PRETTY), operations)
 
     def _watch_paths(self) -> Iterator[Path]:
-        """The deprecated paths that begin with /watch; clients should use ?watch=true. Those of custom kinds are not
-        described, as in Kubernetes.
+        """The deprecated paths below /watch; clients should use ?watch=true. Like Kubernetes, not described for
+        custom kinds.
         """
         if "watch" not in self._verbs or self._is_custom:
             return
@@ -246,7 +246,7 @@ class Operations:
         )
 
     def _kind_of(self, subresource: Subresource | None) -> tuple[str, str, str]:
-        """Of the subresources of a custom kind, the kind itself, as in Kubernetes."""
+        """The kind of an operation; like Kubernetes, for subresources of a custom kind the kind itself."""
         definition = self._definition
         if subresource is None or not subresource.kind or self._is_custom:
             return definition.group, definition.version, definition.kind
@@ -255,7 +255,9 @@ class Operations:
         return definition.group, definition.version, subresource.kind
 
     def _consumes(self, verb: str) -> tuple[str, ...]:
-        """`kubectl apply` sends a strategic merge patch to every kind whose patches are described to accept it."""
+        """The media types of a patch. `kubectl apply` sends a strategic merge patch to every kind that is described
+        to accept it.
+        """
         if verb != "patch":
             return self._common.consumes
         strategic = self._definition.strategic_merge_patch

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameter:
-    """Equal to itself only, so that what writers remember of it is found quickly."""
+    """A parameter; compared by identity, so that writers find cached values quickly."""
 
     name: str
     text: str
@@ -91,7 +91,7 @@ WRITE: Final = (DRY_RUN, _MANAGER, _VALIDATION)
 PATCH: Final = (DRY_RUN, _MANAGER, _VALIDATION, _FORCE)
 DELETE: Final = _DELETION
 DELETE_COLLECTION: Final = (*_SELECTION, *_DELETION)
-# Of custom kinds: v1.25 has the parameters of a list there, which a DELETE accepts and ignores.
+# For custom kinds v1.25 lists the parameters of a list there, which a DELETE accepts and ignores.
 DELETE_CUSTOM_COLLECTION: Final = (
     *(one for one in LIST if one is not _AT and one not in _SELECTION),
     *DELETE_COLLECTION,
@@ -104,7 +104,7 @@ _STREAMS: Final = (
     Parameter("stderr", "Connect the standard error.", "boolean"),
     Parameter("tty", "Run in a terminal.", "boolean"),
 )
-# Parameters of subresources that a kubelet would serve, by subresource.
+# Parameters of subresources that a kubelet serves, by subresource.
 SERVED_BY_NODE: Final = {
     "attach": (_CONTAINER, *_STREAMS),
     "exec": (Parameter("command", "The command, one word at a time."), _CONTAINER, *_STREAMS),

@@ -1,11 +1,10 @@
-"""Writes OpenAPI documents in protobuf, the only media type that clients written in Go ask for.
+"""Writes OpenAPI documents in protobuf, the only media type that Go clients ask for.
 
 The messages are those of `openapi.v2.Document` and `openapi.v3.Document`: the tables below list JSON keys with their
-field numbers. A map is a repeated message of key and value; values of any type are YAML text, and JSON is YAML.
-
-Of OpenAPI 2.0, `as_protobuf` writes the entries of a document. Only the keys that our documents use are here; any other
-key raises KeyError. Of OpenAPI 3.0, `document_3` encodes a whole JSON document, be it of our own kinds, of custom kinds
-or of another server: so both forms have one ETag. Keys that the messages do not have are left out.
+field numbers. A map is a repeated message of key and value; values of any type are YAML text, and JSON is YAML. For
+OpenAPI 2.0, `as_protobuf` writes the entries of a document. Only the keys that our documents use are here; any other
+key raises KeyError. For OpenAPI 3.0, `document_3` encodes a whole JSON document, whether of our own kinds, of custom
+kinds or of another server, so that both forms have one ETag. Keys that the messages do not have are left out.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from rewound.actors.golang.json import unescaped
 from rewound.gateway.describe.openapi.versions import Encoded, Entry
 from rewound.gateway.wire.protobuf.wire_format import I64, VARINT, delimited, string, tag, varint
 
-Writer = Callable[[int, Any], bytes]  # a field's number and value -> its bytes
+Writer = Callable[[int, Any], bytes]  # encodes a field from its number and value
 
 
 def _flag(number: int, value: bool) -> bytes:
@@ -48,7 +47,7 @@ def _map(writer: Writer) -> Writer:
 
 
 class _Message:
-    """`extensions` is the field number of the keys that begin with x-."""
+    """`extensions` is the field number of the keys that start with x-."""
 
     def __init__(self, extensions: int = 0) -> None:
         self.fields: Mapping[str, tuple[int, Writer]] = {}
@@ -198,7 +197,7 @@ def protobuf_member(parent: str, name: str, value: Any) -> bytes:
 
 
 def as_protobuf(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """A parent is written when it is complete, because its length comes before it."""
+    """Encode entries; a parent is written when it is complete, because its length comes before it."""
     parent, members = "", list[bytes]()
     for path, name, value in entries:
         if path != parent and members:
@@ -222,7 +221,7 @@ _REFERENCE_3.fields = {"$ref": (1, string), "summary": (2, string), "description
 
 
 def _or_reference(writer: Writer) -> Writer:
-    """The first field of a message, or a reference in the second."""
+    """Writes the first field of a message, or a reference in the second."""
 
     def write(number: int, value: Mapping[str, Any]) -> bytes:
         if "$ref" not in value:
@@ -235,7 +234,7 @@ def _or_reference(writer: Writer) -> Writer:
 
 
 def _default(number: int, value: Any) -> bytes:
-    """The message has no field for lists and objects."""
+    """Writes a default; the message has no field for lists and objects."""
     if isinstance(value, bool):
         return delimited(number, _flag(2, value))
     if isinstance(value, (int, float)):
@@ -244,7 +243,7 @@ def _default(number: int, value: Any) -> bytes:
 
 
 class _Message3(_Message):
-    """Leaves out keys that the message does not have, and null."""
+    """A message of OpenAPI 3.0; leaves out keys that it does not have, and null."""
 
     def _field(self, name: str, value: Any) -> bytes:
         known = name in self.fields or (self._extensions and name.startswith("x-"))
@@ -359,7 +358,7 @@ _RESPONSE_3: Final = _or_reference(
 
 
 class _Responses(_Message3):
-    """By status, besides `default`."""
+    """Responses by status, and `default`."""
 
     def _field(self, name: str, value: Any) -> bytes:
         if name.isdecimal() or name.upper().endswith("XX"):

@@ -1,8 +1,8 @@
 """Turns declared types into JSON schemas, for OpenAPI 2.0 or 3.0.
 
-The writer of a document calls `refer` for each struct that it uses; `definitions` then returns the definitions of all
-these structs and of the types that they refer to. So a document holds only the definitions that it needs. Documents
-that share a `cache` encode each definition once.
+The writer of a document calls `refer` for each struct that it uses; `definitions` then returns the definitions of
+these structs and of all types that they refer to, so that a document has only the definitions that it needs.
+Documents that share a `cache` encode each definition once.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ _INLINE_SCALARS: Final[Mapping[Scalar, Document]] = {
     DOUBLE: {"type": "number", "format": "double"},
 }
 _SCALAR_ZEROS: Final[Mapping[Type, Any]] = {STRING: "", BOOL: False, INT32: 0, INT64: 0, DOUBLE: 0}
-# Defaults that do not follow from the declarations: three that Kubernetes' types name, and those of fields that are
-# structs in Go and absent where they are not set.
+# Defaults that do not follow from the declarations: three that are named in Kubernetes' types, and those of fields
+# that are structs in Go but absent if not set.
 _DECLARED_DEFAULTS: Final[Mapping[tuple[str, str], Any]] = {
     ("apps.v1.ControllerRevision", "data"): {},
     ("core.v1.ContainerPort", "protocol"): "TCP",
@@ -248,7 +248,7 @@ class Schemas(Generic[T]):
         return {self._prefix + name: value for name, value in extensions.items() if value}
 
     def _element(self, type_: Type, defaults: bool) -> Document:
-        """Of a list or map, which always has a value."""
+        """The schema of an element of a list or map, which always has a value."""
         return self._with(_zero(type_) if defaults else {}, self._type(type_, defaults))
 
     def _type(self, type_: Type, defaults: bool) -> Document:
@@ -264,14 +264,14 @@ class Schemas(Generic[T]):
 
 
 def _default(struct: Struct, field: Field) -> Document:
-    """As in Kubernetes: what a decoded object has without the field, before the server sets defaults."""
+    """The default as in Kubernetes: what a decoded object has without the field, before the server sets defaults."""
     if (declared := _DECLARED_DEFAULTS.get((struct.of, field.name))) is not None:
         return {"default": declared}
     return _zero(field.type) if field.always_present else {}
 
 
 def _zero(type_: Type) -> Document:
-    """The default of what is always there: Go's zero value, and {} for everything that is a struct in Go."""
+    """The default of a field that is always there: Go's zero value, and {} for everything that is a struct in Go."""
     if isinstance(type_, (ListOf, MapOf)) or type_ == BYTES:
         return {}
     return {"default": _SCALAR_ZEROS.get(type_, {})}

@@ -1,7 +1,7 @@
 """Sections of the API: each has one document in OpenAPI 3.0; OpenAPI 2.0 has all of them in one document.
 
-Most are group versions with the paths of their kinds. The others have paths that no kind has: discovery, /version,
-the issuer of service account tokens, and history, whose types are declared here like kinds.
+Most are group versions with the paths of their kinds. The others have paths without a kind: discovery, /version, the
+issuer of service account tokens, and history, whose types are declared here like kinds.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from rewound.gateway.wire.meta_types import LIST_META
 class Section:
     """`name` is its path below /openapi/v3: api/v1, apis/apps/v1.
 
-    Its paths are made when its document is: there may be a thousand groups, and clients want one.
+    Its paths are created with its document: there may be a thousand groups, and clients want one.
     """
 
     name: str
-    discovery_path: Callable[[], Path] | None  # None: discovery is not described, as that of custom kinds
+    discovery_path: Callable[[], Path] | None  # None: discovery is not described, as for custom kinds
     definitions: tuple[Definition, ...]
-    verbs: frozenset[str]  # that the server serves
+    verbs: frozenset[str]  # verbs that the server serves
     naming: Naming
-    more_paths: tuple[Path, ...] = ()  # that do not belong to one definition
+    more_paths: tuple[Path, ...] = ()  # paths that do not belong to one definition
 
     def paths(self) -> Iterator[Path]:
         if self.discovery_path is not None:
@@ -56,7 +56,9 @@ def sections(
     describes_past: bool = True,
     known: Mapping[str, Section] = NOTHING,
 ) -> Iterator[Section]:
-    """`known` are the sections of an earlier catalog; those with the same definitions are taken over."""
+    """The sections of a catalog. `known` are those of an earlier catalog; those with the same definitions are
+    reused.
+    """
     paths = DiscoveryPaths(naming)
 
     def section(
@@ -139,7 +141,7 @@ _FIELD = Struct(
     *_EVENT,
     Field("compacted", BOOL, 0),
 )
-# The response to `history` is a History, or with `diff` a Difference: its fields are here too.
+# The response to `history` is a History or, with `diff`, a Difference, whose fields are here too.
 HISTORY = Struct(
     "rewound.v1.History",
     Field("metadata", LIST_META, 0),

@@ -27,7 +27,7 @@ class _GroupTexts:
     """The texts of one group."""
 
     texts: dict[tuple[str, str], str]  # by type and field; an empty field is the type itself
-    patterns: list[str]  # types that begin with *, the longest first
+    patterns: list[str]  # types that start with *, the longest first
 
 
 class Texts:
@@ -57,7 +57,7 @@ class Texts:
         return ""
 
     def _of_group(self, group: str) -> _GroupTexts:
-        """Reads the files of the group on first use."""
+        """The texts of a group, whose files are read on first use."""
         if group not in self._groups:
             files = sorted([*self._folder.glob(f"{group}.txt"), *self._folder.glob(f"{group}-*.txt")])
             entries = (entry for file in files for entry in _entries(file.read_text("utf-8")))
@@ -68,7 +68,7 @@ class Texts:
 
 
 def without_dialect(name: str) -> str:
-    """x-list-type for x-cluster-list-type: texts are the same in all dialects."""
+    """The name without the dialect, x-list-type for x-cluster-list-type: texts are the same in all dialects."""
     return f"x-{name.split('-', 2)[-1]}" if name.startswith("x-") else name
 
 

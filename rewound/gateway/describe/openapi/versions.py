@@ -1,5 +1,5 @@
 """Writes the API in the two layouts of OpenAPI: all of it as one 2.0 document, which most clients still read, and a
-section of it, such as a group version, as a 3.0 document.
+section, such as a group version, as a 3.0 document.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Encode = Callable[[str, str, Any], bytes]  # encodes an entry as a member of its
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The value of an entry that stands for several members, already encoded with their names."""
+    """The value of an entry that represents several members, already encoded with their names."""
 
     members: bytes
 
 
 def join_parts(info: Document, parts: Iterable[Part]) -> Iterator[Entry]:
-    """The document from the parts of all sections."""
+    """The document, joined from the parts of all sections."""
     yield "", "swagger", "2.0"
     yield "", "info", info
     definitions: dict[str, bytes] = {}
@@ -59,11 +59,10 @@ def join_parts(info: Document, parts: Iterable[Part]) -> Iterator[Entry]:
 
 
 class Version2Writer:
-    """Writes the part of one section of the OpenAPI 2.0 document: its paths and the definitions that they refer
-    to.
+    """Writes one section's part of the OpenAPI 2.0 document: its paths and the definitions that they refer to.
 
-    The document has every definition once. It is an iterator of entries, so that the caller can yield to other
-    tasks in between.
+    The document has every definition once. The entries are an iterator, so that the caller can yield to other tasks
+    in between.
     """
 
     def __init__(self, names: Names, schemas: Schemas[bytes]) -> None:
@@ -155,13 +154,13 @@ def document_info(version: str) -> Document:
 
 
 def head(info: Document) -> Iterator[Entry]:
-    """What stands before the paths."""
+    """What comes before the paths."""
     yield "", "openapi", "3.0.0"
     yield "", "info", info
 
 
 def tail() -> Iterator[Entry]:
-    """What stands behind the definitions."""
+    """What comes after the definitions."""
     yield "components", "securitySchemes", _SECURITY_3
 
 
@@ -197,7 +196,9 @@ class Version3Writer:
         return written | extensions(self._prefix, one)
 
     def _parameters(self, parameters: tuple[Parameter, ...]) -> orjson.Fragment:
-        """Encoded once a document, because most operations have one of a few lists of parameters."""
+        """The parameters of an operation, encoded once per document, because most operations have one of a
+        few lists.
+        """
         known = self._encoded_parameters.get(parameters)
         if known is None:
             known = orjson.Fragment(dumps([_parameter_3(one) for one in parameters]))
@@ -227,7 +228,9 @@ def json_member(_: str, name: str, value: Any) -> bytes:
 
 
 def as_json(entries: Iterable[Entry]) -> Iterator[bytes]:
-    """Entries of the same parent must follow each other; each parent object is opened and closed once."""
+    """Encode entries as JSON. Entries of the same parent must follow each other; each parent is opened and closed
+    once.
+    """
     opened: list[str] = []
     comma = b"{"
     for path, name, value in entries:

@@ -1,4 +1,4 @@
-"""Built-in kinds in protobuf, which takes fewer bytes than JSON and which Go clients prefer.
+"""Built-in kinds in protobuf, which is smaller than JSON and preferred by Go clients.
 
     ProtobufEncoder(registry, names).from_json(body) -> bytes      read_object(struct, raw, check) -> Body
 

@@ -1,7 +1,8 @@
-"""Encodes response documents in protobuf by their kind and apiVersion, and decodes request bodies of an expected type.
+"""Encodes response documents in protobuf by their kind and apiVersion, and decodes request bodies of an expected
+type.
 
 Kinds are looked up in the registry's current catalog, and compiled when a client first asks for one. Responses are
-made as JSON and converted here: most clients ask for JSON, which the journal stores.
+created as JSON and converted here, because most clients ask for JSON, and the journal stores it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ TypeKey = tuple[str, str]  # apiVersion and kind
 
 
 def _accept_any(_: Object) -> None:
-    """For bodies that may have any type, or none."""
+    """A check that accepts any type, or none."""
 
 
 class NoProtobufType(Exception):
@@ -59,7 +60,7 @@ class ProtobufEncoder:
         return wrap(api_version, kind, self.writer(api_version, kind)(document))
 
     def size(self, body: bytes) -> int | None:
-        """Bytes of the same document in its envelope; None if it has no protobuf representation."""
+        """The size of the same document in its envelope; None if it has no protobuf representation."""
         try:
             encoded = self.from_json(body)
         except NoProtobufType:
@@ -67,7 +68,7 @@ class ProtobufEncoder:
         return None if encoded is None else len(encoded)
 
     def writer(self, api_version: str, kind: str) -> MessageWriter:
-        """The writer of documents of a kind, without the envelope. NoProtobufType."""
+        """The writer of documents of a kind, without the envelope. Raises NoProtobufType if it has no message."""
         struct = self._struct(api_version, kind)
         if struct is None:
             raise NoProtobufType(
@@ -111,7 +112,7 @@ class ProtobufEncoder:
         return found
 
     def _views(self, catalog: Catalog) -> dict[TypeKey, Struct]:
-        """Types of subresources that differ from their object's type; cached until the catalog changes."""
+        """The types of subresources that differ from their object's type; cached until the catalog changes."""
         cached = self._cached_views
         if cached is None or cached[0] is not catalog:
             subresources = (one for definition in catalog.definitions for one in definition.subresources)
@@ -122,7 +123,7 @@ class ProtobufEncoder:
 
 
 def load(body: bytes) -> Any:
-    """A document or part of one. NoProtobufType."""
+    """Parse a document, or a part of one. Raises NoProtobufType if it is nested too deeply."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -137,7 +138,7 @@ class Body(NamedTuple):
 
 
 def read_object(struct: Struct, raw: bytes, check_type: CheckType = _accept_any) -> Body:
-    """Checks the type in the envelope before it decodes the object, which may be JSON."""
+    """Decode the object in an envelope, which may be JSON, after checking the type that the envelope names."""
     envelope = unwrap(raw)
     type_: Object = {"apiVersion": envelope.api_version, "kind": envelope.kind}
     check_type(type_)

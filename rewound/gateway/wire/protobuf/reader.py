@@ -1,7 +1,7 @@
-"""Reads a message as the object that JSON would hold; the schema validates it afterwards.
+"""Reads a message as the object that JSON would contain; the schema validates it afterwards.
 
-Go writes every field that is no pointer, also when it is zero. Zero values of such fields are therefore dropped. This
-module neither sets defaults nor validates: the schema does. Unknown field numbers are skipped and reported. When a
+Go writes every field that is not a pointer, even if it is zero. So zero values of such fields are dropped. This
+module neither sets defaults nor validates: the schema does. Unknown field numbers are skipped and reported. If a
 field occurs twice, the last value wins, and messages are merged.
 """
 
@@ -56,7 +56,7 @@ Path = list[str | int]  # field names and list indices, innermost first
 
 
 class UnknownFieldNumbers:
-    """Field numbers that their message does not declare: paths of the first ones, and how many there are."""
+    """Field numbers that their message does not declare: the paths of the first ones, and the number of all."""
 
     __slots__ = ("count", "found")
 
@@ -144,7 +144,7 @@ def _fields_of(struct: Struct) -> _Fields:
 
 
 def _embedded_setter(inner: Struct) -> Setter:
-    """For a message whose fields JSON has inline in the object around it."""
+    """Sets the fields of a message that JSON has inline in the object around it."""
 
     def set_inline(into: Object, raw: bytes, unknown: UnknownFieldNumbers) -> None:
         read_message(inner, raw, unknown, into)
@@ -175,7 +175,7 @@ def _wire_type(type_: Type) -> int:
 
 
 def _packed_setter(append: Setter) -> Setter:
-    """Numbers of a list may be packed into one length-delimited field."""
+    """Sets a list of numbers, which may be packed into one length-delimited field."""
 
     def set_all(into: Object, raw: bytes, unknown: UnknownFieldNumbers) -> None:
         at = 0
@@ -213,7 +213,7 @@ def _setter(field: Field) -> Setter:
 
 
 def _json_setter(name: str, read: Read) -> Setter:
-    """For a value that may be any JSON: all but null is accepted."""
+    """Sets a value that may be any JSON except null."""
 
     def set_json(into: Object, raw: Any, unknown: UnknownFieldNumbers) -> None:
         value = read(raw, unknown)
@@ -238,7 +238,7 @@ def _append_setter(name: str, type_: Type) -> Setter:
 
 
 def _entry_setter(name: str, type_: Type) -> Setter:
-    """For a map, which is a repeated message of key and value."""
+    """Sets an entry of a map, which is a repeated message of key and value."""
     read = _list_reader(type_.item) if isinstance(type_, ListOf) else _reader(type_)
     expected = LEN if isinstance(type_, ListOf) else _wire_type(type_)
 
@@ -269,7 +269,7 @@ def _reader(type_: Type) -> Read:
 
 
 def _struct_or_reader(type_: StructOr) -> Read:
-    """For a message with either of two fields."""
+    """Reads a message with either of two fields."""
     number, other_number = type_.numbers
     wrapper = Struct(
         "",
@@ -285,7 +285,7 @@ def _struct_or_reader(type_: StructOr) -> Read:
 
 
 def _list_reader(type_: Type) -> Read:
-    """A list inside a map, which is wrapped in a message."""
+    """Reads a list inside a map, which is wrapped in a message."""
     wrapper = Struct("", Field("items", ListOf(type_), 1))
     return lambda raw, unknown: read_message(wrapper, raw, unknown).get("items", [])
 
@@ -294,7 +294,7 @@ def text_of(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise MalformedMessage("is no UTF-8 text") from None
+        raise MalformedMessage("is not UTF-8 text") from None
 
 
 def _signed(value: int) -> int:

@@ -1,6 +1,4 @@
-"""The protobuf wire format: reads and writes tags, varints and length-delimited fields, and the envelope of every
-object.
-"""
+"""The protobuf wire format: tags, varints, length-delimited fields, and the envelope of every object."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-# Wire types, under the names that protobuf's documentation uses.
+# Wire types, named as in protobuf's documentation.
 VARINT: Final = 0
 I64: Final = 1
 LEN: Final = 2
@@ -20,7 +18,7 @@ _ALL_BITS: Final = (1 << 64) - 1
 
 
 class MalformedMessage(ValueError):
-    """The bytes are no message of this type. The field path grows from the innermost field outwards."""
+    """The bytes are not a message of this type. The field path grows from the innermost field outwards."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -34,7 +32,7 @@ class MalformedMessage(ValueError):
 
 
 def varint(value: int) -> bytes:
-    """Negative numbers are encoded as 64 bits, whatever their type."""
+    """Encode a number; negative ones take 64 bits, whatever their type."""
     if 0 <= value < 0x80:
         return ONE_BYTE[value]
     if 0 <= value < 0x4000:
@@ -48,7 +46,7 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))  # of numbers below 128
+ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))  # varints of the numbers below 128
 
 
 def tag(number: int, wire_type: int) -> bytes:
@@ -82,13 +80,13 @@ def read_fields(raw: bytes) -> Iterator[tuple[int, int, Any]]:
                 f"a field numbered {number} of wire type {wire_type}, which does not exist"
             )
         if size > end - at:
-            raise MalformedMessage("unexpected EOF: a field is longer than the message that it stands in")
+            raise MalformedMessage("unexpected EOF: a field is longer than the message that contains it")
         yield number, wire_type, raw[at : at + size]
         at += size
 
 
 def read_varint(raw: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at index `at`, and the index after it."""
+    """The number that starts at index `at`, and the index after it."""
     value = shift = 0
     try:
         while (byte := raw[at]) > 0x7F:
@@ -108,7 +106,7 @@ LENGTH_SIZE: Final = 4
 
 
 class NotProtobuf(Exception):
-    """The bytes are no object in an envelope."""
+    """The bytes are not an object in an envelope."""
 
 
 class Envelope(NamedTuple):
@@ -123,7 +121,7 @@ class Envelope(NamedTuple):
     api_version: str
     kind: str
     raw: bytes
-    content_type: str  # of `raw`; empty means protobuf
+    content_type: str  # content type of `raw`; empty means protobuf
 
 
 def wrap(api_version: str, kind: str, raw: bytes) -> bytes:
@@ -132,12 +130,12 @@ def wrap(api_version: str, kind: str, raw: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _begin(api_version: str, kind: str) -> bytes:
-    """All before the length of the object."""
+    """Everything before the length of the object."""
     return MAGIC + delimited(1, string(1, api_version) + string(2, kind)) + tag(2, LEN)
 
 
 def event(type_: str, wrapped: bytes) -> bytes:
-    """One watch event, with its length before it."""
+    """One watch event, preceded by its length."""
     message = string(1, type_) + delimited(2, delimited(1, wrapped))
     return len(message).to_bytes(LENGTH_SIZE, "big") + message
 

@@ -1,8 +1,8 @@
 """Writes an object as a message, by the field numbers of its declaration.
 
-A struct is compiled once into the writers of its fields, in the order of their numbers. Absent fields are not written:
-the reader takes the zero value, which is what absence means in JSON too. Fields without a number (kind and apiVersion
-inside an object) are not part of the message.
+A struct is compiled once into the writers of its fields, ordered by number. Absent fields are not written: the reader
+takes the zero value, which is what absence means in JSON too. Fields without a number (kind and apiVersion inside an
+object) are not part of the message.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from rewound.gateway.wire.protobuf.wire_format import (
 MessageWriter = Callable[[Mapping[str, Any]], bytes]
 FieldWriter = Callable[[Any], bytes]  # a value to its bytes, with the tag
 
-_MAX_PLANS: Final = 256  # of a type
-_WHOLE_OBJECT: Final = ""  # instead of a field name: the writer gets the whole object
+_MAX_PLANS: Final = 256  # writes a value of a type
+_WHOLE_OBJECT: Final = ""  # in place of a field name: the writer gets the whole object
 
 
 @lru_cache(maxsize=4096)
@@ -77,7 +77,7 @@ def _message(fields: tuple[Field, ...]) -> MessageWriter:
     plans: dict[tuple[str, ...], list[tuple[str, FieldWriter]]] = {}
 
     def plan(names: tuple[str, ...]) -> list[tuple[str, FieldWriter]]:
-        """What to write of an object with these members, in the order of the numbers."""
+        """The writers for an object with these members, ordered by field number."""
         present = sorted([writers[name] for name in names if name in writers] + embedded)
         made = [(name, write_field) for _, name, write_field in present]
         if len(plans) >= _MAX_PLANS:
@@ -86,7 +86,7 @@ def _message(fields: tuple[Field, ...]) -> MessageWriter:
         return made
 
     def write(value: Mapping[str, Any]) -> bytes:
-        # By the members that are there: most fields of most types are absent, and objects of a type are alike.
+        # Cached by the members present: most fields of most types are absent, and objects of a type are alike.
         names = tuple(value)
         fields = plans.get(names) or plan(names)
         return b"".join(
@@ -105,7 +105,7 @@ def _outer_number(field: Field) -> int:
 
 
 def _embedded(number: int, fields: tuple[Field, ...]) -> FieldWriter:
-    """For a message whose fields JSON has inline in the object around it."""
+    """Writes a message whose fields JSON has inline in the object around it."""
     inner = _message(tuple(Field(field.name, field.type, field.number) for field in fields))
 
     def write(value: Mapping[str, Any]) -> bytes:
@@ -137,7 +137,7 @@ def _field_writer(number: int, type_: Type) -> FieldWriter:
 
 
 def _struct_or(type_: StructOr) -> Callable[[Any], bytes]:
-    """A message with either of two fields; a struct in place of a bool counts as true as well."""
+    """Writes a message with either of two fields; a struct in place of a bool counts as true as well."""
     number, other_number = type_.numbers
     write_struct, write_other = _nested(number, type_.struct), _field_writer(other_number, type_.other)
     beside = write_other(True) if type_.other is BOOL else b""
@@ -156,14 +156,14 @@ def _delimited_writer(number: int, content: Callable[[Any], bytes]) -> FieldWrit
 
 
 def _nested(number: int, struct: Struct) -> FieldWriter:
-    """Compiled on first use, because a type may contain itself."""
+    """The writer of a type, compiled on first use, because a type may contain itself."""
     return _delimited_writer(number, lambda value: message_writer(struct)(value))
 
 
 def _map_entries(number: int, type_: Type) -> FieldWriter:
-    """A map is a repeated message of key and value, in the order of its keys.
+    """Writes a map as a repeated message of key and value, ordered by key.
 
-    A null is a nil slice or a zero time of Go: the empty message.
+    A null is a nil slice or a zero time in Go: the empty message.
     """
     write_value = _wrapped_list(2, type_) if isinstance(type_, ListOf) else _field_writer(2, type_)
     write_key, nothing = _field_writer(1, STRING), delimited(2, b"")
@@ -176,7 +176,7 @@ def _map_entries(number: int, type_: Type) -> FieldWriter:
 
 
 def _wrapped_list(number: int, type_: ListOf) -> FieldWriter:
-    """A list that is the only field of a message, as inside a map."""
+    """Writes a list that is the only field of a message, as inside a map."""
     return _delimited_writer(number, _field_writer(1, ListOf(type_.item)))
 
 
@@ -188,7 +188,7 @@ def _micro_time(value: str) -> bytes:
     return _timestamp(value, 1)
 
 
-@lru_cache(maxsize=256)  # a document repeats few different times
+@lru_cache(maxsize=256)  # a document repeats a few times
 def _timestamp(value: str, precision: int) -> bytes:
     micros = micros_of(value)
     micros -= micros % precision

@@ -1,6 +1,4 @@
-"""What a YAML document contains, and what Go's YAML library would report about it; the error of one that is not
-accepted.
-"""
+"""A loaded YAML document, with the problems that Go's YAML library would report; and the error for a refused one."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ class Loaded:
 
 
 def merge_problems(problems: tuple[str, ...]) -> list[str]:
-    """The problems, with all duplicate keys as one problem, as Go's YAML library reports them."""
+    """The problems, with all duplicate keys merged into one, as Go's YAML library reports them."""
     lines = [problem for problem in problems if problem.startswith("line ")]
     if not lines:
         return list(problems)
@@ -23,7 +21,7 @@ def merge_problems(problems: tuple[str, ...]) -> list[str]:
 
 
 class YamlError(ValueError):
-    """YamlError: the body is not valid YAML, or YAML that is not accepted, with line and column."""
+    """The body is not valid YAML, or not YAML that is accepted; the text has line and column."""
 
     def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
         where = f"line {line}, column {column}: " if line is not None else ""
@@ -32,7 +30,7 @@ class YamlError(ValueError):
 
 
 def fail_at(event: Any, problem: str) -> NoReturn:
-    """Refuse the document, with the position of a parser event."""
+    """Raise YamlError with the position of a parser event."""
     mark = event.start_mark
     if mark is None:
         raise YamlError(problem)

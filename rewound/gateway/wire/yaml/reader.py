@@ -1,6 +1,4 @@
-"""Reads a YAML body: checks the bytes, lets libyaml parse them, and builds one JSON value from the parser's events,
-with an explicit stack instead of recursion.
-"""
+"""Reads a YAML body: checks the bytes, lets libyaml parse them, and builds one JSON value from the parser's events."""
 
 from __future__ import annotations
 
@@ -62,11 +60,10 @@ _forbidden = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000
 
 
 def check(raw: bytes) -> None:
-    """Checks bytes before they are parsed: UTF-8 without control characters, and few directives.
+    """Check bytes before they are parsed: UTF-8 without control characters, and few directives.
 
-    The parser would also accept UTF-16, in which this module could not find directives. It compares each %TAG
-    with all before it: a hundred thousand of them keep it busy for twenty seconds in one call that nothing can
-    interrupt.
+    The parser would also accept UTF-16, in which this module could not find directives. It compares each %TAG with
+    all before it: a hundred thousand of them keep it busy for twenty seconds, in one call that cannot be interrupted.
     """
     try:
         text = raw.decode("utf-8-sig")
@@ -85,7 +82,7 @@ def _position(before: str) -> tuple[int, int]:
     return before.count("\n") + 1, len(before) - before.rfind("\n")
 
 
-# Aliases may add no more than the largest body could hold without them.
+# Aliases may add no more than the largest body could contain without them.
 ALIAS_BUDGET: Final = 3 * 1024 * 1024
 NODE_WEIGHT: Final = 16  # about the bytes of the smallest field
 
@@ -103,11 +100,11 @@ class _Container:
 
     value: dict[str, Any] | list[Any]
     anchor: str | None
-    weight_before: int  # of everything before it
+    weight_before: int  # number of values before it
     line: int
     height: int = 1
-    key: str | None = None  # of a mapping: the key that waits for its value
-    merge: ScalarEvent | None = None  # of a mapping: the `<<` that waits for its value
+    key: str | None = None  # in a mapping: the key whose value comes next
+    merge: ScalarEvent | None = None  # in a mapping: the `<<` whose value comes next
     sources: list[dict[str, Any]] = field(default_factory=list)  # values of `<<`
 
     @property
@@ -118,14 +115,14 @@ class _Container:
 class Builder:
     """Builds one JSON value from parser events, with an explicit stack instead of recursion.
 
-    A few bytes of YAML can cause much work, so nesting is limited, what aliases add counts against a budget, and a
-    document ends at the first value too many: the parser takes some microseconds for each.
-    Duplicate keys are reported with the line of their value, as Go does, and the last one wins. Explicit keys
-    take precedence over merged ones (`<<`), and an earlier merge source over a later one. Keys are sorted, so
-    that warnings and errors about fields of a body have that order.
+    A few bytes of YAML can cause much work, so nesting is limited, what aliases add has a budget, and parsing ends at
+    the first value beyond the limit: the parser takes some microseconds for each.
 
-    Rejected: PyYAML's own constructors. They recurse, share aliased objects, and interpret YAML differently
-    from Go.
+    Duplicate keys are reported with the line of their value, as Go does, and the last one wins. Explicit keys take
+    precedence over merged ones (`<<`), and an earlier merge source over a later one. Keys are sorted, so that
+    warnings and errors about fields of a body have that order.
+
+    Rejected: PyYAML's own constructors. They recurse, share aliased objects, and interpret YAML differently from Go.
     """
 
     __slots__ = ("_anchors", "_budget", "_most_values", "_open", "_values", "_weight", "problems", "value")
@@ -140,7 +137,7 @@ class Builder:
         self._values, self._most_values = 0, most_values
 
     def build(self, next_event: Callable[[], Any]) -> None:
-        """Consume all events; more than one document is an error."""
+        """Consume all events; a second document is an error."""
         documents = 0
         while True:
             event = next_event()
@@ -216,7 +213,9 @@ class Builder:
         self._place(event, _copy(anchored.value), anchored.height)
 
     def _place(self, event: Any, value: Any, height: int, line: int | None = None) -> None:
-        """Put a finished value into the open container: as item, key or key's value. Without one it is the document."""
+        """Put a finished value into the open container, as item, key or value of a key; without one it is the
+        document.
+        """
         if not self._open:
             self.value = value
             return
@@ -240,7 +239,7 @@ class Builder:
             container.key = self._key(event, value)
 
     def _count_value(self) -> None:
-        """What aliases add is not counted: it has a budget of its own."""
+        """Count a value. What aliases add is not counted here: it has a budget of its own."""
         self._values += 1
         if self._values > self._most_values:
             raise too_many_values(f"more than {self._most_values}", self._most_values)
@@ -285,7 +284,7 @@ def _merge_sources(merge: ScalarEvent, value: Any) -> list[dict[str, Any]]:
 
 
 def _copy(value: Any) -> Any:
-    """A copy for each alias, because later steps change the body in place."""
+    """Copy a value for each alias, because later steps change the body in place."""
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -301,9 +300,9 @@ MERGE: Final = _CORE + "merge"
 
 
 def resolve_tagged(tag: str, text: str) -> Scalar:
-    """Resolves scalars with a tag: !!str, !!int and so on. Any other tag is refused, never ignored.
+    """The value of a scalar with a tag such as !!str or !!int.
 
-    The value; raises ValueError with a message for the client.
+    Any other tag is refused, never ignored: raises ValueError with a message for the client.
     """
     read = _READERS.get(tag)
     if read is None:

@@ -14,7 +14,7 @@ from typing import Final
 
 Scalar = str | int | float | bool | None
 
-# The longest useful number has some 300 digits (a float without exponent).
+# The longest useful number has some 300 digits (a float without an exponent).
 LONGEST_NUMBER: Final = 1000
 NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -44,11 +44,11 @@ _timestamp = re.compile(
 
 
 class BadNumber(ValueError):
-    """A number that JSON cannot hold."""
+    """A number that JSON cannot represent."""
 
 
 def resolve(text: str) -> Scalar:
-    """The value of a scalar without quotes and without a tag."""
+    """The value of a scalar without quotes or a tag."""
     if text[:1] not in _FIRST:
         return text if text else None
     if text in _WORDS:
@@ -64,7 +64,7 @@ def resolve(text: str) -> Scalar:
 
 
 def _number(text: str) -> int | float | None:
-    # Underscores separate digits, except in a number that begins with a point.
+    # Underscores separate digits, except in a number that starts with a point.
     plain = text if text[0] == "." else text.replace("_", "")
     if len(plain) > LONGEST_NUMBER:
         if _integer(plain) or _float(plain):
@@ -77,7 +77,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _finite(plain: str) -> bool:
-    """With too large an exponent the scalar is text, not infinity: 12e4567 may be a commit hash."""
+    """The float; with too large an exponent the scalar is text, not infinity: 12e4567 may be a commit hash."""
     return float(plain) not in (float("inf"), float("-inf"))
 
 

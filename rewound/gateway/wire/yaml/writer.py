@@ -1,8 +1,8 @@
 """Writes YAML as kubectl users know it: block style, sorted keys, sequences indented like their key.
 
-libyaml's emitter decides folding and indentation; this module chooses only the style of each scalar. A text that would
-not read back the same as a plain scalar is double-quoted, a text of several lines is a literal block. Large documents
-are written in a worker thread.
+libyaml's emitter decides folding and indentation; this module chooses only the style of each scalar. A text that
+would not read back the same as a plain scalar is double-quoted; one of several lines is a literal block. Large
+documents are written in a worker thread.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ async def from_json_in_thread(body: bytes) -> bytes:
 
 
 def _write(value: Any, emit: Any) -> None:
-    """Depth first with an explicit stack, so that nested documents cannot exceed the recursion limit."""
+    """Write depth first with an explicit stack, so that nested documents cannot exceed the recursion limit."""
     pending: list[Any] = [value]
     while pending:
         item = pending.pop()
@@ -116,7 +116,7 @@ def _plain_text(value: Any) -> str:
 
 
 def _float_text(value: float) -> str:
-    """The shortest digits that read back as the same float; with an exponent from a million on."""
+    """The shortest digits that read back as the same float; with an exponent from a million up."""
     shortest = repr(value)
     sign, digits, _ = Decimal(shortest).normalize().as_tuple()
     power = Decimal(shortest).adjusted()
@@ -135,7 +135,7 @@ def _sorted_keys(mapping: dict[str, Any]) -> list[str]:
 
 
 def _compare(left: str, right: str) -> int:
-    """Digits by their number (a2 before a10), other non-letters before letters, else by code point."""
+    """Compare texts: digits by number (a2 before a10), other non-letters before letters, otherwise by code point."""
     index = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), -1)
     if index < 0:
         return len(left) - len(right)
@@ -148,7 +148,7 @@ def _compare(left: str, right: str) -> int:
 
 
 def _weight(text: str, index: int) -> tuple[int, str, int, str]:
-    """Sort key of texts that differ at a non-letter: the number there, however long it is."""
+    """The sort key of texts that differ at a non-letter: the number there, however long it is."""
     start = index
     while start and text[start - 1] in "0123456789":
         start -= 1

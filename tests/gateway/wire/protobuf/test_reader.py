@@ -94,7 +94,7 @@ def test_message_is_read_as_its_object(raw: bytes, found: object) -> None:
         (b"\x12\x01a", "count: field number 2 cannot have wire type 2"),
         (b"\x0b", "does not exist"),
         (b"\x02\x00", "does not exist"),
-        (b"\x82\x01\x03\x0a\x01\xff", "many.a: is no UTF-8 text"),
+        (b"\x82\x01\x03\x0a\x01\xff", "many.a: is not UTF-8 text"),
         (b"\x6a\x03\x0a\x01{", "anything: must be JSON"),
         (b"\x4a\x0a\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "when: is a time outside"),
         (b"\x8a\x01\x02\x08\x01", "left: field number 1 cannot have wire type 0"),
