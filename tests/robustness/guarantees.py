@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
-# **Name.** The sentence, up to the end of its line.
-_GUARANTEE = re.compile(r"^\*\*(\w+)\.\*\* (.+)$", re.MULTILINE)
+# **Name.** The sentence, up to the end of its paragraph.
+_GUARANTEE = re.compile(r"^\*\*(\w+)\.\*\* (.+(?:\n.+)*)$", re.MULTILINE)
 
 
 WATCHES = "## Watches\n"  # from here on the page is about watches, where some names are used again
@@ -16,12 +16,16 @@ WATCHES = "## Watches\n"  # from here on the page is about watches, where some n
 
 @cache
 def guarantees() -> dict[str, str]:
-    return dict(_GUARANTEE.findall(PAGE.read_text().partition(WATCHES)[0]))
+    return _sentences(PAGE.read_text().partition(WATCHES)[0])
 
 
 @cache
 def watch_guarantees() -> dict[str, str]:
-    return dict(_GUARANTEE.findall(PAGE.read_text().partition(WATCHES)[2]))
+    return _sentences(PAGE.read_text().partition(WATCHES)[2])
+
+
+def _sentences(text: str) -> dict[str, str]:
+    return {name: " ".join(sentence.split()) for name, sentence in _GUARANTEE.findall(text)}
 
 
 class GuaranteeBroken(AssertionError):
