@@ -176,6 +176,16 @@ def test_changelog_has_unreleased_changes_first_and_then_every_version_down_from
     assert dates == sorted(dates, reverse=True)
 
 
+def test_changelog_has_at_most_ten_short_items_a_version() -> None:
+    versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    items = {
+        version.partition("\n")[0]: re.findall(r"^- .*(?:\n  .*)*", version, re.MULTILINE)
+        for version in versions
+    }
+    assert {version: len(found) for version, found in items.items() if not 0 < len(found) <= 10} == {}
+    assert [item for found in items.values() for item in found if item.count("\n") > 1] == []
+
+
 # Words that said too little here, and what says more.
 INSTEAD_OF = {
     " tells ": "returns, reports, distinguishes",
