@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rewound.actors.kinds.schema.fields import NOTHING, Field, ListOf, MapOf, Struct, absent_value
-from rewound.actors.kinds.schema.pydantic_decoder import Fill, must_be_given
+from rewound.actors.kinds.schema.pydantic_decoder import Fill, must_be_present
 
 _EACH: Final = {
     Struct: ("one = value[{name}]", "if one is not None:", "    {inner}(one)"),
@@ -57,7 +57,9 @@ def _inside(field: Field) -> Any:
 
 
 def _defaults(struct: Struct, names: dict[str, Any]) -> Iterator[str]:
-    defaults = [NOTHING if must_be_given(one) else absent_value(one, defaults=True) for one in struct.fields]
+    defaults = [
+        NOTHING if must_be_present(one) else absent_value(one, defaults=True) for one in struct.fields
+    ]
     first = next((at for at, default in enumerate(defaults) if default is not NOTHING), len(defaults))
     if first < len(defaults):
         yield "missing = False"

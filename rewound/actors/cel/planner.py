@@ -44,10 +44,10 @@ from rewound.actors.cel.syntax import (
 )
 from rewound.actors.cel.types import BOOL, Type
 from rewound.actors.cel.values import (
-    Building,
     CannotCompile,
     Duration,
     EvaluationError,
+    ListBuilder,
     ListValue,
     MapLike,
     MapValue,
@@ -78,7 +78,7 @@ def fold(
         items = _iterate(values(cells))
         start = initial(cells)
         building = start.__class__ is list and not start
-        cells[accumulator] = Building() if building else start
+        cells[accumulator] = ListBuilder() if building else start
         for item in items:
             cells[variable] = item
             try:
@@ -93,7 +93,7 @@ def fold(
             if cells[COST] >= cells[NEXT]:
                 pause(cells)
         found = result(cells)
-        return list(found) if found.__class__ is Building else found
+        return list(found) if found.__class__ is ListBuilder else found
 
     return run
 

@@ -252,7 +252,7 @@ class MapLike:
         return self
 
 
-class Building(list[Any]):
+class ListBuilder(list[Any]):
     """The accumulator of a macro that makes a list: `+` appends to it."""
 
     __slots__ = ()
@@ -350,7 +350,7 @@ def concatenate(left: Any, right: Any) -> Any:
     """Concatenate two lists, the left one of which is not of the object."""
     if not is_list(right):
         raise no_such_overload()
-    if left.__class__ is Building:
+    if left.__class__ is ListBuilder:
         left.extend(list_items(right))
         return left
     if not list_size(left):

@@ -82,7 +82,7 @@ class Catalog:
             by_type.setdefault(one.type_name, []).append(one)
         made = self._copy(by_type)
         for type_name, views in by_type.items():
-            made._take_out(type_name)
+            made._drop_type(type_name)
             made._types[type_name] = StoredType(tuple(views), tuple(filter(serves, views)))
         for one in every:
             made._kinds[one.api_version, one.kind] = one
@@ -100,7 +100,7 @@ class Catalog:
     def without(self, type_name: str) -> Catalog:
         """Return the next snapshot, without this type. Raises KeyError if it is not declared."""
         made = self._copy((type_name,))
-        made._take_out(type_name)
+        made._drop_type(type_name)
         del made._types[type_name]
         return made
 
@@ -118,7 +118,7 @@ class Catalog:
 
     # These three change a new copy before it is published.
 
-    def _take_out(self, type_name: str) -> None:
+    def _drop_type(self, type_name: str) -> None:
         """Drop everything by which a type's definitions are found."""
         old = self._types.get(type_name)
         if old is None:

@@ -119,7 +119,7 @@ class LazySchema:
         self.compiled.load_for_reading()
 
     @property
-    def grows(self) -> bool:
+    def has_large_defaults(self) -> bool:
         """Whether its defaults may turn a small object into a large one. It must be loaded."""
         return self.compiled.has_large_defaults
 
@@ -179,8 +179,8 @@ class CustomDefinition(Definition):
         self.storage_schema.load()
 
     @property
-    def grows(self) -> bool:
-        return self.is_loaded and (self.lazy.grows or self.storage_schema.grows)
+    def has_large_defaults(self) -> bool:
+        return self.is_loaded and (self.lazy.has_large_defaults or self.storage_schema.has_large_defaults)
 
     @lazy_property
     def schema(self) -> Schema:
@@ -672,7 +672,7 @@ class _Maker:
 
 def _is_loaded(schema: LazySchema) -> bool:
     """Whether the event loop can use it, now and later, without creating large defaults."""
-    return schema.is_loaded and not schema.grows
+    return schema.is_loaded and not schema.has_large_defaults
 
 
 def _deprecation(spec: Object, version: Object) -> str:

@@ -294,15 +294,15 @@ def config_key(value: str) -> list[str]:
     wrong = [at_most(253)] if size(value) > 253 else []
     if not is_config_key(value):
         wrong.append(_CONFIG_KEY_TEXT)
-    return wrong + _not_upwards(value)
+    return wrong + _no_parent_references(value)
 
 
 def variable_name(value: str) -> list[str]:
     """Check the name of an environment variable; dots and dashes are allowed."""
-    return [*([] if is_variable(value) else [_VARIABLE_TEXT]), *_not_upwards(value)]
+    return [*([] if is_variable(value) else [_VARIABLE_TEXT]), *_no_parent_references(value)]
 
 
-def _not_upwards(value: str) -> list[str]:
+def _no_parent_references(value: str) -> list[str]:
     """Check names that may become file names."""
     if value in (".", ".."):
         return [f"must not be '{value}'"]

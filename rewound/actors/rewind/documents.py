@@ -101,14 +101,14 @@ def version_document(version: Version, *, managed_fields: bool, changes: bool = 
     before = orjson.loads(version.before)
     if not managed_fields:
         for one in (before, after):
-            _drop_managed(one)
+            _drop_managed_fields(one)
     document["patch"] = patch_between(before, after)
     if changes:
         document["changes"] = [change.document() for change in difference(before, after)]
     return document
 
 
-def _drop_managed(document: Document) -> None:
+def _drop_managed_fields(document: Document) -> None:
     """Remove the fields that change with every write."""
     for name in ("managedFields", "resourceVersion"):
         document["metadata"].pop(name, None)
@@ -123,7 +123,7 @@ def patch_of(before: bytes | None, after: bytes | None, *, managed_fields: bool)
     one, other = orjson.loads(before), orjson.loads(after)
     if not managed_fields:
         for document in (one, other):
-            _drop_managed(document)
+            _drop_managed_fields(document)
     return patch_between(one, other)
 
 

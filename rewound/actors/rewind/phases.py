@@ -48,7 +48,7 @@ def _pod(content: Document) -> Phase | None:
     phase, reason = _text(status, "phase"), _text(status, "reason")
     if phase in ("Failed", "Succeeded"):
         return Phase(reason or phase, BAD if phase == "Failed" else DONE)
-    if trouble := next(_container_troubles(status), ""):
+    if trouble := next(_container_problems(status), ""):
         return Phase(trouble, BAD)
     if phase == "Running":
         ready = _condition(status, "Ready") == "True"
@@ -62,7 +62,7 @@ def _pod(content: Document) -> Phase | None:
 _STARTING: Final = frozenset(("", "ContainerCreating", "PodInitializing"))
 
 
-def _container_troubles(status: Document) -> Iterator[str]:
+def _container_problems(status: Document) -> Iterator[str]:
     """Yield why containers do not run: CrashLoopBackOff, ImagePullBackOff, Error, ..."""
     for name in ("initContainerStatuses", "containerStatuses"):
         for container in _maps(status, name):

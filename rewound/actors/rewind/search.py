@@ -426,7 +426,7 @@ class TextIndex:
     def _read(self, after: int, upto: int) -> tuple[list[_ReadEvent], int]:
         """Return some events, and the offset up to which they are complete."""
         some: list[_ReadEvent] = []
-        with _whole(self._journal) as view:
+        with _view_of_all(self._journal) as view:
             found = view.newer_events(max(after, view.floor), _EVENTS, _BYTES)
             left = _COMPARED
             for event in found:
@@ -479,7 +479,7 @@ class TextIndex:
         )
         if words and covered.high == wanted.high:
             last = words[-1][0]
-            with _whole(self._journal) as view:
+            with _view_of_all(self._journal) as view:
                 mark = event_mark(view, last)
         return Batch(before, covered, last, mark, (wanted.high - 1) // BATCH, words, statuses)
 
@@ -648,7 +648,7 @@ def _next_range(covered: Covered | None, start: int, head: int) -> Covered | Non
     return Covered(max(low, (high - 1) // BATCH * BATCH), high)
 
 
-def _whole(journal: Journal) -> View:
+def _view_of_all(journal: Journal) -> View:
     """Return a view of all events, also those after the position of a replay.
 
     The replay may step back while a batch is read, which must have no gaps.

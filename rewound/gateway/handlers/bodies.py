@@ -81,7 +81,7 @@ class Bodies:
         raw, media = context.request.body, self._media(context)
         work: Callable[..., Body]
         if media == "json":
-            work, in_thread = self._decode_json, is_large(raw) or definition.grows
+            work, in_thread = self._decode_json, is_large(raw) or definition.has_large_defaults
         elif media == "protobuf":
             if definition.is_custom:
                 raise UnsupportedMediaType(
@@ -89,7 +89,7 @@ class Bodies:
                 )
             work, in_thread = self._decode_protobuf, len(raw) > _SMALL
         else:
-            work, in_thread = self._decode_yaml, _is_large_yaml(raw) or definition.grows
+            work, in_thread = self._decode_yaml, _is_large_yaml(raw) or definition.has_large_defaults
         return await self.run(context, work, context, definition, field_validation, in_thread=in_thread)
 
     async def delete_options(self, context: RequestContext) -> dict[str, Any] | None:
@@ -130,7 +130,7 @@ class Bodies:
 
     async def applied(self, context: RequestContext, definition: Definition, field_validation: str) -> Body:
         """The object of an apply as the client sent it, after checking that it decodes."""
-        in_thread = _is_large_apply(context.request.body) or definition.grows
+        in_thread = _is_large_apply(context.request.body) or definition.has_large_defaults
         return await self.run(
             context,
             self._decode_applied,
@@ -360,7 +360,7 @@ def _stored_body(
     if exchange is not None and isinstance(metadata, dict):
         get = metadata.get
         exchange.written = SentNames(get("namespace"), get("name"), get("uid"), get("resourceVersion"))
-    return Body(stored, decoded.problems, large or definition.grows)
+    return Body(stored, decoded.problems, large or definition.has_large_defaults)
 
 
 def show_patch(context: RequestContext) -> None:

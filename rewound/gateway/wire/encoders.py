@@ -62,7 +62,7 @@ class ObjectEncoder:
         self._prefix = kind_prefix(definition.kind) if self._is_custom else prefix
         self._list_head = type_prefix(definition.list_kind, definition.api_version)
         # Larger stored objects are converted and encoded in a worker thread.
-        self.in_thread = 0 if definition.grows else LARGE
+        self.in_thread = 0 if definition.has_large_defaults else LARGE
         conversion, versions = definition.storage.conversion, definition.storage.versions
         self._convert: Element | None = None
         if versions is not None:

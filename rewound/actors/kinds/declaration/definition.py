@@ -343,7 +343,7 @@ class Definition:
         """Compile the schema."""
 
     @property
-    def grows(self) -> bool:
+    def has_large_defaults(self) -> bool:
         """Whether defaults may turn a small object into a large one: then only a worker thread may fill them in."""
         return False
 

@@ -61,7 +61,7 @@ Row = tuple[str, Any, Callable[[], Any] | None]  # name, default, and a function
 _SHARED: Final = (str, int, bool, type(None))  # values that all objects may share
 
 
-def must_be_given(field: Field) -> bool:
+def must_be_present(field: Field) -> bool:
     """Whether a document must have the field. Those that omit it are rare, mostly wrong, and left to the exact
     decoder.
     """
@@ -127,7 +127,7 @@ def _fill(members: list[tuple[str, Visit, Fill]], rows: list[Row]) -> Fill:
 
 
 def _row(field: Field) -> Row:
-    default = NOTHING if must_be_given(field) else absent_value(field, defaults=True)
+    default = NOTHING if must_be_present(field) else absent_value(field, defaults=True)
     if default is NOTHING or isinstance(default, _SHARED):
         return field.name, default, None
     return field.name, default, dict if default == {} else lambda: absent_value(field, defaults=True)
@@ -285,7 +285,7 @@ class PydanticDecoder:
             field.name: {
                 "type": "typed-dict-field",
                 "schema": self._field(field),
-                "required": must_be_given(field),
+                "required": must_be_present(field),
             }
             for field in struct.fields
         }

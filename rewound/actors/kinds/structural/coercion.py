@@ -44,13 +44,13 @@ MOST_CREATED: Final = 2 << 20
 _MEMBER: Final = 16  # per default, for its name, and because small values take more memory than text
 
 
-class _Room(threading.local):
+class _Allowance(threading.local):
     """The bytes that defaults may still add to the document that this thread works on."""
 
     left = MOST_CREATED
 
 
-_room: Final = _Room()
+_allowance: Final = _Allowance()
 
 
 def compile_coercion(root: Node, *, defaults: bool, keep_nulls: bool = False) -> Coerce:
@@ -64,7 +64,7 @@ def compile_coercion(root: Node, *, defaults: bool, keep_nulls: bool = False) ->
         return coerce
 
     def counted(value: Any, dropped: Dropped) -> Any:
-        _room.left = MOST_CREATED
+        _allowance.left = MOST_CREATED
         return coerce(value, dropped)
 
     return counted
@@ -95,7 +95,7 @@ def create_default(node: Node) -> Create | None:
         return None
 
     def counted() -> Any:
-        _room.left = MOST_CREATED
+        _allowance.left = MOST_CREATED
         return create()
 
     return counted
@@ -105,28 +105,28 @@ def _filled(default: Any, coerce: Coerce) -> Any:
     """Return a default with those inside it. If it is too large, return a text that exceeds the limit of any
     document.
     """
-    before, _room.left = _room.left, MOST_CREATED
+    before, _allowance.left = _allowance.left, MOST_CREATED
     try:
         return coerce(default, [])
     except DefaultsTooLarge:
         return _TOO_LARGE
     finally:
-        _room.left = before
+        _allowance.left = before
 
 
 _TOO_LARGE: Final = " " * MOST_CREATED
 
 
 def _constant(size: int, default: Any) -> Any:
-    _room.left -= size
-    if _room.left < 0:
+    _allowance.left -= size
+    if _allowance.left < 0:
         raise DefaultsTooLarge(MOST_CREATED)
     return default
 
 
 def _parsed(size: int, written: bytes) -> Any:
-    _room.left -= size
-    if _room.left < 0:
+    _allowance.left -= size
+    if _allowance.left < 0:
         raise DefaultsTooLarge(MOST_CREATED)
     return orjson.loads(written)
 

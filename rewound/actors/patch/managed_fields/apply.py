@@ -283,7 +283,7 @@ def refuse_ambiguous(shape: Items, config: Any, parts: dict[str, Any]) -> None:
         raise AmbiguousItems(f"duplicate entries for key {field_set.path_text((twice,))}")
     if type(shape) is Entries:
         for item in config:
-            lacking = "value" if item is None else shape.lacks(item)
+            lacking = "value" if item is None else shape.missing_key(item)
             if lacking:
                 why = f"an entry of this list has no {lacking}, which identifies its entries"
                 raise AmbiguousItems(why)

@@ -231,11 +231,11 @@ class Entries:
 
     def _element(self, item: Mapping[str, Any]) -> str:
         defaults = self._defaults
-        if self._exact and self.lacks(item):
+        if self._exact and self.missing_key(item):
             raise DuplicateKeys
         return field_set.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
 
-    def lacks(self, item: Mapping[str, Any]) -> str:
+    def missing_key(self, item: Mapping[str, Any]) -> str:
         """Return a key that the item lacks and that has no default, or "". A null key counts as present."""
         for name in self._names:
             if name not in item and self._defaults[name] is None:
